@@ -1,4 +1,4 @@
-//! Parquet files: what is read, and what is refused.
+//! Parquet files: what is read, and what is rejected.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -26,7 +26,7 @@ fn rows(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true))).unwrap()
 }
 
-/// A file of these rows, in groups of so many.
+/// Writes a file of these rows, in groups of `group` rows.
 fn put(folder: &TempDir, name: &str, rows: &RecordBatch, group: usize) -> PathBuf {
     let path = folder.path().join(name);
     let properties = WriterProperties::builder().set_max_row_group_row_count(Some(group)).build();
@@ -105,7 +105,7 @@ fn some_columns_of_some_rows_keep_the_contract() {
     dataset_conformance(&dataset, &[3, 5, 7, 9, 3, 5, 7, 9].map(of));
 }
 
-/// A sequence of one text list, as `NestedType` says.
+/// Encodes one list of texts, as `NestedType` defines it.
 fn texts(texts: &[&str]) -> Vec<u8> {
     let text = |text: &&str| [&(text.len() as u32).to_ne_bytes(), text.as_bytes()].concat();
     let texts_of = texts.iter().flat_map(text);
@@ -130,7 +130,7 @@ fn lists_of_texts_keep_the_contract() {
         for (sample, bytes) in samples.iter().zip(&expected) {
             let items = sample.iter().map(|text| NestedValue::Bytes(text.as_bytes())).collect();
             assert_eq!(values.value(&bytes[0]), Some(NestedValue::List(items)));
-            // No part of it, and nothing behind it.
+            // Neither a prefix nor anything after it is valid.
             assert!((0..bytes[0].len()).all(|end| values.value(&bytes[0][..end]).is_none()));
             assert_eq!(values.value(&[&bytes[0][..], &[0]].concat()), None);
         }
@@ -262,7 +262,7 @@ fn what_is_not_read_again_is_read_by_pages() {
 fn by_blocks_of_what_a_filter_leaves_each_row_group_is_decoded_once() {
     let folder = TempDir::new().unwrap();
     let path = put(&folder, "a", &rows(vec![("n", Arc::new(Int64Array::from_iter_values(0..10_000)) as _)]), 200);
-    // More and more of each group.
+    // An increasing share of each group.
     let left: Vec<i64> = (0..10_000).filter(|n| n % 200 <= n / 50).collect();
     let relation = Relation::In(left.iter().map(|&n| FillValue::Int(n.into())).collect());
     let filter = vec![ParquetFilter { column: "n".into(), relation }];
@@ -282,7 +282,7 @@ fn by_blocks_of_what_a_filter_leaves_each_row_group_is_decoded_once() {
     let all = open(None);
     read(&all);
     assert_eq!((all.cache_info().decoded, all.cache_info().blocks), (50, 50));
-    // No window is larger than its four last groups, which are the largest.
+    // A window is at most as large as its four last groups, which are the largest.
     let groups = all.group_samples();
     let largest = groups[46..].iter().sum::<usize>() * all.cache_info().bytes / left.len();
     let some = open(Some(largest + 4 * 64));

@@ -1,4 +1,4 @@
-//! Operations on Pillow's images: values that follow from its whole numbers by hand.
+//! Operations on Pillow images: values computed by hand with its integer arithmetic.
 
 use sluicegate::{
     AnyPicture, Boxes, DType, Frame, ImageShape, ImageTransform, Interpolation, Operation, Picture, TorchGenerator,

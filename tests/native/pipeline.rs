@@ -1,4 +1,4 @@
-//! The pipeline: what reaches the consumer in which order, and on which thread it was fetched.
+//! The pipeline: which batches reach the consumer in which order, and on which thread they were fetched.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,10 +15,10 @@ use crate::datasets::Numbers;
 use crate::own_process::{NO_THREADS, alone, threads_named};
 
 const LONG: Duration = Duration::from_secs(30);
-/// Longer than what is fetched on the calling thread.
+/// Longer than batches that are fetched on the calling thread take.
 const WORTH_A_THREAD: Duration = Duration::from_micros(200);
 
-/// Fetches numbers, after `hook` had its way.
+/// Fetches numbers, after running `hook`.
 struct Hooked<H> {
     fetch: FetchSamples,
     hook: H,
@@ -45,7 +45,7 @@ fn ask(window: &mut Prefetch, batch: u64) {
     window.push(IndexBatch { epoch: 3, batch_in_epoch: batch, indices, draws: None }).unwrap();
 }
 
-/// Takes a batch that must come and be good, and gives its number.
+/// Takes a batch that must be available and valid, and returns its number.
 fn take(window: &mut Prefetch) -> u64 {
     let (asked, batch) = window.pop(LONG).expect("a batch comes in time");
     let batch = batch.unwrap();
@@ -54,7 +54,7 @@ fn take(window: &mut Prefetch) -> u64 {
     asked.batch_in_epoch
 }
 
-/// Runs `batches` through a window with `ahead` of them under way, and gives the order they came in.
+/// Runs `batches` through a window with `ahead` of them in flight, and returns the order in which they came.
 fn run(window: &mut Prefetch, batches: u64, ahead: u64) -> Vec<u64> {
     run_from(window, 0..batches, ahead)
 }
@@ -73,7 +73,7 @@ fn run_from(window: &mut Prefetch, batches: Range<u64>, ahead: u64) -> Vec<u64> 
     taken
 }
 
-/// A door that is closed until somebody opens it.
+/// A door that stays closed until a thread opens it.
 #[derive(Default)]
 struct Gate {
     open: Mutex<bool>,
@@ -173,7 +173,7 @@ fn a_panic_and_an_error_are_of_their_batch_alone() {
             }
         });
         let mut window = window(threads, delivery, fetch);
-        // So that it is known how long they take.
+        // So that their duration is known.
         run_from(&mut window, 100..120, 4);
         (0..10).for_each(|batch| ask(&mut window, batch));
         let mut messages: Vec<_> = (0..10)
@@ -248,7 +248,7 @@ fn soon(reached: impl Fn() -> bool) {
     }
 }
 
-/// On which kind of thread each of 200 batches was fetched, with two threads and batches that take `each`.
+/// Returns, for each of 200 batches, if it was fetched on a pool thread, with two threads and batches that take `each`.
 fn on_the_pool(each: Duration) -> Vec<bool> {
     let names = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&names);
@@ -266,12 +266,12 @@ fn on_the_pool(each: Duration) -> Vec<bool> {
 #[test]
 fn batches_go_to_a_thread_where_they_are_worth_it() {
     assert!(on_the_pool(WORTH_A_THREAD).iter().all(|on_the_pool| *on_the_pool));
-    // A preempted fetch looks slow: on a busy machine that may happen more than once.
+    // A preempted fetch looks slow; on a busy machine that may happen more than once.
     let here = || on_the_pool(Duration::ZERO).iter().filter(|on_the_pool| !**on_the_pool).count();
     assert!((0..10).any(|_| here() > 150), "tiny batches go to threads");
 }
 
-/// Works for about as long as it takes to wake a thread: such batches are fetched by whoever is awake.
+/// Works for about as long as waking a thread takes: such batches are fetched by whichever thread is awake.
 fn work_a_little() {
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_micros(20) {
@@ -293,7 +293,8 @@ fn batches_of_middling_length_are_fetched_by_whoever_is_awake() {
         Ok(())
     });
     let mut window = window(2, Delivery::InOrder, fetch);
-    // How long a batch takes is measured, and on a busy machine that is not what it works: both are seen sooner or later.
+    // Durations are measured, and on a busy machine they exceed the actual work: both outcomes are seen sooner or
+    // later.
     for round in 1..=50 {
         assert!(run(&mut window, 200, 4).into_iter().eq(0..200));
         let mut fetched = std::mem::take(&mut *names.lock().unwrap());
@@ -363,7 +364,7 @@ fn no_threads_to_be_had_is_an_error_that_leaves_the_window_as_it_was() {
 #[test]
 fn ten_thousand_batches_come_through() {
     for delivery in [Delivery::InOrder, Delivery::AsCompleted] {
-        // Now tiny, now worth a thread that is awake, now worth one that sleeps: batches change sides all the time.
+        // Tiny, worth an awake thread, or worth waking one, in turn: batches change categories all the time.
         let fetch = hooked(|batch| {
             match batch.batch_in_epoch / 50 % 3 {
                 0 => jitter(batch, Duration::from_micros(150)),

@@ -1,4 +1,5 @@
-//! Images in memory: one pass over the pixels, draws that are followed in order, and combinators that pass them on.
+//! Images in memory: one pass over the pixels, draws that follow each other in order, and combinators that forward
+//! them.
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ fn mode() -> impl Strategy<Value = PaddingMode> {
     ]
 }
 
-/// A step that moves pixels of images that are 4 pixels high and wide, or larger.
+/// Generates a step that moves pixels of images that are 4 or more pixels high and wide.
 fn step() -> impl Strategy<Value = ImageTransform> {
     let side = 0..3_i64;
     let padding = [side.clone(), side.clone(), side.clone(), side];
@@ -56,7 +57,7 @@ fn step() -> impl Strategy<Value = ImageTransform> {
     ]
 }
 
-/// What is done to values, perhaps before the last of the steps.
+/// Generates operations on values, some of them before the last of the steps.
 fn pipeline() -> impl Strategy<Value = Vec<ImageTransform>> {
     let values = prop_oneof![
         Just(vec![]),
@@ -94,7 +95,7 @@ proptest! {
         let last = PixelPipeline::new(transforms.clone(), SIZE, channels, ChannelOrder::Last);
         let first = PixelPipeline::new(transforms, SIZE, channels, ChannelOrder::First);
         prop_assert_eq!(last.is_ok(), first.is_ok());
-        // Where one is refused, an image of another size would be as well.
+        // If one image is rejected, so would an image of another size be.
         let (Ok(last), Ok(first)) = (last, first) else { return Ok(()) };
         let mut generators = [0; 4].map(|_| TorchGenerator::new(seed));
         let [expected_from, last_from, first_from, advanced] = &mut generators;
@@ -145,7 +146,7 @@ fn augmented(samples: usize) -> PixelImages {
     PixelImages::new("image", images, pipeline, labels).unwrap()
 }
 
-/// The samples at `indices`, each drawn from where the one before it left the generator; and where they all leave it.
+/// Returns the samples at `indices`, each drawn from where the previous one left the generator, and its final position.
 fn drawn(dataset: &dyn Dataset, indices: &[usize], columns: &[Column]) -> (Vec<u8>, u64) {
     let drawing = dataset.as_drawing().expect("it draws in order");
     let mut generator = TorchGenerator::new(3);

@@ -1,4 +1,4 @@
-//! Plans: every rank the same number of batches of the same sizes, nothing lost, and the same from wherever one starts.
+//! Plans: every rank gets the same number of batches of the same sizes, nothing is lost, and the start does not matter.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use sluicegate::{
 const REMAINDERS: [Remainder; 3] = [Remainder::Pad, Remainder::Drop, Remainder::Exact];
 const LAST_BATCHES: [LastBatch; 2] = [LastBatch::Keep, LastBatch::Drop];
 
-/// The batches of a plan, each with what the plan says of it.
+/// The batches of a plan, each with its description from the plan.
 type Planned = Vec<(PlannedBatch, Vec<usize>)>;
 
 fn read(plan: &EpochPlan) -> Planned {
@@ -20,12 +20,12 @@ fn read(plan: &EpochPlan) -> Planned {
     (0..plan.len()).map(|batch| (plan.batch(batch, &mut indices), indices.clone())).collect()
 }
 
-/// The order in which every index is its position.
+/// Returns the order in which every index equals its position.
 fn in_sequence(len: usize) -> Arc<dyn EpochOrder> {
     SequentialSampler::new(len).order(0).unwrap().into()
 }
 
-/// What the ranks read of a plan.
+/// Returns what the ranks read of a plan.
 fn of_ranks(plan: &EpochPlan, world_size: usize, remainder: Remainder) -> Vec<Planned> {
     let of_rank = |rank| read(&plan.clone().shard(Shard::new(rank, world_size).unwrap(), remainder));
     (0..world_size).map(of_rank).collect()
@@ -42,8 +42,8 @@ fn counts(len: usize, indices: impl Iterator<Item = usize>) -> Vec<usize> {
     counts
 }
 
-/// Asserts all that `ranks` promise, which read what is left from `start` on of the order in which every index is its
-/// position.
+/// Asserts the guarantees of `ranks`, which read the rest, from `start` on, of the order in which every index equals
+/// its position.
 fn assert_dealt(ranks: &[Planned], (len, start): (usize, usize), batch_size: usize, last: LastBatch, rule: Remainder) {
     let (left, world_size) = (len - start, ranks.len());
     let what = format!("{left} of {len} in batches of {batch_size}, {last:?}, for {world_size}, {rule:?}");
@@ -63,7 +63,7 @@ fn assert_dealt(ranks: &[Planned], (len, start): (usize, usize), batch_size: usi
             assert!(planned.valid == indices.len() || rule == Remainder::Exact, "{what}");
         }
     }
-    // What is read is a stretch of the order, and behind its end the order again.
+    // The ranks read a range of the order, followed by the order from its start again.
     let stretch = (0..per_rank * world_size).map(|place| (start + place) % len);
     let all = ranks.iter().flatten().flat_map(|(_, indices)| indices.iter().copied());
     assert_eq!(counts(len, all), counts(len, stretch), "{what}");
@@ -72,7 +72,7 @@ fn assert_dealt(ranks: &[Planned], (len, start): (usize, usize), batch_size: usi
         let end = (start + per_rank * world_size).min(len);
         assert!(sorted(own.collect()).into_iter().eq(start..end), "each sample counts once: {what}");
     }
-    // Step by step, too: the ranks' batches lie side by side.
+    // Step by step, too: the ranks' batches of one step are adjacent.
     for batch in 0..ranks[0].len() {
         let first = start + batch * batch_size * world_size;
         let step = ranks.iter().flat_map(|rank| rank[batch].1.iter().copied());
@@ -128,7 +128,7 @@ fn batches_are_dealt_whole() {
             let plan = EpochPlan::of_batches(batches()).start_at(start);
             assert_eq!((plan.positions(), plan.position_after(1)), (5, (start + 1).min(5)));
             let ranks = of_ranks(&plan, world_size, rule);
-            // As samples: which batch it is in the place of which sample.
+            // As samples: the number of the batch takes the place of the sample.
             let as_samples: Vec<Planned> = (ranks.iter())
                 .map(|rank| {
                     let number = |(planned, indices): &(PlannedBatch, Vec<usize>)| {

@@ -1,4 +1,4 @@
-//! A user's own threads, and what becomes of them when an epoch is dropped.
+//! A user's own threads, and their tasks when an epoch is dropped.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
@@ -16,7 +16,7 @@ use crate::datasets::Numbers;
 
 const LONG: Duration = Duration::from_secs(30);
 
-/// Numbers of which each takes a while, and who reads them.
+/// Numbers that take a while to read, and a record of the threads that read them.
 struct Slow {
     numbers: Numbers,
     inside: AtomicUsize,
@@ -81,7 +81,7 @@ fn a_consumer_on_the_only_thread_of_the_pool_waits_for_itself_in_vain_no_more() 
         let (dataset, theirs) = (Slow::new(24), pool(1));
         let loader = loader(&dataset, &theirs).prefetch(3).delivery(delivery).build().unwrap();
         let (sender, receiver) = channel();
-        // Dropped there too, whether it was read to its end or not.
+        // Dropped there too, whether or not it was read to its end.
         theirs.spawn(move || sender.send(loader.epoch(0).unwrap().take(taken).count()).unwrap());
         assert_eq!(receiver.recv_timeout(LONG), Ok(taken), "{delivery:?}");
     }
@@ -117,7 +117,7 @@ fn dropping_an_epoch_cancels_what_has_not_begun_and_joins_what_runs() {
     }
 }
 
-/// Fetches, and drops a window (its own, say) where it is told to.
+/// Fetches, and drops a window (possibly its own) when told to.
 struct Dropping {
     fetch: FetchSamples,
     window: Arc<Mutex<Option<Prefetch<'static>>>>,

@@ -52,7 +52,7 @@ fn ragged_arrays_and_combinators_keep_the_contract() {
 
 fn fetch(dataset: Arc<dyn Dataset>, collate: impl Collate + 'static, indices: &[usize]) -> Result<Batch> {
     let fetch = FetchSamples::new(dataset, Arc::new(collate), Arc::new(Slab::new(1)));
-    // Bytes of an older batch must not shine through.
+    // Bytes of an older batch must not remain visible.
     for _ in 0..2 {
         fetch.fetch(&IndexBatch { epoch: 0, batch_in_epoch: 0, indices: indices.to_vec(), draws: None })?;
     }
@@ -92,7 +92,7 @@ proptest! {
     }
 }
 
-/// What a damaged index may say.
+/// A dataset with the values of a damaged index.
 struct Absurd(Schema, usize);
 
 impl Dataset for Absurd {
@@ -135,7 +135,7 @@ fn a_size_that_no_batch_may_have_names_sample_and_field() {
             .fetch(&IndexBatch { epoch: 0, batch_in_epoch: 0, indices: vec![1, 2], draws: None })
     };
     assert!(small(80).is_ok() && small(79).is_err());
-    // Four samples of 40 bytes, or of as many as the fourth's 400.
+    // Four samples of 40 bytes, or, if padded, of the fourth sample's 400.
     let padded = |elements, largest| {
         let collate = PadSamples::new().field(0, vec![0; 4]);
         FetchSamples::new(absurd(elements), Arc::new(collate), Arc::new(Slab::new(1)))

@@ -1,9 +1,9 @@
-//! Chi-square tests of the orders of seed mode. Seeds are fixed, so they pass or fail alike everywhere; with two rounds
-//! less (see `DOUBLE_ROUNDS`) they fail.
+//! Chi-square tests of the orders of seed mode. Seeds are fixed, so the results are the same everywhere; with two
+//! rounds less (see `DOUBLE_ROUNDS`) they fail.
 
 use sluicegate::Permutation;
 
-/// A statistic beyond this many standard deviations happens by chance once in some million tests.
+/// A statistic beyond this many standard deviations occurs by chance once in a few million tests.
 const BOUND: f64 = 5.0;
 
 /// Counts of values in [0, range), in at most 1024 intervals of nearly equal size.
@@ -22,7 +22,7 @@ impl Histogram {
         self.counts[interval as usize] += 1;
     }
 
-    /// By how many standard deviations chi-square differs from what evenly distributed values give.
+    /// Returns by how many standard deviations chi-square differs from that of evenly distributed values.
     fn deviation(&self) -> f64 {
         if self.counts.len() < 2 {
             return 0.0;
@@ -71,9 +71,9 @@ fn an_index_lands_on_every_position_equally_often() {
     }
 }
 
-/// The distance from one index to that `lag` positions on, over `pairs` pairs.
+/// Returns the distances from one index to the one `lag` positions later, for `pairs` pairs.
 fn distances(len: u64, lag: u64, pairs: u64) -> Histogram {
-    // The distances within one short order are not independent of each other, so each seed gives a few only.
+    // The distances within one short order are not independent, so each seed contributes only a few.
     let pairs_of_seed = (len / 16).clamp(1, 4096);
     let mut histogram = Histogram::new(len - 1);
     for seed in 0..pairs / pairs_of_seed {
@@ -103,7 +103,7 @@ fn neighbours_are_unrelated_in_long_orders() {
 
 #[test]
 fn positions_that_differ_in_one_half_of_the_network_are_unrelated() {
-    // Where the halves are shortest a network does worst, so these lengths get the most pairs.
+    // Networks are worst where the halves are shortest, so these lengths get the most pairs.
     for (len, lag) in [(256, 1), (256, 16), (257, 16), (511, 16), (512, 1), (512, 16), (1000, 32)] {
         distances(len, lag, 1 << 22).assert_even(&format!("len {len}, lag {lag}"));
     }
@@ -120,7 +120,7 @@ fn every_order_of_few_is_as_likely() {
         for seed in 0..200 * orders {
             let permutation = Permutation::new(len, seed, 2);
             let order: Vec<u64> = (0..len).map(|position| permutation.index_at(position)).collect();
-            // The rank of the order among all, in the factorial number system.
+            // The rank of the order among all orders, in the factorial number system.
             let rank = (0..order.len()).fold(0, |rank, at| {
                 let smaller_after = order[at..].iter().filter(|&&later| later < order[at]).count();
                 rank * (order.len() - at) as u64 + smaller_after as u64

@@ -1,4 +1,4 @@
-//! Resuming in another layout: the ranks go on at the position where those that were saved have been.
+//! Resuming in another layout: the ranks continue at the position that the saved ranks had reached.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn layout() -> impl Strategy<Value = Layout> {
 }
 
 impl Layout {
-    /// One loader for each rank.
+    /// Returns one loader for each rank.
     fn loaders(self, len: usize, remainder: Remainder) -> Vec<DataLoader> {
         self.build(len, remainder, |builder| builder.batch_size(self.batch_size).shuffle(7))
     }
@@ -43,7 +43,7 @@ impl Layout {
     }
 }
 
-/// What the ranks receive in `batches` batches, beginning at `state`, and the state of each then.
+/// Returns what the ranks receive in `batches` batches from `state` on, and the state of each afterwards.
 fn received(
     loaders: &[DataLoader],
     state: Option<&LoaderState>,
@@ -98,7 +98,7 @@ proptest! {
                 read.extend(valid(&ranks));
                 let position = states[0].position();
                 prop_assert!(states.iter().all(|state| state.position() == position), "all ranks are at one position");
-                // Any rank's state will do.
+                // Any rank's state works.
                 state = states.into_iter().nth(read.len() % layout.world_size);
             }
             let times = counts(len, read.iter().copied());
@@ -197,7 +197,7 @@ fn what_was_received_out_of_turn_is_known_by_the_same_batches_alone() {
     let sharded = as_completed().shard(Shard::new(1, 2).unwrap(), Remainder::Pad);
     let message = refusal(sharded, &state);
     assert!(message.contains("batches of 10 on rank 0 of 1, here with batches of 10 on rank 1 of 2"), "{message}");
-    // Without the last batch, which is smaller, one that was received is not part of the epoch.
+    // Without the smaller last batch, a batch that was received is not part of the epoch.
     let odd = json.replace("100", "95");
     let odd_loader = DataLoader::builder(Arc::new(Numbers::new(95))).batch_size(10).last_batch(LastBatch::Drop);
     let odd_rest = odd_loader.shuffle(7).build().unwrap().resume(&LoaderState::from_json(&odd).unwrap()).unwrap();

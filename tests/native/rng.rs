@@ -1,4 +1,4 @@
-//! The bijection is one, at every length; its orders and the samples' keys are pinned and never coincide.
+//! The permutation is a bijection at every length; its orders and the samples' keys are pinned and never coincide.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! Safetensors files: what is read, and what is refused.
+//! Safetensors files: what is read, and what is rejected.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ fn put(folder: &TempDir, bytes: &[u8]) -> PathBuf {
     path
 }
 
-/// A file of two tensors, the second of which is not aligned.
+/// Returns a file of two tensors, the second of which is not aligned.
 fn whole() -> Vec<u8> {
     let header = r#"{"b":{"dtype":"U8","shape":[3,1],"data_offsets":[0,3]},"__metadata__":{"k":"v"},
         "a":{"dtype":"F8_E5M2","shape":[3,2],"data_offsets":[3,9]}}  "#;

@@ -1,4 +1,4 @@
-//! Samples: data types, schemas, and the windows that samples are written through.
+//! Samples: data types, schemas, and the windows through which samples are written.
 
 use proptest::prelude::*;
 use sluicegate::{BatchWriter, Column, DType, Element, Error, Field, Schema, Sizes};
@@ -111,7 +111,7 @@ fn sizes_beyond_the_window_are_refused() {
 
 #[test]
 fn a_sample_of_variable_size_has_exactly_its_own_bytes() {
-    // Offsets 0, 1, 1, 3 and then three elements of two bytes.
+    // Offsets 0, 1, 1, 3, and then three elements of two bytes.
     let mut bytes: Vec<u8> = [0_i64, 1, 1, 3].iter().flat_map(|offset| offset.to_ne_bytes()).collect();
     bytes.extend([0; 6]);
     let columns = [Column::Variable { offset: 32, bytes_per_element: 2, offsets: 0 }];

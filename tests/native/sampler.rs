@@ -1,4 +1,4 @@
-//! Samplers: the order that each promises, and batches of it.
+//! Samplers: their orders, and batches of them.
 
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ fn the_torch_random_sampler_gives_the_passes_of_torch() {
         0x2c57_b43e_9164_efa2,
     ];
     let (ten, thousand) = (TorchRandomSampler::new(10, 3), TorchRandomSampler::new(1000, (1 << 32) + 3));
-    // Out of sequence: an epoch behind the furthest one starts from the seed again.
+    // Out of sequence: an epoch before the furthest one starts from the seed again.
     for epoch in [0, 1, 4, 2, 5, 3, 0] {
         assert_eq!(indices(&ten, epoch as u64), passes[epoch]);
         let order = indices(&thousand, epoch as u64);

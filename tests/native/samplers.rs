@@ -1,4 +1,4 @@
-//! The samplers of samples: the order that each promises.
+//! The samplers of samples: their orders.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ fn refusal(order: sluicegate::Result<impl Sized>) -> String {
     }
 }
 
-/// Asserts that blocks of positions give what single positions give.
+/// Asserts that blocks of positions give the same indices as single positions.
 fn blocks_agree(order: &dyn EpochOrder) {
     let expected: Vec<usize> = (0..order.len()).map(|position| order.index_at(position)).collect();
     conformance::blocks_agree(order, &expected);
@@ -123,7 +123,7 @@ fn draws_with_replacement_are_uniform() {
     let draws = RandomSampler::new(10, 7).with_num_samples(100_000).with_replacement(Replacement::With);
     let mut counts = [0_u32; 10];
     indices(&draws, 0).into_iter().for_each(|index| counts[index] += 1);
-    // Each is 10 000 give or take 95; five times that.
+    // Each is 10,000, plus or minus 95; the bounds are five times that.
     assert!(counts.iter().all(|count| (9525..=10_475).contains(count)), "{counts:?}");
     assert_ne!(indices(&draws, 0), indices(&draws, 1));
 }
@@ -199,7 +199,7 @@ fn a_block_or_window_of_nothing_is_refused() {
 fn blocks_of_one_size_are_the_same_however_they_are_given() {
     for (len, block) in [(0_usize, 3_usize), (1, 3), (10, 3), (12, 3), (1000, 1), (1001, 7), (5, 9)] {
         let sizes = (0..len.div_ceil(block)).map(|number| block.min(len - number * block));
-        // Empty ones are passed over.
+        // Empty blocks are skipped.
         let sizes = sizes.flat_map(|size| [0, size]);
         for (window, epoch) in [(1, 0), (3, 5), (1000, 1)] {
             let arithmetic = BlockShuffleSampler::new(len, block, window, 7).unwrap();
@@ -242,7 +242,7 @@ proptest! {
         let read = indices(&sampler, epoch);
         prop_assert!(sorted(read.clone()).into_iter().eq(0..len));
         blocks_agree(&*sampler.order(epoch)?);
-        // Reading on, a window's blocks are read to their end before another window's are begun.
+        // A window's blocks are read to their end before another window's blocks begin.
         let mut start = 0;
         let mut windows = 0;
         while start < len {
@@ -274,11 +274,11 @@ proptest! {
         prop_assert!(sorted(read.clone()).into_iter().eq(0..len));
         blocks_agree(&*sampler.order(epoch)?);
         let starts: Vec<usize> = (0..sizes.len()).map(|block| sizes[..block].iter().sum()).collect();
-        // Empty blocks begin where the next one does: the last that begins there has the sample.
+        // Empty blocks begin where the next one does, so the last block that begins there contains the sample.
         let block_of = |index: usize| starts.partition_point(|&start| start <= index) - 1;
         let (mut rest, mut seen) = (&read[..], 0);
         while !rest.is_empty() {
-            // As many samples as the blocks of a window have, which are no others than those.
+            // As many samples as the blocks of a window have, all of them from those blocks.
             let mut of_window = std::collections::BTreeSet::new();
             let mut samples = 0;
             for &index in rest {

@@ -1,4 +1,4 @@
-//! Shards: equally many for every rank, nothing lost, what is added is told apart.
+//! Shards: the same number for every rank, nothing lost, and padding is marked.
 
 use std::collections::HashMap;
 

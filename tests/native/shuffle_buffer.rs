@@ -1,4 +1,4 @@
-//! Shuffle buffers: every sample comes once, in an order that is pinned, and goes on exactly where it was.
+//! Shuffle buffers: every sample comes once, in a pinned order, and a buffer resumes exactly where it was.
 
 use proptest::prelude::*;
 use sluicegate::{BufferBound, BufferPosition, Error, ShuffleBuffer};
@@ -7,7 +7,7 @@ fn of_samples(samples: usize) -> BufferBound {
     BufferBound::of_samples(samples).expect("a buffer of samples")
 }
 
-/// Reads `0..len` through `buffer`, in whose slots `slots` lie, until `yields` samples have come or all have.
+/// Reads `0..len` through `buffer`, whose slots are `slots`, until `yields` samples or all of them have come.
 fn read(
     buffer: &mut ShuffleBuffer,
     slots: &mut Vec<u64>,
@@ -62,7 +62,7 @@ fn ranks_and_workers_are_not_one_number() {
 
 #[test]
 fn every_sample_held_is_equally_likely_to_come_next() {
-    // Where sample 0 of 10 comes, in buffers that hold all of them: 6 standard deviations around a tenth.
+    // The place of sample 0 of 10 in buffers that hold all of them: 6 standard deviations around a tenth.
     let mut places = [0_u32; 10];
     for epoch in 0..10_000 {
         let order = order(of_samples(10), [3, epoch, 0, 0], 10);
@@ -80,7 +80,7 @@ fn a_sample_comes_one_buffer_later_on_average() {
     let mean = late.iter().sum::<i64>() as f64 / late.len() as f64;
     assert!(mean.abs() < 3.0, "{mean}");
     let spread = (late.iter().map(|&delay| (delay as f64 - mean).powi(2)).sum::<f64>() / late.len() as f64).sqrt();
-    // The geometric distribution's.
+    // The spread of the geometric distribution.
     assert!((95.0..105.0).contains(&spread), "{spread}");
 }
 

@@ -1,4 +1,4 @@
-//! States: what is refused, and in which words.
+//! States: what is rejected, and with which message.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ fn loader(len: usize, batch_size: usize, last_batch: LastBatch) -> DataLoader {
     DataLoader::builder(Arc::new(Numbers::new(len))).batch_size(batch_size).last_batch(last_batch).build().unwrap()
 }
 
-/// Why `json` is no state.
+/// Returns why `json` is not a valid state.
 fn refused(json: &str) -> String {
     let error = LoaderState::from_json(json).expect_err(json);
     assert!(matches!(error, Error::State { .. }), "{error:?}");

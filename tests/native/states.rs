@@ -1,8 +1,9 @@
-//! One order, one state, two languages: states that the Python package saved go on here, and those saved here go on there
-//! (`tests/python/loader_state/test_crate_state.py`).
+//! One order, one state, two languages: states saved by the Python package resume here, and those saved here resume
+//! there (`tests/python/loader_state/test_crate_state.py`).
 //!
-//! `states.json` has for every loader the state of each language in the middle of an epoch, and the indices of the batches
-//! that are left. Where states of the crate were meant to change, `print_states` (ignored otherwise) prints what belongs into it.
+//! For every loader, `states.json` contains the state of each language in the middle of an epoch, and the indices of
+//! the remaining batches. If the crate's states change intentionally, `print_states` (otherwise ignored) prints the new
+//! contents.
 
 use std::sync::Arc;
 
@@ -100,7 +101,7 @@ fn batches_that_came_out_of_turn_in_python_are_not_read_again() {
     let expected: Vec<Vec<usize>> = serde_json::from_value(case["rest"].clone()).unwrap();
     let mut state = case["package"].clone();
     state["layout"] = json!([case["batch_size"], 1]);
-    // The one after the next, two of those behind it, and one by its number as older states have it.
+    // The batch after the next, two later ones, and one given by its number, as in older states.
     state["received_ahead"] = json!([[4, 6], 7]);
     let state = LoaderState::from_json(&state.to_string()).unwrap();
     let left = [&expected[..1], &expected[3..4], &expected[5..]].concat();

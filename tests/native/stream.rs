@@ -1,4 +1,4 @@
-//! Streams: the samples of bytes from front to back, however they come, whoever reads which of them, and from where.
+//! Streams: the samples of a byte stream from front to back, for any chunking, any part, and any start.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 type Values = Vec<Vec<u8>>;
 
-/// A file of each format, and what reads it.
+/// Returns a file of each format, and its reader.
 fn formats(folder: &Path) -> Vec<(PathBuf, StreamFormat)> {
     let put = |name: &str, bytes: &[u8]| {
         let path = folder.join(name);
@@ -192,7 +192,7 @@ fn reading_ahead_is_bounded_and_no_deadlock_for_batches_that_are_larger() {
     assert_eq!(found, 64);
 }
 
-/// A pass over `dataset` from `mark` on, through a buffer of `size`.
+/// Returns a pass over `dataset` from `mark` on, through a buffer of `size`.
 fn pass(
     dataset: &StreamDataset,
     size: usize,
@@ -203,7 +203,7 @@ fn pass(
     (ahead, buffer, ShuffledSamples::new(mark.0, mark.1, 3, mark.0))
 }
 
-/// The next two samples that come through it: their ordinals, each with its values.
+/// Draws the next two samples: their ordinals, each with its values.
 fn draw((ahead, buffer, samples): &mut (ReadAhead, ShuffleBuffer, ShuffledSamples)) -> Vec<(usize, Values)> {
     let drawn = loop {
         if let Some(drawn) = samples.draw(ahead, buffer, 2, Duration::from_secs(1)).unwrap() {
@@ -247,7 +247,7 @@ fn samples_go_through_a_shuffle_buffer_and_are_held_again_from_any_mark() {
                 let position = first.1.position();
                 let oldest = first.1.oldest().unwrap_or(position.read);
                 let mark = *marks.iter().rfind(|(read, _)| *read <= oldest).unwrap();
-                // One is set where a sample is asked for next.
+                // A mark is set when a sample is requested.
                 assert!(oldest - mark.0 <= 3, "{marks:?}");
                 let mut again = pass(&dataset, size, mark);
                 while again.2.read_again(&mut again.0, position.read, &position.held, Duration::from_secs(1)).unwrap()
@@ -293,7 +293,7 @@ fn millions_of_empty_lines_are_passed_over_in_little_stack() {
     let path = folder.path().join("x");
     fs::write(&path, [&b"a\n"[..], &b"\n".repeat(2 << 20), b"1\n"].concat()).unwrap();
     let csv = StreamFormat::Csv { fields: None, defaults: Vec::new(), header: CsvHeader::FirstRow, delimiter: b',' };
-    // The first line is no JSON.
+    // The first line is not JSON.
     for format in [csv, StreamFormat::JsonLines(None)] {
         let dataset = StreamDataset::new(vec![StreamSource::Path(path.clone())], format);
         let dataset = dataset.on_damage(Damages::LeaveOut);
@@ -309,7 +309,7 @@ fn an_archive_that_was_cut_in_padding_is_told() {
     let whole = fs::read(&path).unwrap();
     let begin = whole.windows(5).position(|name| name == b"0.cls").unwrap();
     for kept in [1, 2, 400, 511] {
-        // Contents of one byte, and of the block that they are in as many as this.
+        // Contents of one byte, and of the whole block that contains them.
         fs::write(&path, &whole[..(begin / 512 + 1) * 512 + kept]).unwrap();
         let dataset = StreamDataset::new(vec![StreamSource::Path(path.clone())], format.clone());
         let error = read(&dataset, StreamPart::WHOLE, StreamPosition::default()).unwrap_err();

@@ -1,4 +1,4 @@
-//! Adaptors of streams, and their batches: positions, parts and ends are those of the stream.
+//! Adaptors of streams, and their batches: positions, parts, and ends are those of the stream.
 
 use std::fs;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(crate) fn values(read: Read) -> Vec<u64> {
     read.into_iter().map(number).collect()
 }
 
-/// The dataset of the numbers 0 to 19 in two files, adapted, with what is left of them.
+/// Returns the dataset of the numbers 0 to 19 in two files, adapted, with the remaining numbers.
 fn adapted(folder: &TempDir) -> Vec<(&'static str, Box<dyn IterableDataset>, Vec<u64>)> {
     let sources = [0..12, 12..20].map(|numbers| {
         let path = folder.path().join(format!("{}.jsonl", numbers.start));
@@ -76,7 +76,7 @@ fn parts_are_disjoint_and_every_position_leads_to_the_rest() {
     }
 }
 
-/// The texts of the numbers of `seq`, in a field `name`.
+/// Returns the numbers of `seq` as texts, in a field `name`.
 pub(crate) fn named(name: &'static str, command: &str) -> impl IterableDataset + use<> {
     lines(command).map(vec![TypedField::text(name)], |sample, into| {
         into[0].extend(sample.bytes(0));
@@ -84,7 +84,7 @@ pub(crate) fn named(name: &'static str, command: &str) -> impl IterableDataset +
     })
 }
 
-/// Asserts that ranks have disjoint parts of what all have, and that every position of `places` leads to the rest.
+/// Asserts that ranks have disjoint parts of the whole, and that every position of `places` leads to the rest.
 pub(crate) fn keeps_the_contract(dataset: &dyn IterableDataset, places: impl Iterator<Item = usize>) -> Read {
     let all = read(dataset, StreamPart::WHOLE, StreamPosition::default()).unwrap();
     for place in places {
@@ -129,14 +129,14 @@ fn streams_are_mixed_in_proportion_and_each_in_its_order() {
         values(read(&mixed, StreamPart::WHOLE, StreamPosition::default()).unwrap())
     };
     assert!(other(1) == other(1) && other(1) != other(2));
-    // What one of them leaves out the mixture does.
+    // A sample that one part skips, the mixture skips too.
     let odd = lines("seq 0 9999").filter(|sample| Ok(sample.ordinal() % 2 == 1));
     let gaps = odd.mix(vec![Arc::new(lines("seq 10000 10999"))], &[3.0, 1.0], 7).unwrap();
     let found = values(keeps_the_contract(&gaps, [0, 700, 1500].into_iter()));
     assert_eq!(found, all.into_iter().filter(|number| *number >= 10_000 || number % 2 == 1).collect::<Vec<_>>());
 }
 
-/// The numbers 0 to `end` - 1, each a byte.
+/// Returns the numbers 0 to `end` - 1, each a byte.
 fn bytes_to(end: u8) -> impl IterableDataset {
     let field = vec![TypedField::number(Field::new("x", DType::UInt8, [])).unwrap()];
     lines(&format!("seq 0 {}", end - 1)).map(field, |sample, into| {
@@ -179,7 +179,7 @@ fn a_window_that_lacks_a_sample_is_left_out() {
     }
 }
 
-/// Bytes that come once, one by one, whoever asks.
+/// Bytes that can be read only once, one by one, by any reader.
 struct Once(Arc<AtomicU64>);
 
 struct OncePass(Arc<AtomicU64>, u64, Vec<TypedField>);
@@ -220,7 +220,7 @@ fn windows_of_what_comes_once_go_on_where_all_samples_are_new() {
     };
     let (first, position) = two_from(StreamPosition::default());
     assert_eq!((first, position.ordinal), ([vec![0, 1, 2, 3], vec![2, 3, 4, 5]], 2));
-    // Of the window from 4 on two samples are gone.
+    // Two samples of the window from 4 on are missing.
     let (rest, position) = two_from(position);
     assert_eq!((rest, position.ordinal), ([vec![6, 7, 8, 9], vec![8, 9, 10, 11]], 5));
 }

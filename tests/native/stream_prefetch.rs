@@ -1,4 +1,4 @@
-//! Streams that are read ahead: nothing changes but when, and dropping one ends what it has begun.
+//! Streams that are read ahead: only the timing changes, and dropping one stops its thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,7 +35,7 @@ fn counted(passed: &Arc<AtomicUsize>) -> impl IterableDataset + use<> {
     })
 }
 
-/// Waits for what another thread does.
+/// Waits for an effect of another thread.
 fn until(what: impl Fn() -> bool) {
     let begin = Instant::now();
     while !what() {
@@ -94,7 +94,7 @@ fn dropping_a_pass_ends_its_thread_whatever_it_waits_for() {
             assert!(threads_named("sluice-prefetch") > 0);
             drop(stream);
             until(|| threads_named("sluice-prefetch") == 0);
-            // Or it is told to by who has opened it, and waits for samples meanwhile.
+            // Or the opener tells it to stop, while it waits for samples.
             let mut stream = dataset.stream(StreamPart::WHOLE, StreamPosition::default(), &stop).unwrap();
             thread::scope(|scope| {
                 scope.spawn(|| {

@@ -1,4 +1,4 @@
-//! States of passes over streams: the rest comes as it would have come, shuffled or not, from any batch on, in batches of any size.
+//! States of passes over streams: the rest comes unchanged, shuffled or not, from any batch on, in batches of any size.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -11,7 +11,7 @@ use sluicegate::{
 };
 use tempfile::TempDir;
 
-/// Lines with the numbers below `len`, of different lengths.
+/// Writes lines with the numbers below `len`, of different lengths.
 fn numbers(folder: &Path, len: u64) -> StreamDataset {
     let path = folder.join("numbers.jsonl");
     let line = |number: u64| format!("{:>width$}\n", number, width = 1 + (number * number % 50) as usize);
@@ -75,7 +75,7 @@ proptest! {
         let mut batches = begin(batch_size);
         let mut seen = samples(batches.by_ref().take(left_at));
         let state = through_json(&batches);
-        // Once more from where it went on, before and behind a batch.
+        // Once more from where it resumed, before and after a batch.
         let mut again = begin(other_size).resume(&state).unwrap();
         prop_assert_eq!(through_json(&again), state.clone());
         let begun = samples(again.by_ref().take(1));
@@ -85,7 +85,7 @@ proptest! {
         seen.extend(samples(batches.by_ref()));
         prop_assert_eq!(seen, expected.clone());
 
-        // To the end, and then there is nothing, whatever was dropped there.
+        // To the end, and then nothing remains, whatever was dropped there.
         let mut whole = begin(batch_size).last_batch(last_batch);
         let dropped = if last_batch == LastBatch::Drop { expected.len() % batch_size } else { 0 };
         prop_assert_eq!(samples(whole.by_ref()), &expected[..expected.len() - dropped]);
@@ -150,7 +150,7 @@ fn adapted_streams_go_on() {
     }
 }
 
-/// A state of this version, and what comes behind it, for good.
+/// A state of this version, and its expected continuation, which must never change.
 #[test]
 fn golden_states_go_on() {
     let whole = r#""part":{"split":{"rank":0,"world_size":1,"num_workers":1,"run":1},"worker":0,"consumed":[]}"#;
@@ -192,7 +192,7 @@ fn little_is_read_again() {
         from[..from.find([',', '}']).unwrap()].parse::<u64>().unwrap()
     };
     assert_eq!(number("read"), 30_000 + 499);
-    // The oldest sample that is held has waited for some of the buffer's lengths.
+    // The oldest held sample has waited for several lengths of the buffer.
     assert!(number("since") > 20_000, "{} of 30,499 are not read again", number("since"));
     assert_eq!(number("ordinal"), number("since"));
 }
@@ -221,7 +221,7 @@ fn a_state_of_another_order_or_that_was_changed_is_refused() {
             assert!(reason.contains(&format!("here rank {} of {}, ", here.0, here.1)), "{reason}");
         }
     }
-    // Said before, or afterwards.
+    // Set before resuming, or afterwards.
     let mut late = of(20, 7, 0).resume(&state).unwrap().part(StreamPart::of_rank(0, 2));
     assert!(matches!(late.next(), Some(Err(Error::State { .. }))) && late.next().is_none());
     assert_eq!(late.state(), Some(state.clone()));
@@ -265,7 +265,7 @@ fn a_state_of_another_order_or_that_was_changed_is_refused() {
     LoaderState::from_json(of_loader).unwrap();
     let Err(Error::State { reason }) = StreamState::from_json(of_loader) else { panic!("it is of a loader") };
     assert!(reason.contains("read it with LoaderState"), "{reason}");
-    // One sample less than the buffer had read.
+    // One sample fewer than the buffer had read.
     let mut less = of(20, 7, 0).resume(&state).unwrap();
     fs::write(folder.path().join("numbers.jsonl"), (0..26).map(|number| format!("{number}\n")).collect::<String>())
         .unwrap();
@@ -325,7 +325,7 @@ fn a_stream_with_fewer_files_is_refused() {
         panic!("the state is in the second")
     };
     assert!(reason.contains("source 2 of the stream, which has 1 now"), "{reason}");
-    // One more is what comes next.
+    // One more is the next one.
     let whole: Vec<u64> = samples(batches);
     assert_eq!(whole, [8, 9]);
     let mut over = lines(&["seq 0 5"]);

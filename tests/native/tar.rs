@@ -1,4 +1,4 @@
-//! Archives whose members are samples by their names.
+//! Archives whose members form samples by their names.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,8 @@ fn open(path: &Path, options: &TarOptions) -> Result<Tar> {
     Tar::open(vec![path.to_path_buf()], text_and_class(), options)
 }
 
-/// With an index in memory, as where nothing can be written: waiting for the disk a thousand times takes minutes.
+/// Returns options with an index in memory, as for read-only folders: waiting for the disk a thousand times takes
+/// minutes.
 fn refusing() -> TarOptions {
     TarOptions { index_folder: Some("/proc/no-folder".into()), ..TarOptions::default() }
 }
@@ -85,7 +86,7 @@ fn archives_keep_the_contract_with_members_in_any_order() {
     dataset_conformance(&tar, &expected);
 }
 
-/// A `.npy` file of an array of bytes.
+/// Returns a `.npy` file of an array of bytes.
 fn array(shape: &str, elements: &[u8]) -> Vec<u8> {
     let header = format!("{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}\n");
     [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), elements].concat()
@@ -146,7 +147,7 @@ fn archives_behind_one_another_are_read_when_asked_for() {
     assert_eq!(open(&path, &TarOptions { end: TarEnd::FileEnd, ..TarOptions::default() }).unwrap().len(), 2);
 }
 
-/// An archive of three samples, one with a long name.
+/// Returns an archive of three samples, one of which has a long name.
 fn archive(folder: &TempDir) -> Vec<u8> {
     let long = format!("{}.txt", "x".repeat(300));
     let members: [(&str, &[u8]); 6] = [
@@ -171,7 +172,7 @@ fn cut_anywhere_it_is_an_error_or_what_is_whole() {
         let Ok(left) = open(&path, &leaving_out()) else { panic!("cut at {end}: what is whole can be read") };
         assert!(left.len() <= 3);
         match refused {
-            // Between two members nothing shows that there were more.
+            // When cut between two members, nothing shows that there were more.
             Ok(tar) => assert!(tar.len() <= 3 && end > 0),
             Err(error) => assert!(matches!(&error, Error::Format { path: of, .. } if *of == path), "{error}"),
         }
@@ -269,7 +270,7 @@ fn shards_are_filled_in_order_and_appear_when_they_are_whole() {
     assert_eq!(fs::read(path(1)).unwrap(), before, "what is not ended changes nothing");
     let left = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
     assert_eq!(left.filter(|path| path.extension().is_some_and(|ending| ending == "unfinished")).count(), 0);
-    // Where nothing can be created, the error comes without waiting for the end.
+    // If nothing can be created, the error is returned immediately.
     let mut refused = TarShards::new(20_000, 1).unwrap();
     refused.begin(folder.path().join("no folder/0.tar"));
     while refused.append([(b"x.txt".as_slice(), b"x".as_slice())]).unwrap() {
@@ -282,7 +283,7 @@ fn shards_are_filled_in_order_and_appear_when_they_are_whole() {
     assert!(matches!(refused.written(Wait::ForAll), Err(Error::Io { .. })));
 }
 
-/// An archive of 5,000 samples of one member, and an `.idx` as Energon has it beside it.
+/// Writes an archive of 5,000 samples of one member, with an Energon `.idx` file next to it.
 fn with_offsets(folder: &Path, change: impl FnOnce(&mut Vec<u64>)) -> Tar {
     let path = folder.join("a.tar");
     let mut shard = TarWriter::create(&path).unwrap();

@@ -16,7 +16,7 @@ fn put(folder: &TempDir, bytes: &[u8]) -> PathBuf {
     path
 }
 
-/// By the definition, bit by bit.
+/// Computes the masked checksum by its definition, bit by bit.
 fn masked(bytes: &[u8]) -> [u8; 4] {
     let mut crc = u32::MAX;
     for byte in bytes {
@@ -108,7 +108,7 @@ fn lists_of_byte_strings_keep_the_contract() {
 }
 
 proptest! {
-    /// With right checksums, so that they get to the parser.
+    /// With correct checksums, so that they reach the parser.
     #[test]
     fn random_messages_are_read_or_refused(samples in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..80), 1..5)) {
         let folder = TempDir::new().unwrap();

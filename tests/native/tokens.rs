@@ -1,4 +1,4 @@
-//! Files of tokens: which windows are read, and what is refused with which words.
+//! Token files: which windows are read, and what is rejected with which message.
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::conformance::dataset_conformance;
 const WINDOWS: TokenWindows =
     TokenWindows { length: 3, stride: 3, output: TokenOutput::Shifted, vocabulary_size: None };
 
-/// Writes a file of `bytes`, anew.
+/// Writes a new file of `bytes`.
 fn file(folder: &TempDir, name: &str, bytes: &[u8]) -> PathBuf {
     let path = folder.path().join(name);
     let _ = fs::remove_file(&path);
@@ -27,7 +27,7 @@ fn uint16(tokens: impl IntoIterator<Item = u16>) -> Vec<u8> {
     tokens.into_iter().flat_map(u16::to_le_bytes).collect()
 }
 
-/// The bytes of a Megatron index: (length, place in the `.bin` in bytes) of each sequence, and the borders of documents.
+/// Returns a Megatron index: (length, byte offset in the `.bin`) of each sequence, and the borders of documents.
 fn index(code: u8, sequences: &[(i32, i64)], borders: &[i64]) -> Vec<u8> {
     let mut bytes = b"MMIDIDX\0\0".to_vec();
     bytes.extend(1_u64.to_le_bytes());
@@ -45,13 +45,13 @@ fn open(path: &Path, dtype: DType, documents: Documents, windows: TokenWindows) 
     Tokens::new(Arc::new(files), windows)
 }
 
-/// What samples with these fields are made of.
+/// Returns the bytes of samples with these fields.
 fn samples(fields: &[&[&[i64]]]) -> Vec<Vec<Vec<u8>>> {
     let bytes = |tokens: &&[i64]| tokens.iter().flat_map(|token| token.to_ne_bytes()).collect();
     fields.iter().map(|sample| sample.iter().map(bytes).collect()).collect()
 }
 
-/// Asserts that this is an error of a format, in words that contain `words`.
+/// Asserts that this is a format error, with a message that contains `words`.
 fn refused<T>(opened: Result<T>, words: &[&str]) {
     let error = opened.err().unwrap_or_else(|| panic!("{words:?} was read"));
     assert!(matches!(error, Error::Format { .. }), "{error:?}");
@@ -150,7 +150,7 @@ fn a_header_is_passed_over() {
     );
 }
 
-/// Three documents of 4, 0 and 5 tokens; the last one has two sequences, which lie in the wrong order in the file.
+/// Three documents of 4, 0, and 5 tokens; the last one has two sequences, stored in the wrong order in the file.
 fn megatron(folder: &TempDir) -> PathBuf {
     file(folder, "corpus.idx", &index(8, &[(4, 0), (2, 14), (3, 8)], &[0, 1, 1, 3]));
     file(folder, "corpus.bin", &uint16([1, 2, 3, 4, 7, 8, 9, 5, 6]))
@@ -304,7 +304,7 @@ fn a_file_that_is_cut_or_replaced_is_named_at_the_next_batch() {
                 fs::rename(fresh, &path).unwrap();
             }
         }
-        // Those that were fetched ahead may still be whole.
+        // Batches that were fetched ahead may still be complete.
         let error = batches.find_map(std::result::Result::err).expect("not all were fetched ahead");
         assert!(error.to_string().contains(words) && error.to_string().contains("x.bin"), "{error}");
     }
@@ -368,7 +368,7 @@ proptest! {
         for documents in [Documents::Joined, Documents::Apart] {
             let windows = TokenWindows { length: 1, stride: 1, ..WINDOWS };
             let Ok(dataset) = open(&path, DType::UInt16, documents, windows) else { continue };
-            // Whatever it now says it is, the windows that it promises are there.
+            // Whatever length it now declares, the declared windows exist.
             let batch = DataLoader::builder(Arc::new(dataset)).batch_size(100).build().unwrap().epoch(0).unwrap().next();
             prop_assert!(batch.is_none_or(|batch| batch.is_ok()));
         }

@@ -1,11 +1,11 @@
-//! Torch's generator and shuffle against values that torch 2.15 gave.
+//! Torch's generator and shuffle, compared with values from torch 2.15.
 
 use sluicegate::{TorchGenerator, randperm};
 
 use crate::fingerprint::fingerprint;
 
-/// What a generator of `seed` gives in turn, after `randperm` of 0, 1 and 2: consecutive calls, so one draw too many or
-/// too few shows in all that follow.
+/// The values that a generator of `seed` returns in turn, after `randperm` of 0, 1, and 2: calls are consecutive, so
+/// one draw too many or too few shows in all later values.
 struct Golden {
     seed: u64,
     first: [usize; 10],
@@ -139,7 +139,7 @@ fn draws_are_those_of_torch() {
 
 #[test]
 fn the_generator_is_the_published_one() {
-    // The 10000th number under the default seed, as the C++ standard demands of std::mt19937.
+    // The 10000th number with the default seed, as the C++ standard requires of std::mt19937.
     let mut generator = TorchGenerator::new(5489);
     let last = (0..10_000).map(|_| generator.random_u32()).last();
     assert_eq!(last, Some(4_123_659_995));

@@ -1,4 +1,4 @@
-//! Draws by weight: their law, and what is refused.
+//! Weighted draws: their distribution, and what is rejected.
 
 use sluicegate::{Replacement, Sampler, WeightedRandomSampler};
 
@@ -9,7 +9,8 @@ fn indices(sampler: &WeightedRandomSampler, epoch: u64) -> Vec<usize> {
     indices
 }
 
-/// The sum of (found - expected)^2 / expected, which is about the number of classes when the law holds.
+/// Returns the sum of (found - expected)^2 / expected, which is about the number of classes if the distribution is
+/// right.
 fn chi_square(counts: &[u64], probabilities: &[f64]) -> f64 {
     let total: u64 = counts.iter().sum();
     let term = |(&count, &probability): (&u64, &f64)| {
@@ -23,7 +24,7 @@ fn chi_square(counts: &[u64], probabilities: &[f64]) -> f64 {
     counts.iter().zip(probabilities).map(term).sum()
 }
 
-/// Above this a sum of that many classes comes about once in a million times.
+/// Returns a bound that a sum of that many classes exceeds about once in a million times.
 fn limit(classes: usize) -> f64 {
     let freedom = classes as f64;
     freedom + 5.0 * (2.0 * freedom).sqrt() + 25.0
@@ -96,10 +97,10 @@ fn an_order_without_replacement_is_a_permutation_whose_heavy_ones_come_early() {
     let mut sorted = order.clone();
     sorted.sort_unstable();
     assert!(sorted.into_iter().eq(0..len));
-    // Half of the light ones' arrivals lie behind nearly all of the heavy ones: rate 1 against rate 100.
+    // Half of the light ones' arrivals are after nearly all of the heavy ones: rate 1 against rate 100.
     let late_heavy = order[len / 2..].iter().filter(|index| *index % 10 == 0).count();
     assert_eq!(late_heavy, 0);
-    // The race at the end, too, favours nobody among equals.
+    // The race at the end is fair among equal weights, too.
     let last: Vec<usize> = order[len - 2000..].iter().copied().filter(|index| index % 10 != 0).collect();
     let mean = last.iter().sum::<usize>() as f64 / last.len() as f64;
     assert!(

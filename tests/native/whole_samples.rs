@@ -18,7 +18,7 @@ fn texts(lines: &[&str]) -> Vec<Vec<Vec<u8>>> {
     lines.iter().map(|line| vec![line.as_bytes().to_vec()]).collect()
 }
 
-/// Asserts that of `all` samples those at `left` are left, and what is said of the others.
+/// Asserts that of `all` samples those at `left` remain, and which damage is reported for the others.
 fn check<D: Dataset + 'static>(samples: &WholeSamples<D>, left: &[usize], all: usize, damages: &[&str]) {
     assert_eq!(samples.dataset().len(), all);
     let found: Vec<usize> = (0..samples.len()).map(|index| samples.index_in_all(index).unwrap()).collect();
@@ -60,7 +60,7 @@ fn samples_whose_checksum_is_wrong_have_no_index() {
     let open = || TfRecord::open_whole(vec![path.clone()], Features::Raw, None).unwrap();
     dataset_conformance(&open(), &texts(&["one", "three", "four"]));
     check(&open(), &[0, 2, 3], 4, &["x, byte 31: the checksum of the 3 bytes"]);
-    // The length of the last one: it is not found any more.
+    // The length of the last one, without which it cannot be found.
     let four = whole.windows(4).position(|bytes| bytes == b"four").unwrap();
     whole[four - 12] = 5;
     put(&folder, "x", &whole);

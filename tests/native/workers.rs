@@ -1,4 +1,4 @@
-//! The two ends of what a consumer and its worker processes share, the worker's on a thread of this process.
+//! The two ends of the memory that a consumer and its worker processes share; the worker's end is on a thread here.
 
 use std::os::fd::AsFd;
 use std::thread;
@@ -57,7 +57,7 @@ fn hear(workers: &mut Workers) -> Answer {
     }
 }
 
-/// Whether the answer holds what `work` writes for these sizes.
+/// Asserts that the answer contains what `work` writes for these sizes.
 fn check(answer: &Answer, sizes: &[usize]) {
     assert_eq!(answer.fields.iter().map(|field| field.bytes().unwrap()).collect::<Vec<_>>(), sizes);
     for field in &answer.fields {
@@ -73,7 +73,7 @@ fn batches_of_any_size_come_back_in_the_order_they_were_asked_for_and_stay_valid
     let worker = thread::Builder::new();
     let end = open(&workers, 0);
     let worker = worker.spawn(move || work(end)).unwrap();
-    // From a few bytes to tens of megabytes and back, several tensors, none, and empty ones.
+    // From a few bytes to tens of megabytes and back, several tensors, no tensors, and empty ones.
     let sizes: Vec<Vec<usize>> = (0..60_usize)
         .map(|batch| match batch % 6 {
             0 => vec![4],
@@ -109,7 +109,7 @@ fn batches_of_any_size_come_back_in_the_order_they_were_asked_for_and_stay_valid
         check(answer, &sizes[*batch]);
     }
     drop(kept);
-    // What was large once is given back: only small batches come now.
+    // Memory of formerly large batches is returned: only small batches come now.
     for batch in 100..160 {
         let batch = batch * 10;
         workers.send(0, TaskKind::Fetch, number(batch), &payload(&[100])).unwrap();
@@ -167,7 +167,7 @@ fn waiting_ends_in_time_and_too_many_requests_are_refused() {
     let sent =
         (0..100).map(|batch| workers.send(1, TaskKind::Fetch, number(batch), b"")).take_while(Result::is_ok).count();
     assert!((1..100).contains(&sent));
-    // New processes find nothing of that.
+    // New processes find no trace of that.
     workers.renew();
     let mut end = open(&workers, 1);
     assert!(end.next(Duration::from_millis(10)).unwrap().is_none());

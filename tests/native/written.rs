@@ -1,4 +1,4 @@
-//! Shards of tokens and of Parquet: filled in order, whole or not there, and what does not fit is refused.
+//! Shards of tokens and of Parquet: filled in order, complete or absent, and samples that do not fit are rejected.
 
 use std::fs;
 use std::path::{Path, PathBuf};
