@@ -45,6 +45,7 @@ impl Scattered {
     /// elements but no address.
     /// address.
     ///
+    /// # Safety
     /// The elements must stay readable until this is dropped. Others may write to them meanwhile: a copy then contains
     /// old or new bytes.
     pub unsafe fn push(&mut self, address: *const u8, shape: &[usize], strides: &[usize], step: usize) -> Option<()> {
