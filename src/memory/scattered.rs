@@ -43,7 +43,6 @@ impl Scattered {
     /// Adds the row at `address`, of `shape` and `strides` (in units of `step` bytes). Returns None and adds nothing if
     /// its shape differs from the first row's, a stride is negative or not a multiple of an element, or the row has
     /// elements but no address.
-    /// address.
     ///
     /// # Safety
     /// The elements must stay readable until this is dropped. Others may write to them meanwhile: a copy then contains
