@@ -1,4 +1,4 @@
-//! Files of columns: how they are read, and Arrow.
+//! Columnar files: how they are read, and Arrow.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use super::input::Input;
 use super::reading::read_opened;
 use super::scratch::file;
 
-/// What becomes of nulls, texts and decimals, and which columns are read.
+/// Chooses how to treat nulls, texts, and decimals, and which columns are read.
 pub(super) fn columns(input: &mut Input<'_>) -> ColumnarOptions {
     let fill = |name: &str, value| (Some(name.to_owned()), NullRule::Fill(value));
     ColumnarOptions {
@@ -24,7 +24,7 @@ pub(super) fn columns(input: &mut Input<'_>) -> ColumnarOptions {
     }
 }
 
-/// The file: as it is, or made of its footer and what lies before it, with the length of the footer that it should have.
+/// Writes the file: as given, or made of its footer and the data before it, with the correct length of the footer.
 pub(super) fn framed(name: &str, mut input: Input<'_>, magic: &[u8]) -> PathBuf {
     match input.byte() % 2 {
         0 => file(name, input.rest()),
@@ -37,7 +37,8 @@ pub(super) fn framed(name: &str, mut input: Input<'_>, magic: &[u8]) -> PathBuf 
     }
 }
 
-/// How the columns are read, how much of them is kept, and a file or a stream, which is whatever does not begin as a file.
+/// Input: how the columns are read, how much of them is cached, and a file, or a stream if it does not begin like a
+/// file.
 pub(super) fn arrow(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let (options, cache) = (columns(&mut input), input.choice(&[1 << 20, 0]));

@@ -1,4 +1,4 @@
-//! The inputs that are kept: a start for the fuzzer, and what it has found.
+//! The saved inputs: seeds for the fuzzer, and what it has found.
 
 #![cfg(test)]
 

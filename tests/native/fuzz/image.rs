@@ -1,4 +1,4 @@
-//! Images, whatever their format.
+//! Images of all formats.
 
 use sluicegate::{
     Antialias, DType, DecodeOptions, ImageMode, ImagePipeline, ImageTransform, Interpolation, Orientation,
@@ -7,7 +7,7 @@ use sluicegate::{
 
 use super::input::Input;
 
-/// How it is decoded, and the file.
+/// Input: decode options, and the file.
 pub(super) fn image(input: &[u8]) {
     let mut input = Input::new(input);
     let options = DecodeOptions {
@@ -24,7 +24,7 @@ pub(super) fn image(input: &[u8]) {
     };
     let file = input.rest();
     let transformed = transformed(file, options);
-    // What is wrong with a file may lie where nothing of it was asked for.
+    // The damage may be in a part of the file that was not requested.
     let Ok(image) = decode_image(file, &options) else { return };
     assert!(transformed.is_ok() || image.dtype() != DType::UInt8, "{transformed:?}");
     let [height, width, channels] = image.shape();
@@ -36,7 +36,7 @@ pub(super) fn image(input: &[u8]) {
     assert!(width * height <= 1 << 20);
 }
 
-/// A part of the image, in another size.
+/// Returns a part of the image, resized.
 fn transformed(file: &[u8], options: DecodeOptions) -> Result<(), String> {
     let crop = ImageTransform::RandomResizedCrop {
         size: [5, 7],

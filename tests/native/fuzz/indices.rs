@@ -1,4 +1,4 @@
-//! Indices that were kept beside the files: whoever can write to one can write anything.
+//! Indices stored next to their files, which may contain anything: a user who can write one can write arbitrary bytes.
 
 use std::cell::RefCell;
 use std::fs;
@@ -11,21 +11,21 @@ use sluicegate::{FillValue, Parquet, ParquetFilter, ParquetOptions, Relation};
 use super::reading::{check_error, read_all, read_opened};
 use super::scratch::scratch;
 
-/// Magic, version, length of the header, and its digest.
+/// Magic, version, length of the header, and the header's digest.
 const PRELUDE: usize = 24;
 
-/// A file, the folder of its index, and what of the index says that it belongs to the file.
+/// A file, the folder of its index, and the part of the index that ties it to the file.
 struct Indexed {
     path: PathBuf,
     folder: PathBuf,
     index: PathBuf,
-    /// The header of the index, but for its columns.
+    /// The header of the index, except its columns.
     key: Vec<u8>,
     whole: Vec<u8>,
 }
 
 impl Indexed {
-    /// Makes the file and has it indexed.
+    /// Creates the file and indexes it.
     fn new(name: &str, make: impl FnOnce(&Path), open: fn(&Self)) -> Self {
         let (path, folder) = (scratch(name), scratch(&format!("index of {name}")));
         fs::create_dir_all(&folder).unwrap();
@@ -37,13 +37,13 @@ impl Indexed {
         indexed.index = entries.find(is_index).expect("an index was kept");
         indexed.whole = fs::read(&indexed.index).unwrap();
         let name_at = indexed.whole.windows(name.len()).position(|window| window == name.as_bytes());
-        // Behind the name of the only file: its size and its time.
+        // After the name of the only file: its size and its modification time.
         indexed.key = indexed.whole[PRELUDE..name_at.unwrap() + name.len() + 16].to_vec();
         indexed
     }
 
-    /// Puts an index there whose header goes on with `table`, with the digest that it should have, and whose columns are
-    /// `columns`, which begin at a multiple of 64.
+    /// Writes an index whose header continues with `table`, with the correct digest, and whose columns are `columns`,
+    /// which begin at a multiple of 64.
     fn put(&self, table: &[u8], columns: &[u8]) {
         let body = [&self.key, table].concat();
         let mut index = self.whole[..12].to_vec();
@@ -55,7 +55,7 @@ impl Indexed {
         fs::write(&self.index, index).unwrap();
     }
 
-    /// What `put` would have to be given for the true index.
+    /// Returns the arguments of `put` that produce the true index.
     #[cfg(test)]
     pub(super) fn parts(&self) -> (&[u8], &[u8]) {
         let header = PRELUDE + u32::from_le_bytes(*self.whole[12..].first_chunk().unwrap()) as usize;
@@ -63,7 +63,7 @@ impl Indexed {
     }
 }
 
-/// The digest of an index's header, by the description in `index_file.rs`.
+/// Returns the digest of an index's header, following the description in `index_file.rs`.
 fn digest(bytes: &[u8]) -> u64 {
     const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
     let mix = |word: u64| {
@@ -84,7 +84,7 @@ fn digest(bytes: &[u8]) -> u64 {
     mix(sum ^ mix(place))
 }
 
-/// Calls `open` with the index that `bytes` are: the table of its columns (its length first), and these.
+/// Calls `open` with the index in `bytes`: the table of its columns (its length first), and the columns.
 fn with_index(cell: &RefCell<Option<Indexed>>, make: impl FnOnce() -> Indexed, bytes: &[u8], open: fn(&Indexed)) {
     let mut indexed = cell.borrow_mut();
     let indexed = indexed.get_or_insert_with(make);
@@ -104,7 +104,8 @@ thread_local! {
     static BROKEN: RefCell<Option<Indexed>> = const { RefCell::new(None) };
 }
 
-/// Below this size of all files no index of lines or of TFRecord is kept. A fuzzer would spend its time on reading them.
+/// Below this total size, indices of lines and TFRecord files are not stored. A fuzzer would spend its time reading the
+/// files.
 const SMALL: usize = if cfg!(fuzzing) { 4 << 10 } else { 4 << 20 };
 
 fn open_tar(indexed: &Indexed) {
@@ -176,8 +177,8 @@ fn make_tfrecord() -> Indexed {
     Indexed::new("i.tfrecord", make, open_tfrecord)
 }
 
-/// Row groups of 100 rows, of which every seventh of column `n` is null; what makes the file large is in a column that nobody
-/// reads.
+/// Row groups of 100 rows, in which every seventh value of column `n` is null; the file is large because of a column
+/// that is never read.
 #[cfg(feature = "parquet")]
 fn write_parquet(path: &Path) {
     use std::sync::Arc;
@@ -210,7 +211,7 @@ fn parquet_options(indexed: &Indexed, filter: Vec<ParquetFilter>) -> ParquetOpti
     options
 }
 
-/// With what a filter leaves of each row group: all, some and nothing.
+/// With the rows that a filter keeps of each row group: all, some, and none.
 #[cfg(feature = "parquet")]
 fn open_filter(indexed: &Indexed) {
     let relation = Relation::In((0..150).map(FillValue::Int).collect());
@@ -223,7 +224,7 @@ fn make_filter() -> Indexed {
     Indexed::new("i.parquet", write_parquet, open_filter)
 }
 
-/// With the rows that are left out because they are null.
+/// With the rows that are dropped because they are null.
 #[cfg(feature = "parquet")]
 fn open_broken(indexed: &Indexed) {
     let opened = Parquet::open_whole(vec![indexed.path.clone()], parquet_options(indexed, Vec::new()));

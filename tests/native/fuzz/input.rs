@@ -1,6 +1,6 @@
-//! [`Input`]: numbers and parts, cut from the front of what a fuzzer gives.
+//! [`Input`]: numbers and parts, cut from the front of a fuzzer's input.
 
-/// What is left of an input. Where nothing is left, numbers are 0 and parts are empty.
+/// The rest of an input. At its end, numbers are 0 and parts are empty.
 pub(super) struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -18,12 +18,12 @@ impl<'a> Input<'a> {
         usize::from(self.byte()) | usize::from(self.byte()) << 8
     }
 
-    /// One of `choices`.
+    /// Returns one of `choices`.
     pub(super) fn choice<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[usize::from(self.byte()) % choices.len()]
     }
 
-    /// A part, whose length (two bytes) stands before it.
+    /// Returns a part that is preceded by its length (two bytes).
     pub(super) fn part(&mut self) -> &'a [u8] {
         let length = self.word().min(self.0.len());
         let (part, rest) = self.0.split_at(length);
@@ -31,7 +31,7 @@ impl<'a> Input<'a> {
         part
     }
 
-    /// All that is left.
+    /// Returns the rest.
     pub(super) fn rest(self) -> &'a [u8] {
         self.0
     }

@@ -1,9 +1,9 @@
-//! What a fuzzer calls: a target for each parser of bytes that come from outside.
+//! Fuzz targets: one for each parser of external bytes.
 //!
-//! A target makes files of the bytes it is given, opens them as a dataset and reads every sample, in batches and one by one.
-//! It panics where the two differ, where an error does not name its file, or where a parser does; the rest (memory, time, reads
-//! outside of a file) is seen by whoever calls it. `fuzz/` calls it with millions of inputs; [`corpus`] with those that are
-//! kept, so that every test run does.
+//! A target creates files from its input, opens them as a dataset, and reads every sample, in batches and one by one.
+//! It panics if the two differ, if an error does not name its file, or if a parser panics; its caller detects
+//! everything else (memory, time, reads outside a file). `fuzz/` calls it with millions of inputs, and [`corpus`] with
+//! the saved ones in every test run.
 
 #[cfg(feature = "arrow")]
 mod columns;
@@ -24,10 +24,10 @@ mod streams;
 mod tar;
 mod texts;
 
-/// A name, and what is called with an input.
+/// A name, and the function that is called with an input.
 pub(crate) type Target = (&'static str, fn(&[u8]));
 
-/// All of them. The inputs that are kept lie in `fuzz/corpus/<name>`.
+/// All targets. The saved inputs are in `fuzz/corpus/<name>`.
 pub(crate) const TARGETS: &[Target] = &[
     #[cfg(feature = "arrow")]
     ("arrow", columns::arrow),

@@ -1,4 +1,4 @@
-//! The `.tar.idx` beside an archive, which says where samples begin.
+//! The `.tar.idx` file of an archive, which lists where samples begin.
 
 use std::cell::RefCell;
 use std::fs;
@@ -10,10 +10,10 @@ use super::input::Input;
 use super::reading::read_opened;
 use super::scratch::{NOWHERE, scratch};
 
-/// The number of samples that are a piece of work, which begins at every such place of the index.
+/// Number of samples in a unit of work; the unit begins at every such position of the index.
 const PIECE: usize = if cfg!(fuzzing) { 16 } else { 1024 };
 
-/// Archives with fewer than two pieces are read without such an index.
+/// Archives with fewer than two units are read without such an index.
 const SAMPLES: usize = 2 * PIECE + 52;
 
 /// A header, and a block of contents.
@@ -22,7 +22,7 @@ const SAMPLE_BYTES: u64 = 1024;
 struct Archive {
     path: PathBuf,
     places: Vec<u8>,
-    /// What is read without an index beside it.
+    /// The samples that are read without an index.
     whole: String,
 }
 
@@ -52,8 +52,8 @@ thread_local! {
     static ARCHIVE: RefCell<Option<Archive>> = const { RefCell::new(None) };
 }
 
-/// Changes to the true index: where, how, and the number; then how many bytes are cut off. Whatever it says, the archive is
-/// read as it is.
+/// Changes to the true index: where, how, and the number; then how many bytes are cut off. Whatever the index contains,
+/// the archive is read correctly.
 pub(super) fn tar_offsets(bytes: &[u8]) {
     ARCHIVE.with(|archive| {
         let mut archive = archive.borrow_mut();
@@ -62,7 +62,7 @@ pub(super) fn tar_offsets(bytes: &[u8]) {
         let (mut places, cut) = (archive.places.clone(), usize::from(input.byte()));
         let mut patches = input.rest().chunks_exact(11);
         for patch in patches.by_ref() {
-            // Those that a piece begins with, and any other.
+            // Those at which a unit begins, and any other.
             let place = match u16::from_le_bytes([patch[0], patch[1]]) {
                 0 => PIECE,
                 1 => 2 * PIECE,

@@ -1,4 +1,4 @@
-//! Parquet, as a whole and by a filter.
+//! Parquet, read whole and through a filter.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use super::input::Input;
 use super::reading::{Samples, Ways, check_error, read_in};
 use super::scratch::NOWHERE;
 
-/// The options, of which the number of bytes to keep has the file be read by row groups or by pages.
+/// Returns the options; the number of bytes to cache determines if the file is read by row groups or by pages.
 fn options(input: &mut Input<'_>) -> ParquetOptions {
     ParquetOptions {
         columns: columns(input),
@@ -21,14 +21,14 @@ fn options(input: &mut Input<'_>) -> ParquetOptions {
     }
 }
 
-/// Reads the files; by pages as well, if little is kept.
+/// Reads the files; by pages as well, if little is cached.
 fn read(paths: Vec<PathBuf>, options: ParquetOptions) -> Option<Samples> {
     let ways = if options.cache_bytes.is_some() { Ways::Apart } else { Ways::Same };
     let opened = Parquet::open(paths, options).inspect_err(check_error);
     opened.ok().map(|files| read_in(files, ways))
 }
 
-/// How the columns are read, how much of them is kept, and the file.
+/// Input: how the columns are read, how much of them is cached, and the file.
 pub(super) fn parquet(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let options = options(&mut input);
@@ -59,7 +59,7 @@ fn condition(input: &mut Input<'_>) -> ParquetFilter {
     ParquetFilter { column, relation }
 }
 
-/// One or two conditions, how the columns are read, how much of them is kept, and the file.
+/// Input: one or two conditions, how the columns are read, how much of them is cached, and the file.
 pub(super) fn parquet_filter(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let filter = (0..=input.byte() % 2).map(|_| condition(&mut input)).collect();
@@ -76,13 +76,13 @@ pub(super) fn parquet_filter(bytes: &[u8]) {
         let mut rest = all.samples.iter();
         assert!(some.samples.iter().all(|sample| rest.any(|other| other == sample)), "a filter made a sample");
     }
-    // What a filter leaves is read by pages, where the file says where they are. What it says may be damaged: then there is
-    // other data in these places, which can be of any rows. With one that is true `test_parquet_pages.py` compares every
-    // sample.
+    // The rows that a filter keeps are read by pages, if the file lists the pages' positions. The list may be damaged:
+    // then there is other data at these positions, which can belong to any rows. For an undamaged list,
+    // `test_parquet_pages.py` compares every sample.
     assert!(some.samples.len() <= all.samples.len(), "a filter made a sample");
 }
 
-/// Whether the file says of some column where its pages are.
+/// True if the file lists the positions of some column's pages.
 fn has_places_of_pages(path: &Path) -> bool {
     let file = File::open(path).unwrap();
     // It was read before.

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use sluicegate::memory::Slab;
 use sluicegate::{Batch, Dataset, Error, Fetch, FetchSamples, IndexBatch, Result, StackSamples};
 
-/// So many samples are read of a dataset, whatever it says of its length.
+/// Maximum number of samples to read from a dataset, whatever its length claims to be.
 const MOST_SAMPLES: usize = 40;
 
-/// So many bytes may the variable fields of a batch have.
+/// Maximum number of bytes of a batch's variable fields.
 const MOST_BYTES: usize = 64 << 20;
 
 /// The bytes of a sample, by field.
 pub(super) type Values = Vec<Vec<u8>>;
 
-/// What was read of a dataset: the first samples and, of one that is large, two others; nothing for those that are damaged.
+/// The samples that were read: the first ones and, if the dataset is large, two others; None for damaged ones.
 #[derive(Debug)]
 pub(super) struct Samples {
     pub(super) samples: Vec<Option<Values>>,
@@ -22,27 +22,27 @@ pub(super) struct Samples {
 }
 
 impl Samples {
-    /// Whether these are all of them, and none is damaged.
+    /// True if these are all samples, and none is damaged.
     pub(super) fn is_whole(&self) -> bool {
         self.samples.len() == self.len && !self.samples.contains(&None)
     }
 }
 
-/// Opens nothing, but reads what was opened; asserts what an error must say.
+/// Reads a dataset that was opened; asserts what an error must contain.
 pub(super) fn read_opened<D: Dataset + 'static>(opened: Result<D>) -> Option<Samples> {
     opened.inspect_err(check_error).ok().map(read_all)
 }
 
-/// Reads the samples one by one and in batches, and asserts that this is the same.
+/// Reads the samples one by one and in batches, and asserts that the results are equal.
 pub(super) fn read_all(dataset: impl Dataset + 'static) -> Samples {
     read_in(dataset, Ways::Same)
 }
 
-/// Whether what is read in one way must be what is read in the other.
+/// Whether the results of both kinds of read must be equal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ways {
     Same,
-    /// They look at different parts of a file, which contradict each other where it is damaged.
+    /// They read different parts of a file, which contradict each other if it is damaged.
     Apart,
 }
 
@@ -71,7 +71,7 @@ pub(super) fn read_in(dataset: impl Dataset + 'static, ways: Ways) -> Samples {
                 assert!(rows.eq(single.iter().cloned()), "samples {indices:?} differ when they are read at once");
             }
             Err(error) => {
-                // All of them together may be too large.
+                // All samples together may be too large.
                 let is_size = matches!(&error, Error::Sample { reason, .. } if reason.contains("lower batch_size"))
                     || matches!(error, Error::InvalidArgument { .. } | Error::OutOfMemory { .. });
                 assert!(is_size || single.contains(&None), "samples {indices:?} can be read one by one, but: {error}");
@@ -87,7 +87,7 @@ fn sample(batch: &Batch, row: usize) -> Values {
     (0..batch.fields().len()).map(|field| batch.sample(field, row).to_vec()).collect()
 }
 
-/// Asserts that an error of a file names it.
+/// Asserts that an error about a file names it.
 pub(super) fn check_error(error: &Error) {
     let text = error.to_string();
     let is_of_file =

@@ -30,7 +30,7 @@ fn features(kind: u8) -> Features {
     }
 }
 
-/// Which features, and the file: as it is, or made of samples with the lengths and checksums that they should have.
+/// Chooses features, and the file: as given, or made of samples with correct lengths and checksums.
 pub(super) fn framed_samples(mut input: Input<'_>) -> (Features, Vec<u8>) {
     let (features, is_framed) = (features(input.byte()), input.byte() % 2 == 1);
     let whole = match is_framed {
@@ -49,7 +49,7 @@ pub(super) fn framed_samples(mut input: Input<'_>) -> (Features, Vec<u8>) {
     (features, whole)
 }
 
-/// Features and file.
+/// Input: features and file.
 pub(super) fn tfrecord(bytes: &[u8]) {
     let (features, whole) = framed_samples(Input::new(bytes));
     read_opened(TfRecord::open(vec![file("x.tfrecord", &whole)], features, None));
@@ -72,7 +72,7 @@ const ENCODINGS: [(&str, &str); 14] = [
     ("pkl", "null"),
 ];
 
-/// The index of one shard whose columns, sizes and number of samples are as the input says.
+/// Returns the index of one shard whose columns, sizes, and number of samples come from the input.
 fn index_of(input: &mut Input<'_>, (raw_bytes, samples): (usize, u32), zip: &str) -> String {
     let columns: Vec<_> = (0..input.byte() % 6).map(|_| input.choice(&ENCODINGS)).collect();
     let list = |part: &dyn Fn(usize) -> String| (0..columns.len()).map(part).collect::<Vec<_>>().join(",");
@@ -91,7 +91,7 @@ fn first_word(bytes: &[u8]) -> u32 {
     bytes.first_chunk().map_or(0, |word| u32::from_le_bytes(*word))
 }
 
-/// Whether the index is in the input or made for its shard; and the two.
+/// Input: whether the index is in the input or made for its shard, and both.
 pub(super) fn mds(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let folder = scratch("mds");
@@ -112,7 +112,7 @@ pub(super) fn mds(bytes: &[u8]) {
     read_opened(Mds::open(&folder, None));
 }
 
-/// The columns, the size of the shard and the number of its samples, and the shard, compressed.
+/// Input: the columns, the size of the shard and the number of its samples, and the compressed shard.
 pub(super) fn mds_zstd(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let folder = scratch("mds-zstd");

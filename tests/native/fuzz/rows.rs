@@ -22,12 +22,12 @@ const DTYPES: [DType; 8] = [
     DType::Bool,
 ];
 
-/// The file itself.
+/// Input: the file.
 pub(super) fn npy(bytes: &[u8]) {
     read_opened(Npy::open("x", file("x.npy", bytes)));
 }
 
-/// The size of the header, that of a sample, the number of fields, and these (data type, place, axis, order).
+/// Returns the size of the header, that of a sample, and the fields (data type, offset, axis, order).
 pub(super) fn raw_layout(input: &mut Input<'_>) -> (usize, usize, Vec<RawField>) {
     let (header, sample) = (input.word(), usize::from(input.byte()));
     let fields = (0..input.byte() % 4).map(|number| {
@@ -45,14 +45,14 @@ pub(super) fn raw_layout(input: &mut Input<'_>) -> (usize, usize, Vec<RawField>)
     (header, sample, fields)
 }
 
-/// The layout, and the file.
+/// Input: the layout, and the file.
 pub(super) fn raw(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let (header, sample, fields) = raw_layout(&mut input);
     read_opened(Raw::open(file("x.raw", input.rest()), header, sample, fields));
 }
 
-/// How it is read, and the file, with the right length before the header or not.
+/// Input: how it is read, and the file, with or without the correct length before the header.
 pub(super) fn safetensors(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let path = match input.byte() % 2 {
@@ -92,7 +92,7 @@ fn read_tokens(files: sluicegate::Result<TokenFiles>, windows: TokenWindows) {
     read_opened(Tokens::new(Arc::new(files), windows));
 }
 
-/// The windows, data type and offset, and a flat file.
+/// Input: the windows, data type, and offset, and a flat file.
 pub(super) fn tokens(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let windows = windows(&mut input);
@@ -101,7 +101,7 @@ pub(super) fn tokens(bytes: &[u8]) {
     read_tokens(TokenFiles::open([path], &layout, Documents::Joined), windows);
 }
 
-/// The windows, the index, and the tokens.
+/// Input: the windows, the index, and the tokens.
 pub(super) fn megatron(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let windows = windows(&mut input);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-/// A folder that can't be made: an index that is to be put there stays in memory.
+/// A folder that cannot be created: an index that should be stored there stays in memory.
 pub(super) const NOWHERE: &str = "/proc/no-folder";
 
 const PREFIX: &str = "sluicegate-fuzz-";
@@ -19,7 +19,7 @@ thread_local! {
     };
 }
 
-/// Removes the folders of processes that are gone: a fuzzer ends without giving anything back.
+/// Removes the folders of processes that have ended: a fuzzer ends without cleaning up.
 fn remove_left(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -30,12 +30,12 @@ fn remove_left(parent: &Path) {
     }
 }
 
-/// The path of `name` in a folder of this thread.
+/// Returns the path of `name` in a folder of this thread.
 pub(super) fn scratch(name: &str) -> PathBuf {
     FOLDER.with(|folder| folder.path().join(name))
 }
 
-/// A file of that name and contents.
+/// Writes a file with that name and contents.
 pub(super) fn file(name: &str, contents: &[u8]) -> PathBuf {
     let path = scratch(name);
     fs::write(&path, contents).unwrap();

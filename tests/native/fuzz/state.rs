@@ -10,7 +10,7 @@ use sluicegate::{
 use super::reading::check_error;
 use super::scratch::file;
 
-/// JSON: where it is a state, a loader goes on from it, or says why not.
+/// Input: JSON. If it is a state, a loader resumes from it, or says why it cannot.
 pub(super) fn state(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Ok(state) = LoaderState::from_json(text) else { return };
@@ -29,7 +29,7 @@ pub(super) fn state(bytes: &[u8]) {
     }
 }
 
-/// JSON: where it is a state, a pass goes on from it, or says why not.
+/// Input: JSON. If it is a state, a pass resumes from it, or says why it cannot.
 pub(super) fn stream_state(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Ok(state) = StreamState::from_json(text) else { return };

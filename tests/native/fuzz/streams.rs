@@ -15,16 +15,16 @@ use super::reading::{Samples, Values, check_error, read_opened};
 use super::scratch::file;
 use super::{records, rows, tar, texts};
 
-/// So many samples are read of a stream, however many it has.
+/// Maximum number of samples to read from a stream.
 const MOST_SAMPLES: usize = 1000;
 
-/// So many bytes may a sample have.
+/// Maximum number of bytes in a sample.
 const LARGEST: u64 = 1 << 16;
 
-/// A pipe takes so many bytes when nobody reads them.
+/// Number of bytes that a pipe accepts without a reader.
 const OF_PIPE: usize = 1 << 15;
 
-/// What came of reading a stream to its end.
+/// The result of reading a stream to its end.
 #[derive(Debug, PartialEq)]
 struct Found {
     fields: String,
@@ -34,12 +34,12 @@ struct Found {
 }
 
 impl Found {
-    /// Whether there was nothing that is damaged, and no end but that of the stream.
+    /// True if nothing was damaged, and the only end was that of the stream.
     fn is_whole(&self) -> bool {
         self.is_all() && self.error.is_none() && self.left_out.is_empty()
     }
 
-    /// Whether an error, or something that was left out, has these words.
+    /// True if an error, or the report of a skipped item, contains these words.
     fn says(&self, words: &str) -> bool {
         self.error.iter().chain(&self.left_out).any(|said| said.contains(words))
     }
@@ -49,7 +49,7 @@ impl Found {
     }
 }
 
-/// Reads blocks of so many samples.
+/// Reads blocks of `block` samples.
 fn read(dataset: &StreamDataset, part: StreamPart, from: StreamPosition, block: usize) -> Found {
     let mut found = Found { fields: String::new(), samples: Vec::new(), left_out: Vec::new(), error: None };
     let refuse = |error| {
@@ -87,7 +87,7 @@ fn read(dataset: &StreamDataset, part: StreamPart, from: StreamPosition, block: 
 struct Way {
     damages: Damages,
     packing: StreamPacking,
-    /// So many bytes come at a time from a pipe.
+    /// Number of bytes that arrive at a time from a pipe.
     piece: usize,
 }
 
@@ -105,15 +105,16 @@ impl Way {
         dataset.packed(self.packing).on_damage(self.damages).with_largest_sample(LARGEST)
     }
 
-    /// Reads the file at `path`, which is `bytes`, in every way, and asserts that this is the same; and that it is what
-    /// `by_index` has read, the same file with an index, if neither has seen any damage.
+    /// Reads the file at `path`, whose contents are `bytes`, in every way, and asserts that the results are equal, and
+    /// that they equal the result of `by_index`, which reads the same file with an index, unless one of them saw
+    /// damage.
     fn check(&self, path: &Path, bytes: &[u8], format: &StreamFormat, by_index: impl FnOnce() -> Option<Samples>) {
         let dataset = self.open(StreamSource::Path(path.into()), format);
         let whole = read(&dataset, StreamPart::WHOLE, StreamPosition::default(), 64);
         assert_eq!(whole, read(&dataset, StreamPart::WHOLE, StreamPosition::default(), 1), "by other blocks");
         if bytes.len() <= OF_PIPE {
             let slowly = self.read_slowly(path, bytes, format);
-            // How much can be unpacked of what is damaged depends on how much of it is there at once.
+            // How much of damaged data can be unpacked depends on how much of it is available at once.
             let is_packed = [&whole, &slowly].iter().any(|found| found.says("it can't be unpacked"));
             assert!(is_packed || whole == slowly, "in pieces of {}: {slowly:?}, but {whole:?}", self.piece);
         }
@@ -140,10 +141,10 @@ impl Way {
         }
     }
 
-    /// Reads a pipe whose bytes come piece by piece.
+    /// Reads a pipe whose bytes arrive piece by piece.
     fn read_slowly(&self, path: &Path, bytes: &[u8], format: &StreamFormat) -> Found {
         let (reader, mut writer) = std::io::pipe().unwrap();
-        // Nobody is killed for writing to what nobody reads any more.
+        // Keeps a reader open, so that writing after the stream has stopped reading causes no signal.
         let _keep = reader.try_clone().unwrap();
         let source = StreamSource::Open(Arc::new(reader.into()), path.display().to_string());
         thread::scope(|scope| {
@@ -154,7 +155,7 @@ impl Way {
     }
 }
 
-/// The way, which fields, and the file.
+/// Input: the way, the fields, and the file.
 pub(super) fn json_lines(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let (way, fields) = (Way::new(&mut input), texts::fields_of_lines(&mut input));
@@ -165,7 +166,7 @@ pub(super) fn json_lines(bytes: &[u8]) {
     });
 }
 
-/// The way, header, delimiter, how the types are known, and the file.
+/// Input: the way, header, delimiter, how the types are determined, and the file.
 pub(super) fn csv(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let (way, table) = (Way::new(&mut input), texts::Table::new(&mut input));
@@ -176,7 +177,7 @@ pub(super) fn csv(bytes: &[u8]) {
     way.check(&path, bytes, &format, || read_opened(table.open(vec![path.clone()])));
 }
 
-/// The way, and what the target of TFRecord takes.
+/// Input: the way, and the input of the TFRecord target.
 pub(super) fn tfrecord(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let way = Way::new(&mut input);
@@ -187,7 +188,7 @@ pub(super) fn tfrecord(bytes: &[u8]) {
     });
 }
 
-/// The way, and what the target of raw files takes.
+/// Input: the way, and the input of the raw target.
 pub(super) fn raw(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let way = Way::new(&mut input);
@@ -198,7 +199,8 @@ pub(super) fn raw(bytes: &[u8]) {
     way.check(&path, bytes, &format, || read_opened(Raw::open(path.clone(), header_bytes, sample_bytes, fields)));
 }
 
-/// The way, options, kinds of fields, whether these are known and arrays are of any length, and what the target of archives takes.
+/// Input: the way, options, kinds of fields, whether these are known and arrays have any length, and the input of the
+/// archive target.
 pub(super) fn archive(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let (way, options) = (Way::new(&mut input), tar::options(&mut input));

@@ -11,7 +11,7 @@ use super::scratch::{NOWHERE, file, scratch};
 
 const BLOCK: usize = 512;
 
-/// So many bytes may be unpacked.
+/// Maximum number of bytes to unpack.
 const UNPACKED: u64 = 1 << 20;
 
 pub(super) fn options(input: &mut Input<'_>) -> TarOptions {
@@ -27,17 +27,17 @@ pub(super) fn options(input: &mut Input<'_>) -> TarOptions {
 
 const VALUES: [TarValue; 4] = [TarValue::Bytes, TarValue::Npy, TarValue::Int, TarValue::Float];
 
-/// The kind of the field of that number, of the first four, for which `kinds` stands.
+/// Returns the kind of field `number`, one of the first four, as encoded in `kinds`.
 pub(super) fn kind(kinds: u8, number: usize) -> TarValue {
     VALUES[usize::from(kinds >> (2 * number)) % VALUES.len()]
 }
 
-/// The same, with arrays of any length.
+/// Returns the same kind, with arrays of any length.
 pub(super) fn as_ragged(value: TarValue) -> TarValue {
     if value == TarValue::Npy { TarValue::RaggedNpy } else { value }
 }
 
-/// Opens the archive at `path` with its first extensions as fields, of kinds that the number `kinds` stands for.
+/// Opens the archive at `path` with its first extensions as fields, of the kinds that are encoded in `kinds`.
 pub(super) fn read_archive(path: PathBuf, options: &TarOptions, kinds: u8) {
     let open = |fields| Tar::open(vec![path.clone()], fields, options).inspect_err(check_error);
     let always = || vec![TarField::new("__key__", TarValue::Key), TarField::new("__url__", TarValue::Url)];
@@ -60,14 +60,14 @@ pub(super) fn read_archive(path: PathBuf, options: &TarOptions, kinds: u8) {
     }
 }
 
-/// Options, kinds of fields, and an archive.
+/// Input: options, kinds of fields, and an archive.
 pub(super) fn tar(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let (options, kinds) = (options(&mut input), input.byte());
     read_archive(file("x.tar", &summed(input)), &options, kinds);
 }
 
-/// An archive: as it is, or with the checksums that its headers should have.
+/// Returns an archive: as given, or with the correct checksums in its headers.
 pub(super) fn summed(mut input: Input<'_>) -> Vec<u8> {
     let is_summed = input.byte() % 2 == 1;
     let mut archive = input.rest().to_vec();
@@ -77,7 +77,7 @@ pub(super) fn summed(mut input: Input<'_>) -> Vec<u8> {
     archive
 }
 
-/// Gives what looks like a header the checksum of one.
+/// Writes the correct checksum to everything that looks like a header.
 fn write_checksums(archive: &mut [u8]) {
     let mut at = 0;
     while let Some(header) = archive.get_mut(at..at + BLOCK) {
@@ -106,12 +106,12 @@ fn unpacked(bytes: &[u8], name: &str) {
     let _ = fs::remove_dir_all(folder);
 }
 
-/// Options, kinds of fields, and an archive in gzip.
+/// Input: options, kinds of fields, and an archive in gzip.
 pub(super) fn tar_gz(bytes: &[u8]) {
     unpacked(bytes, "x.tar.gz");
 }
 
-/// Options, kinds of fields, and an archive in Zstandard.
+/// Input: options, kinds of fields, and an archive in Zstandard.
 pub(super) fn tar_zst(bytes: &[u8]) {
     unpacked(bytes, "x.tar.zst");
 }

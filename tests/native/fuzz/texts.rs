@@ -1,4 +1,4 @@
-//! Texts: CSV, JSON Lines, and the patterns of names.
+//! Texts: CSV, JSON Lines, and name patterns.
 
 use std::path::PathBuf;
 
@@ -44,7 +44,7 @@ impl Table {
     }
 }
 
-/// Header, delimiter, how the types are known, and two files.
+/// Input: header, delimiter, how the types are determined, and two files.
 pub(super) fn csv(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let table = Table::new(&mut input);
@@ -56,7 +56,7 @@ pub(super) fn csv(bytes: &[u8]) {
     read_opened(table.open(paths));
 }
 
-/// Which fields of lines are read; nothing for the lines.
+/// Chooses which fields of lines are read; None reads whole lines.
 pub(super) fn fields_of_lines(input: &mut Input<'_>) -> Option<Vec<TypedField>> {
     match input.byte() % 3 {
         0 => None,
@@ -73,14 +73,14 @@ pub(super) fn fields_of_lines(input: &mut Input<'_>) -> Option<Vec<TypedField>> 
     }
 }
 
-/// Which fields, and the file.
+/// Input: the fields, and the file.
 pub(super) fn json_lines(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let fields = fields_of_lines(&mut input);
     read_opened(JsonLines::open(vec![file("x.jsonl", input.rest())], fields, None));
 }
 
-/// A pattern, of names that are always the same.
+/// Input: a pattern for names that are always the same.
 pub(super) fn name_pattern(bytes: &[u8]) {
     let folder = scratch("names");
     if !folder.exists() {
