@@ -79,7 +79,7 @@ def plain_value(argument: str, value: Any) -> bool | int | float | str | bytes:
         value = value.item()
     if isinstance(value, (bool, int, float, str, bytes)):
         if isinstance(value, int) and not -(2**63) <= value < 2**64:
-            raise ValueError(f"{argument}: {value} is no number of 64 bits")
+            raise ValueError(f"{argument}: expected an integer that fits in 64 bits, but got {value}")
         return value
     raise TypeError(f"{argument}: expected a bool, int, float, str or bytes, but got {value!r}")
 

@@ -73,7 +73,7 @@ def with_images(
     core, structure, kinds = read(names, _nulls_of(linked, nulls), is_look=False)
     if inner := [name for name in structs if name not in structure]:
         raise ValueError(
-            f"columns[{inner[0]!r}]: expected a column that is an image, got a part of a struct; make it a column"
+            f"columns[{inner[0]!r}]: expected a column of images, got a field inside a struct; make it a column"
         )
     links = {structure[name][_FILE]: structure[name][_PATH] for name in linked}
     structure = {name: part[_FILE] if name in structs else part for name, part in structure.items()}

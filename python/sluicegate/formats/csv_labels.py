@@ -81,7 +81,7 @@ class CsvLabels:
         self.file = file
         self.label = label if isinstance(label, str) else tuple(label)
         if not self.label:
-            raise ValueError("label: expected a column or several, but got none")
+            raise ValueError("label: expected one or more columns, but got an empty list")
         if type not in (None, "class", int, float) or (type == "class" and not isinstance(self.label, str)):
             of = (
                 "None, 'class', int or float" if isinstance(self.label, str) else "None, int or float (several columns)"
@@ -117,11 +117,11 @@ class CsvLabels:
                 header = next(rows, [])
                 for name in (self.file, *labels):
                     if name not in header:
-                        raise ValueError(f"there is no column {name!r} among {header}")
+                        raise ValueError(f"expected a column {name!r}, but got the columns {header}")
                 first, others = header.index(self.file), [header.index(name) for name in labels]
                 for row in rows:
                     if row and len(row) <= max(first, *others):
-                        raise ValueError(f"there are {len(header)} columns, and {len(row)} in this line")
+                        raise ValueError(f"expected {len(header)} columns, but got {len(row)}")
                     if row:
                         yield rows.line_num, row[first], [row[place] for place in others]
             except (csv.Error, ValueError) as error:
@@ -133,8 +133,8 @@ class CsvLabels:
         if len(whole) < len(rows) and self.missing == "error":
             line = next(line for line, _, labels in rows if not all(labels))
             raise ValueError(
-                f"{self.path}, line {line}: the label is empty, and in {len(rows) - len(whole)} rows: missing='skip' "
-                "leaves them out"
+                f"{self.path}, line {line}: the label is empty, in {len(rows) - len(whole)} rows in total; pass "
+                "missing='skip' to leave them out"
             )
         return whole
 
@@ -163,7 +163,7 @@ class CsvLabels:
         try:
             return torch.tensor(values, dtype=dtype, device="cpu")
         except (OverflowError, RuntimeError, ValueError) as error:
-            raise ValueError(f"{self.path}: a label is no number of 64 bits ({error})") from None
+            raise ValueError(f"{self.path}: a label does not fit in 64 bits ({error})") from None
 
     def _files(self, rows: list[_Row], paths: Sequence[str]) -> dict[int, int]:
         """Return the row number of each file, by its index in `paths`."""
@@ -177,14 +177,16 @@ class CsvLabels:
                 found = places[cell]
                 if len(found) > 1:
                     raise ValueError(
-                        f"{self.path}, line {line}: {cell!r} may be {paths[found[0]]!r} or {paths[found[1]]!r}: give "
-                        "the path from the root"
+                        f"{self.path}, line {line}: {cell!r} may be {paths[found[0]]!r} or {paths[found[1]]!r}; "
+                        "write the path relative to root"
                     )
                 if not found:
                     unknown.append(number)
                 elif found[0] in files:
                     first, second = sorted((line, rows[files[found[0]]][0]))
-                    raise ValueError(f"{self.path}, lines {first} and {second}: both are of {paths[found[0]]!r}")
+                    raise ValueError(
+                        f"{self.path}, lines {first} and {second}: both label {paths[found[0]]!r}; remove one of them"
+                    )
                 else:
                     files[found[0]] = number
             left = unknown
@@ -201,8 +203,8 @@ class CsvLabels:
             for each, what in ((without_row, "files have no row"), (without_file, "rows have no file"))
             if each
         ]
-        way_out = "missing='skip' leaves them out" if files else "see whether root and columns are the right ones"
-        raise ValueError(f"{self.path}: {'; '.join(told)}: {way_out}")
+        way_out = "pass missing='skip' to leave them out" if files else "check root and the names of columns"
+        raise ValueError(f"{self.path}: {', and '.join(told)}; {way_out}")
 
     def __repr__(self) -> str:
         """Return the constructor call."""

@@ -70,7 +70,7 @@ def typed_fields(
         raise ValueError("fields: expected at least one")
     defaults = defaults or {}
     if unknown := [name for name in defaults if name not in fields]:
-        raise ValueError(f"defaults: there is no field {unknown[0]!r}, but {list(fields)}")
+        raise ValueError(f"defaults: expected names of fields, {list(fields)}, but got {unknown[0]!r}")
     typed, kinds = [], []
     for name, kind in fields.items():
         dtype, shape, is_variable, content, in_python = _typed(name, kind, numbers)
@@ -105,7 +105,7 @@ def _typed(name: str, kind: Any, numbers: str) -> tuple[str, list[int], bool, st
         kind = list(get_args(kind))
     if isinstance(kind, list):
         if len(kind) != 1:
-            raise TypeError(f"fields: {name!r}: a list has one type of elements, as [int], but got {kind!r}")
+            raise TypeError(f"fields: {name!r}: expected a list of one type, such as [int], but got {kind!r}")
         if _hashable(kind[0]) and (content := _TEXTS.get(kind[0], ("",))[0]) in _LISTS:
             return "uint8", [], True, *_LISTS[content]
         dtype, shape = _tensor(name, kind[0], numbers)
@@ -120,7 +120,7 @@ def _tensor(name: str, kind: Any, numbers: str) -> tuple[str, list[int]]:
         kind, sizes = kind
         shape = [int(size) for size in (sizes if isinstance(sizes, Sequence) else (sizes,))]
         if any(size < 0 for size in shape):
-            raise ValueError(f"fields: {name!r}: sizes are not negative, but got {sizes!r}")
+            raise ValueError(f"fields: {name!r}: expected sizes of at least 0, but got {sizes!r}")
     if _hashable(kind):
         kind = _NAMES.get(kind, kind)
     if kind in PYTHON_NUMBERS:
@@ -133,8 +133,8 @@ def _tensor(name: str, kind: Any, numbers: str) -> tuple[str, list[int]]:
         return np.dtype(kind).name, shape
     except TypeError:
         raise TypeError(
-            f"fields: {name!r}: {kind!r} is no type of a field: take int, float, bool, str, bytes, 'json', "
-            "a data type, (data type, shape), or a list of one of those numbers, of str or of bytes"
+            f"fields: {name!r}: expected int, float, bool, str, bytes, 'json', a data type, (data type, shape), or a "
+            f"list of one type of numbers, of str, or of bytes, but got {kind!r}"
         ) from None
 
 
@@ -156,13 +156,13 @@ def _default(name: str, value: Any, dtype: str, shape: list[int], is_variable: b
     if content == "bytes" and isinstance(value, (bytes, bytearray)):
         return bytes(value)
     if content in ("text", "bytes"):
-        raise ValueError(f"defaults: {name!r}: {value!r} is not what the field holds")
+        raise ValueError(f"defaults: {name!r}: expected a value of the type of the field, but got {value!r}")
     if content == "json":
         return json.dumps(value, allow_nan=False).encode()
     if content in ("texts", "byte strings"):
         item = str if content == "texts" else (bytes, bytearray)
         if not isinstance(value, (list, tuple)) or not all(isinstance(each, item) for each in value):
-            raise ValueError(f"defaults: {name!r}: {value!r} is not what the field holds")
+            raise ValueError(f"defaults: {name!r}: expected a value of the type of the field, but got {value!r}")
         items = [each.encode() if isinstance(each, str) else each for each in value]
         # The format of the core's `NestedType`: not null, the number of items, no item is null; then length and bytes
         # of each.
@@ -171,5 +171,7 @@ def _default(name: str, value: Any, dtype: str, shape: list[int], is_variable: b
         tensor = torch.as_tensor(value, dtype=getattr(torch, dtype))
         tensor = tensor.reshape([-1, *shape]) if is_variable else tensor.expand(shape)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"defaults: {name!r}: {value!r} is not what the field holds ({error})") from None
+        raise ValueError(
+            f"defaults: {name!r}: expected a value of the type of the field, but got {value!r} ({error})"
+        ) from None
     return tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes() if tensor.numel() else b""

@@ -121,7 +121,7 @@ def _folders(root: Paths) -> tuple[list[str], str | None]:
         raise ValueError("root: expected at least one folder, but got an empty list")
     patterns = list(dict.fromkeys(pattern for _, pattern in found))
     if len(patterns) > 1:
-        raise ValueError(f"root: several folders have one pattern for their files, but got {patterns}")
+        raise ValueError(f"root: expected one pattern for the files of all folders, but got {patterns}")
     return [folder for folder, _ in found], patterns[0]
 
 

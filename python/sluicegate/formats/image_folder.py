@@ -145,12 +145,14 @@ class ImageFolderDataset(NativeDataset):
         index_folder: str | os.PathLike[str] | None = None,
     ) -> None:
         if extensions is not None and is_valid_file is not None:
-            raise ValueError("extensions and is_valid_file both say which files are meant: give one of them")
+            raise ValueError("extensions, is_valid_file: both select the files; pass only one of them")
         local("root", root)  # Reject URLs.
         if masks is not None:
             local("masks", masks)
         if masks is not None and labels not in ("folder", None):
-            raise ValueError("masks: samples are (image, mask) then, and have no labels: leave out labels=")
+            raise ValueError(
+                f"masks: samples are (image, mask) and have no labels, but got labels={labels!r}; leave out labels="
+            )
         self.root = os.fspath(root)
         self.masks = None if masks is None else os.fspath(masks)
         self._mask_field = ImageField(
@@ -229,7 +231,7 @@ class ImageFolderDataset(NativeDataset):
         if self.labels == "folder":
             return places, self._folder_labels(places)
         if not places and not self.allow_empty:
-            raise FileNotFoundError(f"{self.root!r}: no file{self._meant()} lies below it")
+            raise FileNotFoundError(f"root: no file{self._meant()} in {self.root!r} or its folders")
         if self.labels is None:
             return places, None
         paths = self._files.paths()
@@ -239,7 +241,9 @@ class ImageFolderDataset(NativeDataset):
     def _folder_labels(self, places: array[int]) -> Labels:
         classes = self._files.class_names
         if not classes:
-            raise FileNotFoundError(f"no folder of a class below {self.root!r}: labels= gives other labels")
+            raise FileNotFoundError(
+                f"root: no class folder in {self.root!r}; pass labels= for labels that are not folders"
+            )
         numbers = torch.tensor(self._files.classes(), dtype=torch.int64, device="cpu")
         labels = Labels(numbers, classes=tuple(classes))
         if len(places) < len(numbers):
@@ -272,14 +276,14 @@ class ImageFolderDataset(NativeDataset):
 
     def _checked(self, target_transform: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
         if target_transform is not None and self.labels is None:
-            raise ValueError("target_transform: with labels=None there is nothing that it could be called with")
+            raise ValueError("target_transform: samples have no labels, got labels=None; leave one of the two out")
         return target_transform
 
     def _refuse_empty(self, names: list[str]) -> None:
         more = f" and {len(names) - 5} more" if len(names) > 5 else ""
         raise FileNotFoundError(
-            f"{self.root!r}: no file{self._meant()} is in the folders of these classes: {', '.join(names[:5])}{more}: "
-            "remove the folders, or set allow_empty=True"
+            f"root: no file{self._meant()} in these class folders of {self.root!r}: {', '.join(names[:5])}{more}; "
+            "remove the folders, or pass allow_empty=True"
         )
 
     def _meant(self) -> str:

@@ -92,7 +92,7 @@ class JsonLinesDataset(NativeDataset):
         self.on_error = on_error
         self.index_folder = None if index_folder is None else local("index_folder", index_folder)
         if fields is None and defaults:
-            raise ValueError("defaults: they are for fields, but no fields are given")
+            raise ValueError("defaults: expected fields= too, but got fields=None; pass the types of fields")
         self._open()
 
     def _open(self) -> None:

@@ -69,7 +69,7 @@ class JsonLinesStream(NativeStream):
         self.fields = None if fields is None else types_by_name(fields)
         self.defaults = dict(defaults or {})
         if fields is None and defaults:
-            raise ValueError("defaults: they are for fields, but no fields are given")
+            raise ValueError("defaults: expected fields= too, but got fields=None; pass the types of fields")
         super().__init__(
             urls,
             unpack=unpack,

@@ -68,12 +68,14 @@ def checked_labels(labels: Any) -> LabelsLike:
         try:
             labels = re.compile(labels)
         except re.error as error:
-            raise ValueError(f"labels: {labels!r} is neither 'folder' nor a regular expression: {error}") from None
+            raise ValueError(
+                f"labels: expected 'folder' or a valid regular expression, but got {labels!r} ({error})"
+            ) from None
     if isinstance(labels, re.Pattern):
         if isinstance(labels.pattern, bytes) or labels.groups == 0:
             raise ValueError(
-                f"labels: {labels.pattern!r} is a regular expression of text with a group that is the label, such as "
-                r"r'(?P<label>[a-z]+)_\d+\.jpg$'"
+                "labels: expected a regular expression of type str with a group for the label, such as "
+                rf"r'(?P<label>[a-z]+)_\d+\.jpg$', but got {labels.pattern!r}"
             )
     elif not (labels is None or labels == "folder" or isinstance(labels, CsvLabels) or callable(labels)):
         raise TypeError(
@@ -108,8 +110,8 @@ def _found(pattern: re.Pattern[str], paths: Sequence[str]) -> list[str]:
     missed = [path for path, label in zip(paths, found, strict=True) if label is None]
     if missed:
         raise ValueError(
-            f"labels: {pattern.pattern!r} finds no label in {missed[0]!r}, and in {len(missed)} of {len(paths)} paths: "
-            "give another pattern, or say by extensions or is_valid_file which files are meant"
+            f"labels: {pattern.pattern!r} does not match {len(missed)} of {len(paths)} paths, such as {missed[0]!r}; "
+            "change the pattern, or select files with extensions or is_valid_file"
         )
     return [label for label in found if label is not None]
 
@@ -123,10 +125,10 @@ def _stacked(found: list[Any], paths: Sequence[str]) -> Labels:
     kinds = [_type(label) for label in found]
     for path, kind, label in zip(paths, kinds, found, strict=True):
         if kind is None or kind is not kinds[0]:
-            first = f", and that of {paths[0]!r} a {type(found[0]).__name__}" if kind is not None else ""
+            first = f", and a {type(found[0]).__name__} for {paths[0]!r}" if kind is not None else ""
             raise TypeError(
-                f"labels: the label of {path!r} is {label!r}, a {type(label).__name__}{first}: expected numbers, texts "
-                "or tensors, one of them for all files"
+                "labels: expected a number, string or tensor, of one type for all files, but got "
+                f"{label!r} ({type(label).__name__}) for {path!r}{first}"
             )
     if not found:
         return Labels(torch.empty(0, dtype=torch.int64, device="cpu"))
@@ -137,7 +139,7 @@ def _stacked(found: list[Any], paths: Sequence[str]) -> Labels:
     try:
         return Labels(torch.tensor(found, dtype=_DTYPES[kinds[0]], device="cpu"))  # type: ignore[index]
     except (OverflowError, RuntimeError, ValueError) as error:
-        raise ValueError(f"labels: a label is no number of 64 bits: {error}") from None
+        raise ValueError(f"labels: a label does not fit in 64 bits ({error})") from None
 
 
 def _type(label: Any) -> type | None:
@@ -159,11 +161,11 @@ def _rows(found: list[Any], paths: Sequence[str]) -> torch.Tensor:
             row = torch.as_tensor(label).detach().to("cpu")
             _torch.dtype_name(row.dtype)
         except (TypeError, ValueError, RuntimeError, KeyError) as error:
-            raise TypeError(f"labels: the label of {path!r} is no tensor of numbers: {label!r} ({error})") from None
+            raise TypeError(f"labels: expected a tensor of numbers, but got {label!r} for {path!r} ({error})") from None
         if rows and (row.shape, row.dtype) != (rows[0].shape, rows[0].dtype):
             raise TypeError(
-                f"labels: the label of {path!r} has the shape {tuple(row.shape)} and is {row.dtype}, and that of "
-                f"{paths[0]!r} has {tuple(rows[0].shape)} and is {rows[0].dtype}: all have one shape and data type"
+                f"labels: expected one shape and data type for all files, but got {tuple(row.shape)} of {row.dtype} "
+                f"for {path!r}, and {tuple(rows[0].shape)} of {rows[0].dtype} for {paths[0]!r}"
             )
         rows.append(row)
     return torch.stack(rows)

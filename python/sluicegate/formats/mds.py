@@ -109,8 +109,9 @@ class MdsDataset(DecodedDataset):
         for folder, part in zip(self.folders, parts, strict=True):
             if (part[0].fields, part[1]) != (core.fields, contents):
                 raise ValueError(
-                    f"{folder}: its columns are {_in_words(*part[:2])}, but those of the first folder, "
-                    f"{self.folders[0]}, are {_in_words(core, contents)}: name fields that are equal in all of them"
+                    f"{folder}: expected the columns of the first folder, {self.folders[0]}, which are "
+                    f"{_in_words(core, contents)}, but got {_in_words(*part[:2])}; pass fields= with columns that are "
+                    "equal in all folders"
                 )
         if len(parts) > 1:
             core = _core.Dataset.concat([part for part, *_ in parts])

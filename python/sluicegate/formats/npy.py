@@ -51,8 +51,8 @@ class NpyDataset(NativeDataset):
     def __init__(self, /, *paths: Paths, **named_paths: Paths) -> None:
         if bool(paths) == bool(named_paths):
             raise ValueError(
-                "NpyDataset takes files (NpyDataset('x.npy')) or named files (NpyDataset(image='x.npy', "
-                f"label='y.npy')), but got {len(paths)} files and {len(named_paths)} named files"
+                "paths: expected either files, NpyDataset('x.npy'), or named files, NpyDataset(image='x.npy', "
+                f"label='y.npy'), but got {len(paths)} files and {len(named_paths)} named files"
             )
         self.paths: tuple[str | list[str], ...] | dict[str, str | list[str]]
         if paths:

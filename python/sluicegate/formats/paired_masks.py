@@ -50,8 +50,8 @@ class PairedMasks:
             if stem not in by_stem:
                 image = os.path.join(images_root, images[place])
                 raise FileNotFoundError(
-                    f"masks: the image {image!r} has no mask: no file {os.path.join(root, stem)!r} with one of the "
-                    f"extensions {', '.join(MASK_EXTENSIONS)}"
+                    f"masks: the image {image!r} has no mask; add the file {os.path.join(root, stem)!r} with one of "
+                    f"the extensions {', '.join(MASK_EXTENSIONS)}"
                 )
         if are_all and len(by_stem) > len(stems):
             extra = next(place for stem, place in by_stem.items() if stem not in stems)

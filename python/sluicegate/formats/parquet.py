@@ -180,7 +180,7 @@ def _conditions(filter: Any) -> list[tuple[str, str, list[Any]]]:
             raise ValueError(f"filter: expected one of {', '.join(_RELATIONS)}, but got {relation!r}")
         if relation in ("in", "not in"):
             if isinstance(value, (str, bytes)):
-                raise TypeError(f"filter: {relation!r} takes a list of values, but got {value!r}")
+                raise TypeError(f"filter: expected a list of values for {relation!r}, but got {value!r}")
             values = list(value)
         else:
             values = [value]

@@ -104,7 +104,9 @@ def checked_layout(dtype: Any, shape: _Shape, header_bytes: int) -> tuple[Any, t
     sizes = _sizes(shape)
     header_bytes = checked_number("header_bytes", header_bytes)
     if isinstance(dtype, np.dtype) and dtype.names is not None and sizes:
-        raise ValueError(f"shape: a structured dtype has its shapes in itself, but got {shape!r} beside {dtype}")
+        raise ValueError(
+            f"shape: expected none, because the structured {dtype} has its shapes, but got {shape!r}; leave it out"
+        )
     return dtype, sizes, header_bytes
 
 
@@ -123,14 +125,14 @@ def raw_layout(dtype: Any, shape: tuple[int, ...]) -> RawLayout:
         structure = _flatten(dtype, "", list(shape), 0, fields)
     sample_bytes = dtype.itemsize * math.prod(shape)
     if sample_bytes >= 2**63:
-        raise ValueError(f"shape: no file can hold a sample of shape {shape} of {dtype}")
+        raise ValueError(f"shape: expected samples below 2**63 bytes, but got {shape} of {dtype}")
     return RawLayout(fields, structure, sample_bytes)
 
 
 def _sizes(shape: _Shape) -> tuple[int, ...]:
     sizes = tuple(operator.index(size) for size in (shape if isinstance(shape, (tuple, list)) else (shape,)))
     if any(size < 0 for size in sizes):
-        raise ValueError(f"shape: sizes are not negative, but got {shape!r}")
+        raise ValueError(f"shape: expected sizes of at least 0, but got {shape!r}")
     return sizes
 
 
@@ -142,8 +144,8 @@ def _flatten(dtype: np.dtype[Any], name: str, shape: list[int], offset: int, int
     if dtype.fields is not None and dtype.names is not None:
         if shape:
             raise ValueError(
-                f"dtype: the field {name!r} is an array of structures, which torch can't have: "
-                "make it a structure of arrays, or a field of its own for each"
+                f"dtype: the field {name!r} is an array of structures, which torch does not support; "
+                "make it a structure of arrays, or make each structure a separate field"
             )
         parts = {}
         for part in dtype.names:
@@ -154,8 +156,8 @@ def _flatten(dtype: np.dtype[Any], name: str, shape: list[int], offset: int, int
     if torchs is None:
         of = f" of the field {name!r}" if name else ""
         raise ValueError(
-            f"dtype: torch has no data type for NumPy's {dtype.str!r}{of}: read it as bytes, dtype ('u1', "
-            f"({dtype.itemsize},)), or leave the field out, with the dtype's offsets and itemsize"
+            f"dtype: torch has no data type for NumPy's {dtype.str!r}{of}; read it as bytes, dtype ('u1', "
+            f"({dtype.itemsize},)), or leave the field out by setting the dtype's offsets and itemsize"
         )
     into.append((name, torchs, shape, offset, not dtype.isnative))
     return len(into) - 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import reprlib
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -46,8 +47,8 @@ class Listing(NamedTuple):
         for archive, said, count in zip(self.archives, self.samples, found, strict=True):
             if said is not None and said != count:
                 warnings.warn(
-                    f"{self.path!r} says that {archive!r} has {said:,} samples, but there are {count:,}: all of these "
-                    "are read. Make the list anew",
+                    f"{self.path!r} says that {archive!r} has {said:,} samples, but found {count:,}, all of which "
+                    "are read; make the list again",
                     stacklevel=4,
                 )
                 return
@@ -80,10 +81,10 @@ def listing_of(urls: Paths, split: str) -> Listing | None:
         return None
     found = _lists_in(path)
     if len(found) != 1:
-        what = "none" if not found else f"{[os.path.basename(each.path) for each in found]}"
+        names = [os.path.basename(each.path) for each in found] if found else "neither"
         raise ValueError(
-            f"{path!r} is a folder: one that Megatron-Energon has prepared, or with one index of wids (a .json with a "
-            f"'shardlist'), is read, but there is {what}: name the archives"
+            "urls: expected a folder prepared by Megatron-Energon, or with one wids index (a .json with a "
+            f"'shardlist'), but got {names} in {path!r}; pass the paths of the archives"
         )
     return found[0]
 
@@ -121,27 +122,29 @@ def _wids(path: str) -> Listing:
     samples: list[int | None] = []
     _shards(path, known, os.path.dirname(path), archives, samples)
     if not archives:
-        raise ValueError(f"{path}: expected an index of wids, with a 'shardlist' of archives, but it has none")
+        raise ValueError(f"{path}: expected a wids index with a 'shardlist' of archives, but got no archives")
     return Listing(path, archives, samples)
 
 
 def _shards(path: str, known: Any, folder: str, archives: list[str], samples: list[int | None]) -> None:
     if not isinstance(known, dict) or not isinstance(known.get("shardlist", []), list):
-        raise ValueError(f"{path}: expected an index of wids, with a 'shardlist' of archives")
+        raise ValueError(f"{path}: expected a wids index with a 'shardlist' of archives, but got {reprlib.repr(known)}")
     if known.get("wids_version", 1) != 1:
-        raise ValueError(f"{path}: version {known['wids_version']} of wids is unknown; 1 is read")
+        raise ValueError(
+            f"{path}: expected version 1 of wids, but got {known['wids_version']}; pass the paths of the archives"
+        )
     if "source_url" in known:
         raise ValueError(
-            f"{path}: it refers to {known['source_url']!r}: give the path of that index, or of the archives"
+            f"{path}: it refers to {known['source_url']!r}; pass the path of that index, or those of the archives"
         )
     base = known.get("base_path") or known.get("base") or ""
     for place, shard in enumerate(known.get("shardlist", [])):
         url = shard.get("url") if isinstance(shard, dict) else None
         if not isinstance(url, str) or not isinstance(base, str) or not url:
-            raise ValueError(f"{path}: shard {place} of the list has no 'url'")
+            raise ValueError(f"{path}: expected a 'url' in shard {place} of the list, but got {reprlib.repr(shard)}")
         url = os.path.join(base, url).removeprefix("file://")
         if "://" in url or url.startswith("pipe:"):
-            raise ValueError(f"{path}: shard {place} is {url!r}: archives are read from files, so fetch them first")
+            raise ValueError(f"{path}: only local archives are read, got {url!r} in shard {place}; download them first")
         count = shard.get("nsamples")
         archives.append(os.path.normpath(os.path.join(folder, url)))
         samples.append(count if isinstance(count, int) and not isinstance(count, bool) else None)
@@ -153,18 +156,23 @@ def _shards(path: str, known: Any, folder: str, archives: list[str], samples: li
 def _energon(folder: str, split: str) -> Listing:
     path = _first(folder, "split.yaml", "split.yml", "split.json")
     if path is None:
-        raise ValueError(f"{os.path.join(folder, _META)!r} has no split.yaml: prepare the folder, or name the archives")
+        raise ValueError(
+            f"urls: no split.yaml in {os.path.join(folder, _META)!r}; prepare the folder, or pass the paths of the "
+            "archives"
+        )
     known = _read(path)
     parts = known.get("split_parts") if isinstance(known, dict) else None
     if not isinstance(parts, dict) or not parts:
-        raise ValueError(f"{path}: expected 'split_parts', with a list of archives for each")
+        raise ValueError(
+            f"{path}: expected 'split_parts' with a list of archives for each, but got {reprlib.repr(parts)}"
+        )
     if split not in parts:
-        raise ValueError(f"{path}: there is no split {split!r}; there are {', '.join(map(repr, parts))}")
+        raise ValueError(f"split: expected one of {', '.join(map(repr, parts))} in {path}, but got {split!r}")
     names = [os.path.relpath(found, folder) for name in _texts(path, parts[split]) for found in _expanded(folder, name)]
     archives, samples_out = _excluded(folder, _texts(path, known.get("exclude")))
     names = [name for name in names if name not in archives]
     if not names:
-        raise ValueError(f"{path}: the split {split!r} has no archives")
+        raise ValueError(f"split: no archives in {split!r} of {path}; choose a different split")
     counts: Mapping[str, Any] = {}
     info = _first(folder, ".info.json", ".info.yaml", ".info.yml")
     if info is not None:
@@ -211,19 +219,21 @@ def _read(path: str) -> Any:
 
 def _text(path: str) -> str:
     if os.path.getsize(path) > _LARGEST:
-        raise ValueError(f"{path}: {os.path.getsize(path)} bytes are no list of archives")
+        raise ValueError(
+            f"{path}: expected a list of archives of at most {_LARGEST:,} bytes, but got {os.path.getsize(path):,}"
+        )
     try:
         with open(path, encoding="utf-8") as file:
             return file.read()
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path}, byte {error.start}: this is no UTF-8 text") from None
+        raise ValueError(f"{path}, byte {error.start}: not UTF-8 text") from None
 
 
 def _json(path: str) -> Any:
     try:
         return json.loads(_text(path))
     except (json.JSONDecodeError, RecursionError) as error:
-        raise ValueError(f"{path}: this is no JSON: {error}") from None
+        raise ValueError(f"{path}: invalid JSON: {error}") from None
 
 
 def _yaml(path: str, text: str) -> dict[str, Any]:
@@ -279,6 +289,6 @@ def _scalar(path: str, number: int, text: str) -> str:
 
 def _unread(path: str, number: int, text: str) -> ValueError:
     return ValueError(
-        f"{path}, line {number}: {text[:80]!r} is not read: of YAML only keys, texts and lists are. Write the file as "
-        "JSON, or name the archives"
+        f"{path}, line {number}: only keys, strings and lists of YAML are read, got {text[:80]!r}; write the file "
+        "as JSON, or pass the paths of the archives"
     )

@@ -141,8 +141,8 @@ class TarStream(NativeStream):
         for name, image in self._images.items():
             if image.cache is not None:
                 raise ValueError(
-                    f"fields[{name!r}]: a stream has no numbers by which images could be kept: leave cache= out, or "
-                    "take TarDataset"
+                    f"fields[{name!r}]: a stream has no indices for a cache of images, but got cache={image.cache!r}; "
+                    "leave cache= out, or use TarDataset"
                 )
 
     def _make(self, sources: list[tuple[str, str, int | None]], options: tuple[bool, bool, int, bool]) -> _core.Stream:

@@ -74,9 +74,11 @@ class TFRecordDataset(NativeDataset):
         index_folder: str | os.PathLike[str] | None = None,
     ) -> None:
         if isinstance(features, str) and features != "bytes":
-            raise ValueError(f"features: types by name, or 'bytes', but got {features!r}")
+            raise ValueError(f"features: expected types by name, or 'bytes', but got {features!r}")
         if not isinstance(features, Mapping) and defaults:
-            raise ValueError("defaults: they are for features, but no features are named")
+            raise ValueError(
+                f"defaults: expected features= by name too, but got features={features!r}; pass the types of features"
+            )
         self.paths = expand(paths)
         self.features = features if features is None or isinstance(features, str) else types_by_name(features)
         self.defaults = dict(defaults or {})

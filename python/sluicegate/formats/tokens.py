@@ -108,7 +108,9 @@ class TokensDataset(NativeDataset):
             if value not in choices:
                 raise ValueError(f"{name} should be one of {', '.join(map(repr, choices))}, but got {value!r}")
         if output == "tensor" and shift_labels is not None:
-            raise ValueError("shift_labels option says what labels are, and output='tensor' has none")
+            raise ValueError(
+                f"shift_labels: output='tensor' has no labels, but got shift_labels={shift_labels!r}; leave it out"
+            )
         self.length = count_from("length", length, 1)
         self.stride = self.length if stride is None else count_from("stride", stride, 1)
         self.dtype = None if dtype is None else checked_dtype(dtype)
@@ -163,7 +165,8 @@ def open_files(paths: list[str], dtype: str | None, offset: int, *, apart: bool)
         for path, found in zip(paths, files.dtypes, strict=True):
             if found != dtype:
                 raise ValueError(
-                    f"{path}: its index or header says that its tokens are {found}, but dtype={dtype!r} was given"
+                    f"dtype: expected {found}, which the index or header of {path} says, but got {dtype!r}; leave it "
+                    "out"
                 )
     return files
 
@@ -178,7 +181,7 @@ def checked_dtype(dtype: Any) -> str:
         except TypeError:
             raise TypeError(f"dtype should be a data type or the name of one, but got {dtype!r}") from None
         if described.byteorder == ">":
-            raise ValueError(f"dtype={dtype!r} has the other byte order: tokens are read little-endian")
+            raise ValueError(f"dtype: expected little-endian, but got {dtype!r}, which is big-endian")
         name = described.name
     if name not in _DTYPES:
         raise ValueError(f"dtype should be one of {', '.join(_DTYPES)}, but got {name}")
@@ -192,5 +195,5 @@ def count_from(name: str, number: Any, least: int) -> int:
     except TypeError:
         raise TypeError(f"{name} should be an integer, but got {number!r}") from None
     if isinstance(number, bool) or not least <= count < 2**63:
-        raise ValueError(f"{name} should be an integer from {least} on, but got {name}={number!r}")
+        raise ValueError(f"{name} should be an integer from {least} to 2**63 - 1, but got {name}={number!r}")
     return int(count)

@@ -167,7 +167,7 @@ def test_several_folders_may_have_one_pattern(root: Path) -> None:
     dataset = FolderDataset(f"{root}/{{cat,dog}}/*.jpg")
     assert [sample["path"] for sample in dataset] == ["cat/10.jpg", "cat/9.jpg", "dog/empty.jpg"]
     with pytest.raises(
-        ValueError, match=r"several folders have one pattern for their files, but got \['\*\.jpg', None\]"
+        ValueError, match=r"root: expected one pattern for the files of all folders, but got \['\*\.jpg', None\]"
     ):
         FolderDataset([f"{root}/cat/*.jpg", root / "dog"])
     with pytest.raises(ValueError, match="at least one folder, but got an empty list"):

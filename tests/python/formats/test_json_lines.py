@@ -100,7 +100,7 @@ def test_types_and_defaults_that_make_no_sense_are_refused(tmp_path: Path) -> No
     for default in ({"a": "x"}, {"b": 1}, {"a": [1, 2]}):
         with pytest.raises(ValueError, match="defaults"):
             JsonLinesDataset(path, {"a": int}, defaults=default)
-    with pytest.raises(ValueError, match="no fields are given"):
+    with pytest.raises(ValueError, match="defaults: expected fields= too"):
         JsonLinesDataset(path, defaults={"a": 1})
 
 

@@ -204,7 +204,7 @@ def test_unequal_lengths_name_both(tmp_path: Path) -> None:
 def test_files_and_named_files_exclude_each_other(tmp_path: Path) -> None:
     path = saved(tmp_path, numbers())
     for arguments in (((), {}), ((path,), {"label": path})):
-        with pytest.raises(ValueError, match="NpyDataset takes files"):
+        with pytest.raises(ValueError, match="paths: expected either files"):
             NpyDataset(*arguments[0], **arguments[1])
 
 

@@ -116,7 +116,9 @@ def test_a_missing_partner_is_named(folders: tuple[Path, Path]) -> None:
     assert torch.equal(chosen[1][1], torch.from_numpy(np.array(mask_of(2)))[None])
     (masks / "b" / "03.png").unlink()
     assert len(ImageFolderDataset(images, masks=masks, is_valid_file=lambda path: "/a/" in path)) == IMAGES // 2
-    with pytest.raises(FileNotFoundError, match=r"the image '.*images/b/03\.jpg' has no mask: no file '.*masks/b/03'"):
+    with pytest.raises(
+        FileNotFoundError, match=r"the image '.*images/b/03\.jpg' has no mask; add the file '.*masks/b/03'"
+    ):
         ImageFolderDataset(images, masks=masks)
     with pytest.raises(FileNotFoundError):
         ImageFolderDataset(images, masks=masks, on_error="skip")

@@ -405,7 +405,7 @@ def test_an_error_of_a_filtered_row_names_the_row_of_the_file(tmp_path: Path) ->
         (("x", "==", "a"), ValueError, "column `x` holds int64, which are not to be compared with Text"),
         (("l", "==", 1), ValueError, "column `l` holds lists of int64, which are not to be compared"),
         (("none", "==", 1), ValueError, "there is no column `none`"),
-        (("x", "in", "ab"), TypeError, "takes a list of values"),
+        (("x", "in", "ab"), TypeError, "filter: expected a list of values for 'in', but got 'ab'"),
         (("x", "==", None), TypeError, "filter: expected a bool, int"),
     ],
 )
@@ -509,7 +509,7 @@ def test_arguments_that_can_not_be_are_refused(tmp_path: Path) -> None:
         ({"lists": "padded"}, "lists: expected 'ragged' or"),
         ({"lists": ("padded", "x")}, "lists: 'x' is no int64, as column `l`"),
         ({"cache_bytes": -1}, "cache_bytes should be 0 or more"),
-        ({"nulls": 2**70}, "nulls: .* is no number of 64 bits"),
+        ({"nulls": 2**70}, "nulls: expected an integer that fits in 64 bits, but got "),
     ):
         with pytest.raises(ValueError, match=message):
             ParquetDataset(path, **arguments)  # type: ignore[arg-type]

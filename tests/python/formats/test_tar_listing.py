@@ -50,7 +50,7 @@ def test_an_index_of_wids_names_the_archives(folder: pathlib.Path) -> None:
 
 def test_what_a_list_says_is_compared_with_what_is_there(folder: pathlib.Path) -> None:
     shards = [{"url": "shards/s-0.tar", "nsamples": 4}, {"url": "shards/s-1.tar", "nsamples": 5}]
-    with pytest.warns(UserWarning, match=r"index\.json' says that .*s-1\.tar' has 5 samples, but there are 4"):
+    with pytest.warns(UserWarning, match=r"index\.json' says that .*s-1\.tar' has 5 samples, but found 4"):
         dataset = TarDataset(wids(folder, shardlist=shards), {"txt": "str"})
     assert texts(dataset) == list(range(8))
 
@@ -84,12 +84,12 @@ def test_a_folder_of_energon_names_the_archives_of_a_split(folder: pathlib.Path)
     listing = listing_of(folder, "train")
     assert listing is not None
     assert listing.samples == [4, 2]
-    with pytest.raises(ValueError, match="the split 'val' has no archives"):
+    with pytest.raises(ValueError, match="split: no archives in 'val' of"):
         TarDataset(folder, split="val")
-    with pytest.raises(ValueError, match=r"no split 'validation'; there are 'train', 'val', 'test'"):
+    with pytest.raises(ValueError, match=r"split: expected one of 'train', 'val', 'test' in .*, but got 'validation'"):
         TarDataset(folder, split="validation")
     (folder / ".nv-meta/.info.json").write_text(json.dumps({"shard_counts": {"shards/s-0.tar": 3}}))
-    with pytest.warns(UserWarning, match="has 3 samples, but there are 4"):
+    with pytest.warns(UserWarning, match="has 3 samples, but found 4"):
         TarDataset(folder, {"txt": "str"})
     (folder / ".nv-meta/split.yaml").unlink()
     energon(folder, json.dumps({"split_parts": {"train": ["shards/s-2.tar"]}}), "split.json")
@@ -99,14 +99,14 @@ def test_a_folder_of_energon_names_the_archives_of_a_split(folder: pathlib.Path)
 @pytest.mark.parametrize(
     ("split", "words"),
     [
-        ("exclude: [a, b]\n", r"split\.yaml, line 1: '\[a, b\]' is not read"),
-        ("split_parts:\n  train: &x\n", "line 2: '&x' is not read"),
-        ("split_parts:\n  train\n", "line 2: 'train' is not read"),
+        ("exclude: [a, b]\n", r"split\.yaml, line 1: only keys, .* are read, got '\[a, b\]'"),
+        ("split_parts:\n  train: &x\n", "line 2: only keys, .* are read, got '&x'"),
+        ("split_parts:\n  train\n", "line 2: only keys, .* are read, got 'train'"),
         ("- a\n- b\n", "line 1|expected 'split_parts'"),
         ("split_parts: []\n", "expected 'split_parts'"),
         ("split_parts:\n  train: a.tar\n", "expected a list of names"),
         ("split_parts:\n  train:\n    a: b\n", "expected a list of names"),
-        ("\ufeff", "split_parts|is not read"),
+        ("\ufeff", "split_parts|are read"),
         ("", "expected 'split_parts'"),
         ('split_parts:\n  train:\n  - "a\\x.tar"\n', "line 3"),
     ],
@@ -119,16 +119,16 @@ def test_what_is_not_read_of_yaml_is_named(folder: pathlib.Path, split: str, wor
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{", "this is no JSON"),
-        ("[" * 100_000, "this is no JSON"),
-        ("[]", "expected an index of wids"),
-        ("{}", "with a 'shardlist' of archives, but it has none"),
-        ('{"shardlist": 3}', "expected an index of wids"),
-        ('{"shardlist": [3]}', "shard 0 of the list has no 'url'"),
-        ('{"shardlist": [{"url": ""}]}', "shard 0 of the list has no 'url'"),
-        ('{"shardlist": [{"url": "https://x/a.tar"}]}', "archives are read from files"),
-        ('{"shardlist": [{"url": "pipe:cat a.tar"}]}', "archives are read from files"),
-        ('{"wids_version": 2, "shardlist": []}', "version 2 of wids is unknown"),
+        ("{", "invalid JSON"),
+        ("[" * 100_000, "invalid JSON"),
+        ("[]", "expected a wids index"),
+        ("{}", "with a 'shardlist' of archives, but got no archives"),
+        ('{"shardlist": 3}', "expected a wids index"),
+        ('{"shardlist": [3]}', "expected a 'url' in shard 0 of the list, but got "),
+        ('{"shardlist": [{"url": ""}]}', "expected a 'url' in shard 0 of the list, but got "),
+        ('{"shardlist": [{"url": "https://x/a.tar"}]}', "only local archives are read, got"),
+        ('{"shardlist": [{"url": "pipe:cat a.tar"}]}', "only local archives are read, got"),
+        ('{"wids_version": 2, "shardlist": []}', "expected version 1 of wids, but got 2"),
         ('{"source_url": "x.json"}', "it refers to 'x.json'"),
     ],
 )
@@ -138,7 +138,7 @@ def test_a_damaged_index_of_wids_is_named(tmp_path: pathlib.Path, text: str, wor
     with pytest.raises(ValueError, match=rf"index\.json: .*{words}"):
         TarDataset(path)
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(ValueError, match="no UTF-8"):
+    with pytest.raises(ValueError, match="not UTF-8"):
         TarDataset(path)
 
 
@@ -188,17 +188,19 @@ def test_an_index_of_wids_is_found_in_the_folder_of_the_archives(folder: pathlib
     beside.write_text(json.dumps({"shardlist": [{"url": f"s-{n}.tar", "nsamples": 4} for n in range(3)]}))
     (folder / "shards" / "other.json").write_text("[" * 100_000 + '"shardlist"')
     (folder / "shards" / "labels.json").write_text("{}")
-    with pytest.warns(UserWarning, match=r"any\.json' says that .*s-2\.tar' has 4 samples, but there are 2"):
+    with pytest.warns(UserWarning, match=r"any\.json' says that .*s-2\.tar' has 4 samples, but found 2"):
         assert texts(TarDataset(str(folder / "shards/s-*.tar"), {"txt": "str"})) == [*range(10)]
     # One that says nothing wrong of those that are given, or does not name all of them, says nothing.
     assert texts(TarDataset(str(folder / "shards/s-{0..1}.tar"), {"txt": "str"})) == [*range(8)]
     beside.write_text(json.dumps({"shardlist": [{"url": "s-0.tar", "nsamples": 9}]}))
     assert texts(TarDataset(str(folder / "shards/s-*.tar"), {"txt": "str"})) == [*range(10)]
     (folder / "empty").mkdir()
-    with pytest.raises(ValueError, match=r"is a folder: one that .* but there is none: name the archives"):
+    with pytest.raises(
+        ValueError, match=r"urls: expected a folder prepared .* but got neither in .*; pass the paths of the archives"
+    ):
         TarDataset(folder / "empty")
     (folder / "shards" / "second.json").write_text(json.dumps({"shardlist": [{"url": "s-1.tar"}]}))
-    with pytest.raises(ValueError, match=r"but there is \['any\.json', 'second\.json'\]"):
+    with pytest.raises(ValueError, match=r"but got \['any\.json', 'second\.json'\]"):
         TarDataset(folder / "shards")
 
 

@@ -352,7 +352,9 @@ def test_missing_images_are_none_or_their_samples_left_out(tmp_path: pathlib.Pat
 
 
 def test_a_cache_is_refused(path: str) -> None:
-    with pytest.raises(ValueError, match=r"fields\['jpg'\]: a stream has no numbers .* TarDataset"):
+    with pytest.raises(
+        ValueError, match=r"fields\['jpg'\]: a stream has no indices .* got cache='memory'; .* TarDataset"
+    ):
         TarStream(path, {"jpg": ImageField(cache="memory")})
 
 

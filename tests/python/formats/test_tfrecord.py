@@ -201,7 +201,7 @@ def test_truncated_and_other_files_are_refused(tmp_path: Path) -> None:
         TFRecordDataset(path, "bytes")
     with pytest.raises(ValueError, match="or 'bytes'"):
         TFRecordDataset(path, "raw")
-    with pytest.raises(ValueError, match="no features are named"):
+    with pytest.raises(ValueError, match="defaults: expected features= by name too, but got features="):
         TFRecordDataset(path, defaults={"a": 1})
 
 

@@ -84,7 +84,7 @@ def test_lists_that_are_missing_or_something_else_are_defaults_or_named(tmp_path
         assert TFRecordDataset(path, {"a": [kind]}, defaults={"a": default})[0] == {"a": default}
         assert next(iter(TFRecordStream(path, {"a": [kind]}, defaults={"a": default}))) == {"a": default}
     for wrong in ("ab", [1], [b"a", "b"], None):
-        with pytest.raises(ValueError, match=r"defaults: 'a': .* is not what the field holds"):
+        with pytest.raises(ValueError, match=r"defaults: 'a': expected a value of the type of the field, but got "):
             TFRecordDataset(path, {"a": [bytes]}, defaults={"a": wrong})
     dataset = TFRecordDataset(path, {"a": [str]})
     for index, words in enumerate(("no feature `a`", r"feature `a`: \[1\] is no UTF-8 text", "holds integers")):
@@ -145,5 +145,5 @@ def test_json_has_lists_of_texts_too_and_csv_has_none(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("t\na\n")
     with pytest.raises(ValueError, match="a cell holds one value"):
         CsvDataset(tmp_path / "x.csv", types)
-    with pytest.raises(TypeError, match="one type of elements"):
+    with pytest.raises(TypeError, match="expected a list of one type"):
         JsonLinesDataset(path, {"t": [str, str]})

@@ -184,7 +184,9 @@ def test_megatrons_files_are_joined_or_kept_apart(data: ModuleType, tmp_path: Pa
         assert rows == [[1, 2, 3, 4], [7, 8, 9, 10]]
     lengths = joined.document_lengths
     assert (lengths.tolist(), lengths.dtype) == ([4, 0, 2, 5], np.int64)
-    with pytest.raises(ValueError, match="index or header says that its tokens are int32, but dtype='uint16'"):
+    with pytest.raises(
+        ValueError, match="dtype: expected int32, which the index or header of .* says, but got 'uint16'"
+    ):
         TokensDataset(prefix, 4, np.uint16)
 
 
@@ -239,11 +241,11 @@ def test_every_bit_of_an_index_may_flip(tmp_path: Path) -> None:
 def test_arguments_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     path = flat(tmp_path, np.arange(10))
     wrong: list[tuple[dict[str, Any], type[Exception], str]] = [
-        ({"length": 0}, ValueError, "length should be an integer from 1 on, but got length=0"),
+        ({"length": 0}, ValueError, r"length should be an integer from 1 to 2\*\*63 - 1, but got length=0"),
         ({"length": 2**63}, ValueError, "length should be"),
         ({"length": 2.5}, TypeError, "length should be an integer"),
         ({"length": True}, ValueError, "length"),
-        ({"stride": 0}, ValueError, "stride should be an integer from 1 on"),
+        ({"stride": 0}, ValueError, "stride should be an integer from 1 to "),
         ({"stride": -1}, ValueError, "stride"),
         ({"offset": -2}, ValueError, "offset"),
         ({"offset": 20}, ValueError, r"train\.bin, byte 20: .*offset=20"),
@@ -252,7 +254,7 @@ def test_arguments_that_make_no_sense_are_refused(tmp_path: Path) -> None:
         ({"documents": "kept"}, ValueError, "documents should be one of"),
         ({"dtype": "float32"}, ValueError, "dtype should be one of .* but got float32"),
         ({"dtype": "uint64"}, ValueError, "dtype should be one of"),
-        ({"dtype": ">u2"}, ValueError, "other byte order"),
+        ({"dtype": ">u2"}, ValueError, "dtype: expected little-endian, but got '>u2'"),
         ({"dtype": "tokens"}, TypeError, "dtype should be a data type"),
         ({"output": "tensor", "shift_labels": True}, ValueError, "shift_labels"),
         ({"vocabulary_size": 0}, ValueError, "vocabulary_size"),

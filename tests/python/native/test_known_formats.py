@@ -80,7 +80,7 @@ def test_headers_are_not_tokens(tmp_path: Path, name: str, suffix: str) -> None:
 def test_a_data_type_that_the_header_does_not_have_is_refused(tmp_path: Path) -> None:
     (path := tmp_path / "a.bin").write_bytes(HEADERS["llm.c"])
     TokensDataset(path, 4, dtype="uint16")
-    with pytest.raises(ValueError, match=r"header says that its tokens are uint16, but dtype='uint32' was given"):
+    with pytest.raises(ValueError, match=r"dtype: expected uint16, which .* says, but got 'uint32'; leave it out"):
         TokensDataset(path, 4, dtype="uint32")
 
 
