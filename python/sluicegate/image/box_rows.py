@@ -31,13 +31,14 @@ def checked_box_fields(box_fields: Any, boxes: Sequence[str]) -> dict[str, tuple
     if not isinstance(box_fields, Mapping):
         if len(boxes) != 1 and box_fields:
             raise ValueError(
-                f"box_fields: expected a dict by field of boxes, as boxes has {len(boxes)} fields, got {box_fields!r}"
+                f"box_fields: expected a dict by field of boxes, because boxes has {len(boxes)} fields, but got "
+                f"{box_fields!r}"
             )
         box_fields = {boxes[0]: box_fields} if boxes else {}
     by_boxes = {name: (of,) if isinstance(of, str) else tuple(of) for name, of in box_fields.items()}
     for name, of in by_boxes.items():
         if name not in boxes:
-            raise ValueError(f"box_fields: {name!r} is not a field of boxes, expected one of {list(boxes)}")
+            raise ValueError(f"box_fields: expected fields of boxes, {list(boxes)}, but got {name!r}")
         if not all(isinstance(each, str) for each in of):
             raise TypeError(f"box_fields: expected names of fields, got {of!r}")
     return {name: by_boxes.get(name, ()) for name in boxes}
@@ -83,11 +84,11 @@ def check_rows(
                 continue
             if (count := row_count(value)) is None:
                 kind = type(value).__name__
-                raise error(f"box_fields: {field!r} must be a tensor, an array or a list, got {kind}")
+                raise error(f"box_fields: expected a tensor, an array or a list in {field!r}, but got {kind}")
             if count != len(boxes[name]):
                 raise error(
-                    f"box_fields: {found} {len(boxes[name])} boxes in {name!r}, and {count} rows in {field!r}; there "
-                    "must be a row for each box, so drop the same rows of both"
+                    f"box_fields: expected a row for each box, but {found} {len(boxes[name])} boxes in {name!r} and "
+                    f"{count} rows in {field!r}; drop the same rows of both"
                 )
 
 

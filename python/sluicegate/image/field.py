@@ -158,7 +158,7 @@ class ImageField:
         keypoints: str | Sequence[str] = (),
     ) -> None:
         if transform is not None and not callable(transform):
-            raise TypeError(f"transform: expected something that is called with an image, but got {transform!r}")
+            raise TypeError(f"transform: expected a callable that takes an image, but got {transform!r}")
         if channels not in ("first", "last"):
             raise ValueError(f"channels: expected 'first' or 'last', but got {channels!r}")
         self.transform = transform
@@ -183,13 +183,13 @@ class ImageField:
         self._open(0)
         if self._rest is not None and channels == "last":
             raise ValueError(
-                f"channels: 'last' needs a transform that is recognized as a whole, because others take channels "
-                f"first, but got {self._reason}; call `.permute` after it yourself"
+                f"channels: 'last' needs a fully recognized transform, because others take channels first, but got "
+                f"{self._reason}; pass channels='first', and call `.permute` after the transform"
             )
         if self._rest is not None and self._rest.takes_pillow and self.moves_fields:
             raise ValueError(
-                f"transform: torchvision.transforms (v1) does not take boxes, masks and key points along, and it is "
-                f"called for {self._reason}: use those of torchvision.transforms.v2"
+                "transform: torchvision.transforms (v1) does not transform boxes, masks and key points, but got "
+                f"{self._reason}; use torchvision.transforms.v2"
             )
 
     def _open(self, images: int) -> None:
@@ -404,8 +404,8 @@ class ImageField:
             return None
         if boxes[0] is None:
             raise TypeError(
-                f"boxes: `RandomIoUCrop` draws by the boxes of each image, got None in {self.boxes[0]!r}; for an image "
-                "without boxes give an array of shape (0, 4)"
+                f"boxes: `RandomIoUCrop` draws by the boxes of each image, got None in {self.boxes[0]!r}; pass "
+                "an array of shape (0, 4) for an image without boxes"
             )
         try:
             return given_boxes(boxes[0], self.box_format)
@@ -494,7 +494,7 @@ class ImageField:
 def _names(argument: str, names: Any) -> tuple[str, ...]:
     found = (names,) if isinstance(names, str) else tuple(names)
     if not all(isinstance(name, str) for name in found):
-        raise TypeError(f"{argument}: expected the name of a field, or several, but got {names!r}")
+        raise TypeError(f"{argument}: expected one or more names of fields, but got {names!r}")
     return found
 
 
@@ -533,7 +533,8 @@ def image_numbers(
         number = structure.get(name)
         if not isinstance(number, int) or kinds[number] not in ("bytes", ("optional", "bytes")):
             raise ValueError(
-                f"fields[{name!r}]: an image is a column of bytes, and {name!r} is none of {list(structure)}"
+                f"fields[{name!r}]: expected a column of bytes for an image, but got {name!r}; the columns are "
+                f"{list(structure)}"
             )
         numbers[number] = image
     return numbers

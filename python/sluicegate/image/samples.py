@@ -63,21 +63,26 @@ class ImageSamples:
         self._names = dict(_named(structure))
         moved = [field for each in self._moved.values() for field in each.numbers]
         if len(set(moved)) < len(moved):
+            twice = next(self._names[each] for each in moved if moved.count(each) > 1)
             raise ValueError(
-                "boxes, masks, keypoints, box_fields: a field moves with one image, and this one is named twice"
+                f"boxes, masks, keypoints, box_fields: expected each field once, with one image, but got {twice!r} "
+                "twice"
             )
         masks = {mask for each in self._moved.values() for mask in each.masks}
         for mask in masks:
             if (image := images.get(mask)) is not None and (image.transform is not None or image.cache is not None):
-                raise ValueError("masks: a mask moves with its image, and has no transform and no cache of its own")
+                raise ValueError(
+                    "masks: expected a mask without transform and cache, because it moves with its image, but got "
+                    f"{image!r}"
+                )
         # A mask that is transformed with an image is not decoded as an image itself.
         self._order = [field for field in self._moved if field not in masks]
         ragged = {each for of in self._moved.values() for each in of.boxes + of.keypoints}
         if found := [self._names[each] for each in ragged if each in self.images]:
-            raise ValueError(f"boxes, keypoints: {found[0]!r} is an image")
+            raise ValueError(f"boxes, keypoints: expected numbers, but {found[0]!r} is an image")
         rows = {each for of in self._moved.values() for each in of.fields.values()}
         if found := [self._names[each] for each in rows if each in self.images]:
-            raise ValueError(f"box_fields: {found[0]!r} is an image, which has no row for each box")
+            raise ValueError(f"box_fields: expected a row for each box, but {found[0]!r} is an image")
         self.kinds = tuple(self._kind(field, kind, ragged, rows) for field, kind in enumerate(kinds))
 
     def _kind(self, field: int, kind: Any, ragged: set[int], rows: set[int]) -> Any:
@@ -147,8 +152,8 @@ class ImageSamples:
                 if found := self._with_rows(field, values, *counts):
                     raise ValueError(
                         f"boxes: the transform made {counts[1]} boxes of the {counts[0]} in {name!r}, but {found[0]!r} "
-                        f"still has {counts[0]} rows; name the fields that belong to the boxes, box_fields={found}, or "
-                        "say that none does, box_fields=()"
+                        f"still has {counts[0]} rows; pass the fields that belong to the boxes, box_fields={found}, "
+                        "or box_fields=() if none does"
                     )
         for each, before, after in zip(keypoints, points, moved.keypoints, strict=True):
             name, counts = self._names[each], (row_count(before), row_count(after))
@@ -161,8 +166,8 @@ class ImageSamples:
             if each in self.images and row_count(before) and row_count(after) == 0:
                 raise ValueError(
                     f"masks: the transform dropped the mask {self._names[each]!r} with the only box of the image; "
-                    "torchvision's SanitizeBoundingBoxes takes a mask of one plane for that of one box, so do not "
-                    "call it with masks of whole images"
+                    "torchvision's SanitizeBoundingBoxes treats a mask of one plane as the mask of one box, so do not "
+                    "apply it to masks of whole images"
                 )
         values[field] = moved.image
         values.update((each, moved.fields[name]) for name, each in fields.items())
@@ -291,7 +296,7 @@ def _number(structure: Any, name: str, argument: str = "boxes, masks") -> int:
         part = part.get(step) if isinstance(part, dict) else None
     if not isinstance(part, int):
         names = list(structure) if isinstance(structure, dict) else []
-        raise ValueError(f"{argument}: there is no field {name!r}, only {names}: name it among the fields, too")
+        raise ValueError(f"{argument}: expected one of the fields {names}, but got {name!r}; add it to the fields")
     return part
 
 

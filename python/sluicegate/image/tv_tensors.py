@@ -18,7 +18,7 @@ def tv_tensors(why: str) -> Any:
     try:
         return importlib.import_module("torchvision.tv_tensors")
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(f"{why}: that needs torchvision, which is not installed ({error})") from None
+        raise ModuleNotFoundError(f"{why}: needs torchvision, which is not installed ({error})") from None
 
 
 class Marks:
@@ -37,7 +37,7 @@ class Marks:
         self._tensors = tv_tensors(why)
         self._box_format = box_format
         if has_keypoints and not hasattr(self._tensors, "KeyPoints"):
-            raise ModuleNotFoundError(f"{why}: key points need torchvision 0.23 or newer, and this one has none")
+            raise ModuleNotFoundError(f"{why}: key points need torchvision 0.23 or newer; update it")
 
     def image(self, image: torch.Tensor) -> torch.Tensor:
         """Mark an image (channels, height, width)."""
@@ -70,7 +70,7 @@ def points_of(points: Any) -> torch.Tensor:
     plain = torch.as_tensor(points)
     plain = plain.reshape(0, 2) if plain.shape == (0,) else plain
     if plain.ndim < 2 or plain.shape[-1] != 2:
-        raise ValueError(f"key points are pairs of x and y, (..., 2), and these are of shape {tuple(plain.shape)}")
+        raise ValueError(f"expected key points of shape (..., 2), pairs of x and y, but got shape {tuple(plain.shape)}")
     return plain
 
 

@@ -235,7 +235,9 @@ class NativeDataset(Dataset[Any]):
         try:
             place = operator.index(index)
         except TypeError:
-            raise TypeError(f"an index of {self!r} is an integer, not {index!r} ({type(index).__name__})") from None
+            raise TypeError(
+                f"index: expected an integer for {self!r}, but got {index!r} ({type(index).__name__})"
+            ) from None
         length = len(self.core)
         if not -length <= place < length:
             raise IndexError(f"index {place} is out of range for {self!r} of {length} samples")
@@ -335,7 +337,7 @@ def list_kind(lists: Lists, dtype: str, of: str) -> Kind:
     try:
         return "padded", fill_bytes(fill, dtype)
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-        raise ValueError(f"lists: {fill!r} is no {dtype}, as {of} has them ({error})") from None
+        raise ValueError(f"lists: expected a fill of {dtype} for {of}, but got {fill!r} ({error})") from None
 
 
 def fill_bytes(value: float | bool, dtype: str) -> bytes:

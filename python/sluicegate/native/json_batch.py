@@ -102,7 +102,7 @@ def _warn_of_rounding(values: Sequence[Any], name: str) -> None:
     columns = zip(*values, strict=False) if isinstance(values[0], list) else (values,)
     if any(isinstance(column[0], int) and any(type(value) is float for value in column) for column in columns):
         warnings.warn(
-            f"{_of(name)}: torch's default collate makes float32 of integers and floats when the integer is first, and "
-            "rounds them; name the field by `fields=` as float for float64",
+            f"{_of(name)}: torch's default collate converts integers and floats to float32 if an integer is first, and "
+            "rounds them; pass the type float in `fields=` for float64",
             stacklevel=3,
         )

@@ -64,8 +64,8 @@ class StreamPlace(Iterator[Any]):
                 if start.get("over"):
                     break  # A finished epoch is read again only as far as it goes now.
                 raise RuntimeError(
-                    f"the stream ended after {ordinal} samples, but {start['samples']} had been read when its state "
-                    "was taken: resume with the data that the state was made with"
+                    f"load_state_dict: the stream ended after {ordinal} samples, but the state was saved after "
+                    f"{start['samples']}; resume with the data that the state was saved with"
                 ) from None
         if start["ended"] and state:
             pair.see_end(state)

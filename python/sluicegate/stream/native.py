@@ -158,23 +158,22 @@ class NativeStream(ResumableStream[Any]):
 
     def _refuse_second_reading(self, consumer: Consumer, state: Mapping[str, Any]) -> None:
         """Raise an error if a source that can be read only once would be read by several readers, or a second time."""
-        what = f"{type(self).__name__} of {self.sources[0]!r}" + (" and others" if len(self.sources) > 1 else "")
+        what = f"urls: {type(self).__name__} of {self.sources[0]!r}" + (" and others" if len(self.sources) > 1 else "")
         total = Consumer.in_fact(self.shard, self._inherited).total
         if max(consumer.total, total) > 1:
             raise ValueError(
-                f"{what}: it can be read once only, but {max(consumer.total, total)} ranks and workers would read it. "
-                "Give it to one (num_workers=0 or 1), or name what each can open by itself: a file, or 'pipe:' and a "
-                "command"
+                f"{what} can be read only once, but got {max(consumer.total, total)} ranks and workers; read it with "
+                "one (num_workers=0 or 1), or pass what each can open itself: a file, or 'pipe:' and a command"
             )
         if self._was_read:
             raise ValueError(
-                f"{what}: it was read by an iteration before, and can be read once only: make another stream, or name "
-                "what can be opened again: a file, or 'pipe:' and a command"
+                f"{what} can be read only once, but got a second iteration; make a new stream, or pass what can be "
+                "opened again: a file, or 'pipe:' and a command"
             )
         if state["read"] and not state["ended"] and not self.continues:
             raise ValueError(
-                f"{what}: {state['read']} samples of it had been read, and it can't be read again. If what is given "
-                "now begins with the sample after them, say so by continues=True"
+                f"{what} can be read only once, but got a state saved after {state['read']} samples; if the data "
+                "now begins with the next sample, pass continues=True"
             )
 
     def collate(self, samples: Sequence[Any]) -> Any:
@@ -255,8 +254,8 @@ class NativeStream(ResumableStream[Any]):
         """
         if here := [source.name for source in self._sources if source.kind == "open"]:
             raise TypeError(
-                f"a {type(self).__name__} of {here[0]!r} can't go to another process, or be copied: it is open here. "
-                "Read it with num_workers=0"
+                f"{type(self).__name__}: {here[0]!r} is open in this process, so the stream can't be pickled or "
+                "copied; read it with num_workers=0"
             )
         return super().__getstate__()
 

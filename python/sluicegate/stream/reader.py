@@ -124,8 +124,8 @@ class StreamReader:
     def _load(self, thing: Any, state: Any) -> None:
         if not is_stateful(thing):
             raise ValueError(
-                f"this state holds one of the stream that was read, but {type(thing).__name__} has no load_state_dict: "
-                "read the iterable that the state was made with"
+                "load_state_dict: expected a stream with load_state_dict, because the state was saved with one, but "
+                f"got {type(thing).__name__}; read the iterable that the state was saved with"
             )
         thing.load_state_dict(state)
 
@@ -202,8 +202,8 @@ class StreamReader:
     def ended_before(self, read: int) -> RuntimeError:
         """Return the error for a stream that ended, but had `read` samples before."""
         return RuntimeError(
-            f"the stream ended after {self.read} samples, but {read} had been read when its state was taken: "
-            "resume with the data that the state was made with"
+            f"load_state_dict: the stream ended after {self.read} samples, but the state was saved after {read}; "
+            "resume with the data that the state was saved with"
         )
 
     def _next_with_snapshot(self) -> Any:

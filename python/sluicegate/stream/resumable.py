@@ -90,8 +90,9 @@ class ResumableStream(IterableDataset[_T_co]):
     def _refuse_other_consumer(self, loaded: Mapping[str, Any], consumer: Consumer) -> None:
         if loaded["consumer"] != asdict(consumer):
             raise ValueError(
-                f"this state of a {type(self).__name__} belongs to {Consumer(**loaded['consumer'])}, but this is "
-                f"{consumer}: resume with as many ranks and workers, and each from its own state"
+                f"load_state_dict: expected the state of {consumer} of a {type(self).__name__}, but got that of "
+                f"{Consumer(**loaded['consumer'])}; resume with the same numbers of ranks and workers, each from its "
+                "own state"
             )
 
     def _begin(
@@ -172,19 +173,20 @@ class ResumableStream(IterableDataset[_T_co]):
             ValueError: the state belongs to something else, or to other arguments; the message names both sides.
         """
         if not isinstance(state_dict, Mapping):
-            raise ValueError(f"this {type(state_dict).__name__} is no state of a {type(self).__name__}")
+            raise ValueError(
+                f"load_state_dict: expected a state of a {type(self).__name__}, but got a {type(state_dict).__name__}"
+            )
         state = copy.deepcopy(dict(state_dict))
         if state.get("version") != _VERSION or state.get("stream") != type(self).__name__:
             raise ValueError(
-                f"this is no state of a {type(self).__name__} that this version can read: it says it is of "
-                f"{state.get('stream')!r}, version {state.get('version')!r}; expected {type(self).__name__!r}, "
-                f"version {_VERSION}"
+                f"load_state_dict: expected a state of {type(self).__name__!r}, version {_VERSION}, but got one of "
+                f"{state.get('stream')!r}, version {state.get('version')!r}"
             )
         for name, ours in self._arguments().items():
             if state.get(name) != ours:
                 raise ValueError(
-                    f"this state was made with {name}={state.get(name)!r}, but this {type(self).__name__} has "
-                    f"{name}={ours!r}: resume with the arguments that it was made with"
+                    f"load_state_dict: expected a state saved with {name}={ours!r}, as this {type(self).__name__} has, "
+                    f"but got {name}={state.get(name)!r}; resume with the arguments that it was saved with"
                 )
         self.check_state(state)
         place = self._place()
@@ -215,8 +217,9 @@ class ResumableStream(IterableDataset[_T_co]):
         main = self._places.get(None)
         if worker_number() is not None and main is not None and main.loaded is not None:
             raise RuntimeError(
-                f"the state of this {type(self).__name__} was loaded in the main process, but its workers iterate: "
-                "each has a state of its own. Load the state into the DataLoader, or iterate with num_workers=0"
+                f"load_state_dict: the state of this {type(self).__name__} was loaded in the main process, but its "
+                "workers iterate, each with its own state; load the state into the DataLoader, or iterate with "
+                "num_workers=0"
             )
 
     def __getstate__(self) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def refuse_self_splitting(stream: Any, consumer: Consumer) -> None:
         else:
             continue
         if (by_rank and consumer.world_size > 1) or (by_worker and consumer.num_workers > 1):
-            raise ValueError(f"shard_iterable: the stream would be split twice, and most samples lost: {remedy}")
+            raise ValueError(f"shard_iterable: the stream would be split twice, and most samples lost; {remedy}")
 
 
 def name_of(stream: Any) -> str:

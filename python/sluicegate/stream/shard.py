@@ -82,8 +82,8 @@ class ShardedIterable(ResumableStream[_T_co]):
     ) -> ResumableIterator[_T_co]:
         if is_reading_whole() and self.shard is not None and self.shard[1] > 1:
             raise ValueError(
-                f"this stream would be sharded twice: a shard_iterable inside of another has shard={self.shard}, and "
-                "the outer one shares what it gives once more. Give shard= to the outer one, or leave one of them out"
+                "shard_iterable: the stream would be split twice, because a shard_iterable inside another has "
+                f"shard={self.shard}; pass shard= to the outer one, or remove one of them"
             )
         refuse_self_splitting(self.iterable, consumer)
         watch_worker()
@@ -137,9 +137,9 @@ class _ShardedIterator(ResumableIterator[_T_co]):
         else:
             if reader.read == 0:
                 warnings.warn(
-                    f"resuming a part of a {type(reader.iterable).__name__} without state_dict and load_state_dict: "
-                    f"{read} samples are read again from its start and dropped. Give it these two methods to go on "
-                    "where it was",
+                    f"shard_iterable: the {type(reader.iterable).__name__} has no state_dict and load_state_dict, so "
+                    f"resuming reads its first {read} samples again and drops them; give it these two methods to "
+                    "resume directly",
                     UserWarning,
                     stacklevel=4,
                 )

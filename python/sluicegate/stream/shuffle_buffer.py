@@ -102,7 +102,9 @@ class ShuffleBuffer(ResumableStream[_T_co]):
         shard: tuple[int, int] | None = None,
     ) -> None:
         if size is None and max_bytes is None:
-            raise ValueError("a ShuffleBuffer needs a bound: give size (in samples), max_bytes, or both")
+            raise ValueError(
+                "size, max_bytes: expected at least one of them, but got None for both; pass size, in samples"
+            )
         super().__init__(iterable, shard)
         self.size = None if size is None else checked_number("size", size, 1)
         self.max_bytes = None if max_bytes is None else checked_number("max_bytes", max_bytes, 1)
@@ -137,8 +139,8 @@ class ShuffleBuffer(ResumableStream[_T_co]):
         has_seed = self.seed is not None and isinstance(state_dict, Mapping)
         if has_seed and state_dict.get("seed", self.seed) != self.seed:
             raise ValueError(
-                f"this state was made with seed={state_dict['seed']}, but this ShuffleBuffer has seed={self.seed}: "
-                "resume with the seed that it was made with, or with none"
+                f"load_state_dict: expected a state saved with seed={self.seed}, as this ShuffleBuffer has, but got "
+                f"seed={state_dict['seed']}; resume with the seed that it was saved with, or without one"
             )
         super().load_state_dict(state_dict)
 
@@ -186,8 +188,9 @@ class ShuffleBuffer(ResumableStream[_T_co]):
     def _drawn_seed(self) -> int:
         if is_reading_whole() and Consumer.in_fact(self.shard, self._inherited).total > 1:
             raise ValueError(
-                "a ShuffleBuffer inside of shard_iterable needs a seed: all ranks and workers must read one and the "
-                "same order to share it. Give it a seed, or turn it round: ShuffleBuffer(shard_iterable(...), ...)"
+                "seed: expected an integer for a ShuffleBuffer inside shard_iterable, because all ranks and workers "
+                "must read the same order to share it, but got None; pass a seed, or swap the two: "
+                "ShuffleBuffer(shard_iterable(...), ...)"
             )
         info = get_worker_info()
         if info is not None:
@@ -324,9 +327,9 @@ class ShuffledIterator(ResumableIterator[_T_co]):
         if self.reader.is_stateful or self.reader.read > 0:
             return
         warnings.warn(
-            f"resuming a ShuffleBuffer over a {type(self.reader.iterable).__name__} without state_dict and "
-            f"load_state_dict: {read} samples are read again from its start, of which the buffer held {held}. Give it "
-            "these two methods, and little more than the buffer is read again",
+            f"ShuffleBuffer: the {type(self.reader.iterable).__name__} has no state_dict and load_state_dict, so "
+            f"resuming reads its first {read} samples again, of which the buffer held {held}; give it these two "
+            "methods to read little more than those again",
             UserWarning,
             stacklevel=4,
         )

@@ -51,9 +51,9 @@ class Source:
         if self.descriptor is not None:
             if identity_of(self.descriptor) != self.identity:
                 raise RuntimeError(
-                    f"{self.name} isn't open here, or is another file than it was: worker processes have a standard "
-                    "input of their own, and started ones no descriptors. Read it with num_workers=0, or with "
-                    'worker_type="thread" and one worker'
+                    f"urls: {self.name} is not open in this process, or is a different file now, because worker "
+                    "processes have their own standard input, and spawned ones do not inherit descriptors; read it "
+                    "with num_workers=0, or with worker_type='thread' and one worker"
                 )
             if self.file is not None and not isinstance(self.file, io.RawIOBase):
                 # Data that the object has buffered counts as unread; for a pipe it cannot be put back.
@@ -80,8 +80,8 @@ def sources_of(urls: Sources, *, allow_pipe: bool = True) -> list[Source]:
         raise ValueError("urls: expected at least one, but got an empty list")
     command = next((source.name for source in found if source.kind == "command"), None)
     if command is not None and not (allow_pipe and os.environ.get("SLUICEGATE_ALLOW_PIPE", "1") in ("", "1")):
-        reason = "SLUICEGATE_ALLOW_PIPE turns commands off" if allow_pipe else "allow_pipe=False turns commands off"
-        raise ValueError(f"urls: {reason}, but got {_PIPE + command!r}: give a path, or turn them on")
+        reason = "SLUICEGATE_ALLOW_PIPE forbids commands" if allow_pipe else "allow_pipe=False forbids commands"
+        raise ValueError(f"urls: {reason}, but got {_PIPE + command!r}; pass a path, or allow commands")
     return found
 
 
@@ -119,7 +119,7 @@ def opened(descriptor: int, name: str, file: Any = None) -> Source:
     """Return the open file `descriptor` as a source."""
     identity = identity_of(descriptor)
     if identity is None:
-        raise ValueError(f"urls: {name} is not open")
+        raise ValueError(f"urls: expected an open file, but {name} is closed")
     return Source("open", name, descriptor, identity, file)
 
 

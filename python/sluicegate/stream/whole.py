@@ -49,7 +49,7 @@ class Split:
             raise ValueError(
                 f"shard_iterable: {self.stream} asks which worker reads it ({_caller(3)}), so its samples would be "
                 f"split among {self.num_workers} workers twice, and most would be lost; pass a stream that splits "
-                "itself to the DataLoader without shard_iterable, or remove its own split. If the number serves "
+                "itself to the DataLoader without shard_iterable, or remove its own split; if the number serves "
                 "another purpose, read it in worker_init_fn"
             )
 
@@ -63,7 +63,7 @@ class Split:
             raise ValueError(
                 f"shard_iterable: {self.stream} asks torch.distributed for its rank ({_caller(4)}), so its samples "
                 f"would be split among {self.world_size} ranks twice, and most would be lost; remove its own split, or "
-                "pass shard=(0, 1) to split it among workers only. If the rank serves another purpose, ask for it "
+                "pass shard=(0, 1) to split it among workers only; if the rank serves another purpose, ask for it "
                 "before the stream is read"
             )
 

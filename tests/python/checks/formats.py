@@ -45,7 +45,7 @@ def _is_a_list(dataset: Any, samples: list[Any]) -> None:
         with pytest.raises(IndexError, match=f"index {beyond} is out of range"):
             dataset.__getitems__([0, beyond])
     for wrong in (1.5, "a", None):
-        with pytest.raises(TypeError, match="is an integer"):
+        with pytest.raises(TypeError, match="index: expected an integer"):
             dataset[wrong]
 
 

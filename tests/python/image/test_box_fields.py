@@ -255,28 +255,28 @@ def test_masks_of_boxes_follow_and_one_of_the_image_is_not_dropped(tmp_path: Pat
 def test_box_fields_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     path = make_tar(tmp_path)
     fields: dict[str, Any] = {"box": ["npy"], "label": ["npy"], "name": "json"}
-    with pytest.raises(ValueError, match="box_fields: there is no field 'class'"):
+    with pytest.raises(ValueError, match="box_fields: expected one of the fields .*, but got 'class'"):
         TarDataset(path, {"jpg": ImageField(boxes="box", box_fields="class"), **fields})
-    with pytest.raises(ValueError, match="box_fields: there is no field 'class'"):
+    with pytest.raises(ValueError, match="box_fields: expected one of the fields .*, but got 'class'"):
         TarStream(path, {"jpg": ImageField(boxes="box", box_fields="class"), **fields})
-    with pytest.raises(ValueError, match="box_fields: 'b' is not a field of boxes"):
+    with pytest.raises(ValueError, match=r"box_fields: expected fields of boxes, \['box'\], but got 'b'"):
         ImageField(boxes="box", box_fields={"b": "label"})
     with pytest.raises(ValueError, match="expected a dict by field of boxes"):
         ImageField(boxes=["a", "b"], box_fields="label")
-    with pytest.raises(ValueError, match="named twice"):
+    with pytest.raises(ValueError, match="got 'box' twice"):
         TarDataset(path, {"jpg": ImageField(boxes="box", box_fields="box"), **fields})
     image = ImageField(boxes="box", box_fields="jpeg")
-    with pytest.raises(ValueError, match="'jpeg' is an image, which has no row"):
+    with pytest.raises(ValueError, match="expected a row for each box, but 'jpeg' is an image"):
         TarDataset(path, {"jpg": image, **fields, "jpeg": "image"}, on_missing="none")
     field = ImageField(T.CenterCrop(40), boxes="b", box_fields="c")
-    with pytest.raises(ValueError, match="there are 1 boxes in 'b', and 2 rows in 'c'"):
+    with pytest.raises(ValueError, match="there are 1 boxes in 'b' and 2 rows in 'c'"):
         field.decode_moved(encoded(photograph(1)), 0, [torch.ones(1, 4)], [], {"c": torch.zeros(2)})
 
     def first(image: Any, target: dict[str, Any]) -> Any:
         return image, {**target, "b": target["b"][:1]}
 
     field = ImageField(first, boxes="b", box_fields="c")
-    with pytest.raises(ValueError, match="the transform left 1 boxes in 'b', and 2 rows in 'c'"):
+    with pytest.raises(ValueError, match="the transform left 1 boxes in 'b' and 2 rows in 'c'"):
         field.decode_moved(encoded(photograph(1)), 0, [torch.ones(2, 4)], [], {"c": torch.zeros(2)})
 
 

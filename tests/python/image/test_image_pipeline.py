@@ -303,14 +303,14 @@ def test_images_in_columns(tmp_path: Path) -> None:
         assert is_read_natively(dataset, seed=7)
         expected = list(DataLoader(Plain(dataset), batch_size=3, seed=7))
         assert_same(batches_of_three(dataset, num_workers=2), expected)
-    with pytest.raises(ValueError, match="'label' is none of"):
+    with pytest.raises(ValueError, match="expected a column of bytes for an image, but got 'label'"):
         sluicegate.ParquetDataset(tmp_path / "a.parquet", {"label": "image"})
     with pytest.raises(ValueError, match="expected 'image', an ImageField or None"):
         sluicegate.ParquetDataset(tmp_path / "a.parquet", {"label": "picture"})
 
 
 def test_arguments_are_checked() -> None:
-    with pytest.raises(TypeError, match="called with an image"):
+    with pytest.raises(TypeError, match="expected a callable that takes an image"):
         ImageField("flip")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="'first' or 'last'"):
         ImageField(channels="middle")  # type: ignore[arg-type]

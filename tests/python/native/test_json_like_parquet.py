@@ -212,7 +212,7 @@ def test_rounding_to_float32_is_warned_of(tmp_path: Path, values: list[Any]) -> 
         outcome = outcome_of(lambda loader=loader: loader)
         (warned,) = outcome.warnings
         assert warned[0] is UserWarning
-        assert "`a`: torch's default collate makes float32" in warned[1]
+        assert "`a`: torch's default collate converts integers and floats to float32" in warned[1]
         outcome.warnings = []
         assert_same_outcome(outcome, theirs)
     reverse = lines_of(tmp_path, *({"a": value} for value in values[::-1]))

@@ -276,5 +276,5 @@ def test_images_in_structs_are_refused(tmp_path: Path) -> None:
     image = {"bytes": turned(0), "path": None}
     rows = [{"left": image, "right": image}]
     datasets.Dataset.from_dict({"pair": rows}, features=features).to_parquet(tmp_path / "a.parquet")
-    with pytest.raises(ValueError, match=r"columns\['pair.left'\]: expected a column that is an image"):
+    with pytest.raises(ValueError, match=r"columns\['pair.left'\]: expected a column of images"):
         ParquetDataset(tmp_path / "a.parquet", {"pair.left": "image", "pair.right": "image"})

@@ -20,7 +20,7 @@ from doubles.streams import GeneratorStream, IteratorStream, Plain, RandomStream
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),
     pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:.*read again from its start"),
+    pytest.mark.filterwarnings("ignore:.*has no state_dict and load_state_dict, so resuming"),
 ]
 
 LENGTH = 13

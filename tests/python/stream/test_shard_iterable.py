@@ -131,7 +131,7 @@ def test_a_stream_without_state_is_read_again_with_a_warning() -> None:
     head = list(itertools.islice(iterator, 4))
     resumed: Any = shard_iterable(Plain(30), shard=(1, 2))
     resumed.load_state_dict(dataset.state_dict())
-    with pytest.warns(UserWarning, match="8 samples are read again from its start and dropped"):
+    with pytest.warns(UserWarning, match="first 8 samples again and drops them"):
         assert head + list(resumed) == list(range(1, 30, 2))
 
 
@@ -140,7 +140,9 @@ def test_a_state_of_another_shard_is_refused() -> None:
     next(iter(dataset))
     other: Any = shard_iterable(range(30), shard=(0, 2))
     other.load_state_dict(dataset.state_dict())
-    with pytest.raises(ValueError, match="belongs to rank 1 of 2, worker 0 of 1, but this is rank 0 of 2"):
+    with pytest.raises(
+        ValueError, match="expected the state of rank 0 of 2, .*, but got that of rank 1 of 2, worker 0 of 1"
+    ):
         iter(other)
 
 
@@ -176,16 +178,16 @@ def test_a_shuffle_buffer_around_shuffles_every_part(seed: int | None) -> None:
 def test_an_unseeded_shuffle_buffer_inside_is_refused_where_it_would_lose_samples() -> None:
     dataset = shard_iterable(ShuffleBuffer(range(20), size=5))
     assert sorted(dataset) == list(range(20))
-    with pytest.raises(ValueError, match="inside of shard_iterable needs a seed"):
+    with pytest.raises(ValueError, match="seed: expected an integer for a ShuffleBuffer inside shard_iterable"):
         parts(shard_iterable(ShuffleBuffer(range(20), size=5)), 2)
-    with pytest.raises(ValueError, match="inside of shard_iterable needs a seed"):
+    with pytest.raises(ValueError, match="seed: expected an integer for a ShuffleBuffer inside shard_iterable"):
         list(shard_iterable(Wrapped(ShuffleBuffer(range(20), size=5, shard=(0, 2)))))
 
 
 def test_sharding_twice_is_sharding_once_or_an_error() -> None:
     assert parts(shard_iterable(shard_iterable(range(8))), 2) == [[0, 2, 4, 6], [1, 3, 5, 7]]
     assert list(shard_iterable(shard_iterable(range(8)), shard=(1, 2))) == [1, 3, 5, 7]
-    with pytest.raises(ValueError, match="sharded twice"):
+    with pytest.raises(ValueError, match="split twice"):
         list(shard_iterable(shard_iterable(range(8), shard=(0, 2))))
 
 

@@ -126,7 +126,7 @@ def test_a_stream_that_is_shorter_than_it_was_is_told(tmp_path: pathlib.Path) ->
     for in_python in (False, True):
         resumed = loader(JsonLinesStream(tmp_path / "a"), in_python)
         resumed.load_state_dict(states[13])
-        with pytest.raises(RuntimeError, match=r"the stream ended after 45 samples, but 48 had been read"):
+        with pytest.raises(RuntimeError, match=r"the stream ended after 45 samples, but the state was saved after 48"):
             next(iter(resumed))
 
 
