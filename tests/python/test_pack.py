@@ -184,7 +184,7 @@ def test_the_number_of_batches_needs_a_seed_where_it_depends_on_the_order() -> N
     assert len(PackedBatchSampler([5, 5, 5], length=4, strategy="concat")) == 4
     assert len(PackedBatchSampler([5, 5, 5], length=4, rows_per_batch=3, strategy="concat", drop_last=True)) == 1
     assert len(PackedBatchSampler([5, 5, 5], length=4, shuffle=False)) == 4
-    with pytest.raises(TypeError, match="give seed= to PackedBatchSampler"):
+    with pytest.raises(TypeError, match="pass seed= to PackedBatchSampler"):
         len(PackedBatchSampler([5, 5, 5], length=4))
 
 

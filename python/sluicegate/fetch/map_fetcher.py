@@ -131,8 +131,8 @@ class MapFetcher:
         each = samples if self.auto_collation else [samples]
         if self.auto_collation and (not isinstance(samples, (list, tuple)) or len(samples) != len(index)):
             raise TypeError(
-                f"sample_id: {type(self.dataset).__name__}.__getitems__ returned a {type(samples).__name__}, which is "
-                "not a list with one sample per index: leave out sample_id, and use ids.sample_indices"
+                f"sample_id: {type(self.dataset).__name__}.__getitems__ should return a list with one sample "
+                f"per index, but got a {type(samples).__name__}; leave out sample_id, and use ids.sample_indices"
             )
         self.last = 0, len(each), [self._sample_id(sample) for sample in each]
 
@@ -194,7 +194,7 @@ class MapFetcher:
             return None
         return (
             f"{error} (index {wrong[0]} came from {self.sampler}, but the dataset, a "
-            f"{type(self.dataset).__name__}, has {length} samples: build the sampler from this dataset, or its length)"
+            f"{type(self.dataset).__name__}, has {length} samples; build the sampler from this dataset, or its length)"
         )
 
     def _unequal_shapes(self, error: RuntimeError, index: Any, samples: Any) -> str | None:
@@ -213,6 +213,6 @@ class MapFetcher:
             return None
         return (
             f"{error} (the sample at index {indices[0]} has {shapes_in_words(shapes[0])}, the sample at index "
-            f"{indices[other]} has {shapes_in_words(shapes[other])}: bring them to one shape in the dataset, or give a "
+            f"{indices[other]} has {shapes_in_words(shapes[other])}; bring them to one shape in the dataset, or pass a "
             "collate_fn that pads)"
         )

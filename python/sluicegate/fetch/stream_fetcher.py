@@ -123,7 +123,9 @@ class StreamFetcher:
             # After it comes the end or an error, which shows only at the next request.
             try:
                 if self._asked(batches, size) is not None:
-                    raise AssertionError("there are samples behind a batch that was not full")
+                    raise AssertionError(
+                        "expected the end of the stream after a batch that was not full, but got more samples"
+                    )
             except Exception as error:
                 if self.drop_last:
                     raise

@@ -95,7 +95,7 @@ class NumpyWay:
         """
         *words, position, has_gauss, gauss = _unpacked(state)
         if position > _WORDS:
-            raise ValueError(f"position {position} of {_WORDS} words: no state")
+            raise ValueError(f"expected a position of at most {_WORDS} words, but got {position}")
         self._generator.set_state(("MT19937", np.array(words, np.uint32), position, has_gauss, gauss))
 
     seed = put
@@ -130,9 +130,13 @@ class OtherNumpyWay:
         try:
             found = json.loads(state, object_hook=_unlisted)
         except ValueError:
-            raise ValueError(f"no state of numpy's {name}, which numpy.random draws from now") from None
+            raise ValueError(
+                f"expected a state of numpy's {name}, which numpy.random draws from now, but got invalid JSON"
+            ) from None
         if not isinstance(found, dict) or found.get("bit_generator") != name:
-            raise ValueError(f"a state of another bit generator than {name}, which numpy.random draws from now")
+            raise ValueError(
+                f"expected a state of {name}, which numpy.random draws from now, but got a different bit generator's"
+            )
         self._generator.set_state(found)
 
 
@@ -165,7 +169,10 @@ class TorchWay:
         position, left, kept = int(given["next"]), int(given["left"]), int(given["kept"])
         # Torch reads as many words as the state says are left, even outside the words.
         if position > _WORDS or not 1 <= left <= _WORDS or (left > 1 and position + left > _WORDS + 1) or kept > 3:
-            raise ValueError(f"position {position} with {left} of {_WORDS} words left: no state of a torch.Generator")
+            raise ValueError(
+                f"expected the state of a torch.Generator of {_WORDS} words, but got position {position} with {left} "
+                "left"
+            )
         form: Any = np.zeros(1, _TORCH_FORM)
         for name in ("words", "next", "left", "seed", "double", "float"):
             form[name] = given[name]
@@ -199,7 +206,9 @@ class OtherTorchWay:
         try:
             self._generator.set_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
         except (RuntimeError, TypeError, ValueError) as error:
-            raise ValueError(f"no state of a torch.Generator on {self._generator.device}: {error}") from None
+            raise ValueError(
+                f"expected a state of a torch.Generator on {self._generator.device}, but got an invalid one: {error}"
+            ) from None
 
 
 def torch_way(generator: torch.Generator) -> TorchWay | OtherTorchWay:
@@ -228,7 +237,7 @@ def _unpacked(state: bytes) -> tuple[Any, ...]:
 
 def _check_length(state: bytes, size: int) -> None:
     if len(state) != size:
-        raise ValueError(f"a state of {size} bytes is needed, this has {len(state)}")
+        raise ValueError(f"expected a state of {size} bytes, but got {len(state)}")
 
 
 def _listed(value: Any) -> Any:

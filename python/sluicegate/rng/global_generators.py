@@ -88,7 +88,9 @@ def set_global_state(states: Mapping[str, str]) -> None:
     generators = global_generators()
     missing = [library for library in LIBRARIES if library not in states]
     if missing:
-        raise ValueError(f"the state of the global generators lacks {', '.join(missing)}")
+        raise ValueError(
+            f"the state of the global generators is missing {', '.join(missing)}; pass what global_state() returned"
+        )
     before = generators.take()
     given = {library: _bytes(states[library], library) for library in LIBRARIES}
     now = dict(zip(LIBRARIES, before, strict=True))
@@ -156,7 +158,7 @@ def _bytes(text: str, owner: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, TypeError, ValueError) as error:
-        raise ValueError(f"the state of {owner} is no base64 text: {error}") from None
+        raise ValueError(f"the state of {owner} is not base64 text: {error}") from None
 
 
 def torch_door(generator: torch.Generator) -> object:

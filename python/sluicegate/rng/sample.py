@@ -110,10 +110,9 @@ def sample_rng() -> SampleGenerators:
         key = _current.key
         if key is None:
             raise RuntimeError(
-                "sample_rng() gives the random number generators of the sample that is being fetched, and this thread "
-                "is fetching none with a seed. Call it in the dataset's __getitem__ (or what that calls) under a "
-                "loader with one, DataLoader(..., seed=...); to threads that the dataset starts itself, hand the "
-                "generators"
+                "sample_rng() returns the generators of the sample that is being fetched, but this thread is not "
+                "fetching a sample with a seed; call it in the dataset's __getitem__ (or what that calls) under "
+                "DataLoader(..., seed=...), and pass the generators to threads that the dataset starts itself"
             )
         generators = _current.generators = SampleGenerators(key)
     return generators
@@ -306,7 +305,7 @@ def _text_of(index: Any) -> str:
         return str(operator.index(index))
     except TypeError:
         raise TypeError(
-            f"the random number generators of a sample are set from (seed, epoch, index), and an index of type "
-            f"{type(index).__name__} does not say which sample it is: use integers, strings or tuples of them, or "
-            "turn the seeding off, DataLoader(..., seed_samples=False)"
+            "index: expected an integer, a string or a tuple of them, because a sample's generators are set from "
+            f"(seed, epoch, index), but got a {type(index).__name__}; or turn the seeding off, "
+            "DataLoader(..., seed_samples=False)"
         ) from None

@@ -75,8 +75,8 @@ class BlockShuffleSampler(Positional, data.Sampler[int]):
             block = getattr(data_source, "block_sizes", None)
             if block is None:
                 raise ValueError(
-                    f"a {type(data_source).__name__} does not say which blocks it is stored in: give block=, the "
-                    "number of samples in a block or in each"
+                    f"block: expected a number, because a {type(data_source).__name__} has no block_sizes, but got "
+                    "None; pass the number of samples of a block, or a sequence with that of each"
                 )
         has_sizes = isinstance(block, (list, tuple, range)) or np.ndim(block) > 0
         self.block: int | _Sizes = _sizes(block) if has_sizes else positive("block", block)
@@ -105,7 +105,8 @@ class BlockShuffleSampler(Positional, data.Sampler[int]):
         # The core has checked that no size is negative and that the sum does not overflow.
         if (samples := int(self.block.sum())) != length:
             raise ValueError(
-                f"block: the {len(self.block)} blocks have {samples} samples together, but the dataset has {length}"
+                f"block: expected blocks of {length} samples in total, as the dataset has, but got {len(self.block)} "
+                f"blocks of {samples}"
             )
         return made
 

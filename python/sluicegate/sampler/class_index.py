@@ -76,7 +76,7 @@ class ClassIndex:
         """
         place = self._places.get(plain_label(label))
         if place is None:
-            raise UnknownClassError(f"no sample is of class {label!r}: {self.known()}")
+            raise UnknownClassError(f"no sample has the class {label!r}; {self.known()}")
         return place
 
     def known(self) -> str:
@@ -118,7 +118,7 @@ def plain_label(label: Any) -> Any:
     """Return a label as a plain Python value; for a tensor or a NumPy scalar, its number."""
     if isinstance(label, (torch.Tensor, np.generic, np.ndarray)):
         if isinstance(label, (torch.Tensor, np.ndarray)) and (label.ndim > 1 or label.shape not in ((), (1,))):
-            raise ValueError(f"a label is one value, but got an array of shape {tuple(label.shape)}")
+            raise ValueError(f"label: expected one value, but got an array of shape {tuple(label.shape)}")
         return label.item()
     return label
 
@@ -180,13 +180,13 @@ def _codes(labels: Any) -> tuple[_Array, list[Any] | None]:
                 pass
         return _coded(values)
     if array.ndim != 1:
-        raise ValueError(f"labels are one value for each sample, but got an array of shape {array.shape}")
+        raise ValueError(f"labels: expected one value for each sample, but got an array of shape {array.shape}")
     if array.dtype.kind in "iu" and (readable := _readable(array)) is not None:
         return readable, None
     if array.dtype.kind == "O":
         return _coded(array.tolist())
     if array.dtype.kind == "f" and np.isnan(array).any():
-        raise ValueError(f"the label of sample {int(np.isnan(array).argmax())} is NaN, which is equal to no class")
+        raise ValueError(f"labels: expected a class, but got NaN for sample {int(np.isnan(array).argmax())}")
     classes, codes = np.unique(array, return_inverse=True)
     return codes.astype(np.int64, copy=False), classes.tolist()
 
@@ -201,11 +201,11 @@ def _coded(values: Iterable[Any]) -> tuple[_Array, list[Any]]:
             codes.append(seen.setdefault(label, len(seen)))
         except TypeError:
             raise TypeError(
-                f"the label of sample {sample} can't be a class, because it can't be a dict's key: {label!r} "
-                f"({type(label).__name__})"
+                f"labels: expected a value that can be the key of a dict, but got {label!r} ({type(label).__name__}) "
+                f"for sample {sample}"
             ) from None
         if label != label:
-            raise ValueError(f"the label of sample {sample} is {label!r}, which is equal to no class")
+            raise ValueError(f"labels: expected a value that is equal to itself, but got {label!r} for sample {sample}")
     classes: list[Any] = list(seen)
     try:
         classes.sort()

@@ -56,7 +56,10 @@ class DistributedSampler(Positional, data.DistributedSampler[int]):
         if self._listed is None or self._listed[0] != made_of:
             self._listed = made_of, torch.tensor(list(self._unseeded()), dtype=torch.int64, device="cpu")
         if not 0 <= position < len(self._listed[1]):
-            raise IndexError(f"position {position} of an order of {len(self._listed[1])} indices")
+            raise IndexError(
+                f"position: expected 0 <= position < {len(self._listed[1])}, the length of the order, but got "
+                f"{position}"
+            )
         return int(self._listed[1][position])
 
     def __getstate__(self) -> dict[str, Any]:

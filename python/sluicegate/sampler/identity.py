@@ -37,9 +37,9 @@ def check_identity(sampler: Identified, state: Mapping[str, Any]) -> None:
     there, here = state.get("order"), identity_of(sampler)
     if None not in (there, here) and there != here:
         raise ValueError(
-            f"this state can't be loaded: it is of another {type(sampler).__name__}, {there!r}, and this one is "
-            f"{here!r}: make it as that one was, or delete 'order' from the state to go on at the same place in this "
-            "one's order"
+            f"load_state_dict: expected the state of this {type(sampler).__name__}, {here!r}, but got that of a "
+            f"different one, {there!r}; make the sampler as it was then, or delete 'order' from the state to resume at "
+            "the same place in the new order"
         )
 
 

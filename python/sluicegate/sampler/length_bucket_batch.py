@@ -72,7 +72,7 @@ class LengthBucketBatchSampler(LengthsBatchSampler):
         super().__init__(seed, generator)
         if (batch_size is None) == (max_tokens is None):
             raise ValueError(
-                f"LengthBucketBatchSampler takes batch_size or max_tokens, but got batch_size={batch_size} and "
+                f"batch_size, max_tokens: expected exactly one of them, but got batch_size={batch_size} and "
                 f"max_tokens={max_tokens}"
             )
         self.lengths = integers("lengths", lengths)

@@ -93,7 +93,7 @@ class MixtureSampler(Positional, data.Sampler[int]):
             if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
                 raise ValueError(f"{name} should be a positive integer value, but got {name}={value}")
         if stop == StopCriteria.CYCLE_FOREVER and num_samples is None:
-            raise ValueError("an epoch under CYCLE_FOREVER ends after num_samples: give it")
+            raise ValueError("num_samples: expected the length of an epoch under CYCLE_FOREVER, but got None; pass it")
         self.data_source = data_source
         self.weights = weights
         self.stop = stop
@@ -120,7 +120,10 @@ class MixtureSampler(Positional, data.Sampler[int]):
         weights = self.weights
         if callable(weights):
             if self.num_samples is None:
-                raise ValueError("a function of weights is tabulated over num_samples: give it, or a schedule")
+                raise ValueError(
+                    "num_samples: expected the length of an epoch, over which a function of weights is tabulated, but "
+                    "got None; pass it, or pass a schedule as weights"
+                )
             steps = -(-self.num_samples // self.samples_per_step)
             asked = sorted({steps * place // _TABULATED for place in range(_TABULATED + 1)})
             scheduled: list[tuple[int, Any]] = [(step, weights(step)) for step in asked]

@@ -59,8 +59,8 @@ class Positional:
         if self._made is None or not _are_same(self._made[0], facts):
             if facts[0] is None and self._is_random():
                 raise ValueError(
-                    f"{type(self).__name__} has no seed, so no position but the next: "
-                    "give seed= to the sampler or to the loader"
+                    f"{type(self).__name__} has no seed, so its order cannot be indexed; "
+                    "pass seed= to the sampler or to the loader"
                 )
             self._made = facts, self._make(facts[0] or 0)
         return self._made[1]

@@ -55,7 +55,7 @@ class RepeatSampler(Positional, data.Sampler[int]):
     ) -> None:
         for name, value in (("times", times), ("num_samples", 0 if num_samples is None else num_samples)):
             if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-                raise ValueError(f"{name} should be an integer value from 0, but got {name}={value}")
+                raise ValueError(f"{name} should be a non-negative integer value, but got {name}={value}")
         self.sampler = sampler
         self.times = times
         self.interleaved = bool(interleaved)

@@ -45,11 +45,14 @@ def checked_state(sampler: Counted, seed: int | None, state: Mapping[str, Any]) 
     """
     yielded: Any = state.get("yielded")
     if not hasattr(yielded, "__index__") or yielded < 0:
-        raise ValueError(f"a sampler's state has `yielded`, a number from 0, but this one has {yielded!r}")
+        raise ValueError(
+            f"load_state_dict: expected a non-negative integer in `yielded`, but got {yielded!r}; pass the dict that "
+            "state_dict() returned"
+        )
     if "seed" in state and state["seed"] != seed:
         raise ValueError(
-            f"this state can't be loaded: it is of a {type(sampler).__name__} with seed={state['seed']}, and this one "
-            f"has seed={seed}: make it with the seed of the state"
+            f"load_state_dict: expected the state of a {type(sampler).__name__} with seed={seed}, but got one with "
+            f"seed={state['seed']}; make the sampler with the seed of the state"
         )
     check_identity(sampler, state)
     return (

@@ -54,7 +54,7 @@ def _int64(indices: Any) -> torch.Tensor:
         return torch.arange(indices.start, indices.stop, indices.step, dtype=torch.int64, device="cpu")
     found = np.asarray(indices.cpu() if isinstance(indices, torch.Tensor) else indices)
     if found.ndim != 1 or (found.dtype.kind not in "iu" and len(found)):
-        raise ValueError(f"indices should be a flat sequence of integers, but are {found.dtype} of shape {found.shape}")
+        raise ValueError(f"indices should be a flat sequence of integers, but got {found.dtype} of shape {found.shape}")
     array = np.ascontiguousarray(found, dtype=np.int64)
     # The core copies them, so read-only user memory would do, but torch warns about it.
     return torch.from_numpy(array if array.flags.writeable else array.copy())

@@ -58,6 +58,6 @@ def core_of(sampler: Any, seed: int | None) -> _core.Sampler:
     if own is None:
         name = type(sampler).__name__
         raise ValueError(
-            f"positions of a {name} can't be computed: in seed mode use one of sluicegate's samplers of indices"
+            f"sampler: expected one of sluicegate's samplers of indices, because of seed mode, but got {name}"
         )
     return own.core(seed)

@@ -15,11 +15,12 @@ _COUNTERS = ("epoch", "batches_received", "position", "num_workers", "next_worke
 _PLACE_LENGTH = 6
 _OF_PLACE = {"start", "retired"}
 _OF_STREAM = {"thing", "iterator", "after"}
+_REMEDY = "pass the dict that state_dict() returned"
 
 
 def was_changed(name: str, value: Any, what: str) -> ValueError:
     """Return the error for a state in which `name` is `value`, which no loader writes."""
-    return ValueError(f"load_state_dict: the state was changed: `{name}` is {reprlib.repr(value)}, and {what}")
+    return ValueError(f"load_state_dict: invalid state: `{name}` is {reprlib.repr(value)}, but {what}; {_REMEDY}")
 
 
 def check_number(name: str, value: Any, below: int = 2**63, least: int = 0) -> int:
@@ -31,7 +32,7 @@ def check_number(name: str, value: Any, below: int = 2**63, least: int = 0) -> i
     if isinstance(value, bool) or not isinstance(value, int):
         raise was_changed(name, value, "should be an integer")
     if value < least:
-        raise was_changed(name, value, f"counts from {least}")
+        raise was_changed(name, value, f"should be at least {least}")
     if value >= below:
         raise was_changed(name, value, f"should be below {below}")
     return value
@@ -70,7 +71,7 @@ def check_mapping(name: str, value: Any, needed: Collection[str] = ()) -> Mappin
     if not isinstance(value, Mapping):
         raise was_changed(name, value, "should be a mapping")
     if lost := [key for key in needed if key not in value]:
-        raise ValueError(f"load_state_dict: the state was changed: `{name}` has lost {', '.join(lost)}")
+        raise ValueError(f"load_state_dict: invalid state: `{name}` is missing {', '.join(lost)}; {_REMEDY}")
     return value
 
 
@@ -110,13 +111,15 @@ def check_loader_state(state: Mapping[str, Any]) -> None:
         if state.get(name) is not None:  # Older states lack the epoch told and the requests drawn ahead.
             check_number(name, state[name])
     if (state.get("requests_drawn") or 0) - state["batches_received"] > _MOST_AHEAD:
-        raise was_changed("requests_drawn", state["requests_drawn"], "no loader is so far ahead")
+        raise was_changed(
+            "requests_drawn", state["requests_drawn"], f"should be at most `batches_received` + {_MOST_AHEAD}"
+        )
     if state["order"] is not None and not isinstance(state["order"], str):
         raise was_changed("order", state["order"], "should be the state of a generator, as text")
     check_number("replay", state.get("replay", 0))
     _check_sampler(state["sampler"])
     if state["in_epoch"] and state["finished"]:
-        raise was_changed("finished", True, "so is `in_epoch`: an epoch that runs has not ended")
+        raise was_changed("finished", True, "`in_epoch` is True, so the epoch has not ended")
     begun = [name for name in ("batches_received", "position", "received_ahead", "drawn") if state[name]]
     if begun and not state["in_epoch"]:
         raise was_changed("in_epoch", False, f"`{begun[0]}` is {reprlib.repr(state[begun[0]])}")
@@ -134,11 +137,11 @@ def check_loader_state(state: Mapping[str, Any]) -> None:
 def _check_worker(name: str, place: Any) -> None:
     check_list(name, place)
     if len(place) < _PLACE_LENGTH:
-        raise was_changed(name, place, f"should have {_PLACE_LENGTH} parts or more")
+        raise was_changed(name, place, f"should have at least {_PLACE_LENGTH} parts")
     state, at, samples, ended, rng, is_over = place[:_PLACE_LENGTH]
     told = {"state": {} if state is None else state, "at": at, "samples": samples, "ended": ended}
     if state is not None and not state:
-        raise was_changed(f"{name}.state", state, "should be None, or have something")
+        raise was_changed(f"{name}.state", state, "should be None or not empty")
     _check_place(name, told)
     check_flag(f"{name}.over", is_over)
     check_pairs(f"{name}.rng", rng)
@@ -156,10 +159,10 @@ def _check_place(name: str, place: Any) -> None:
     check_mapping(name, place, ("state", "at", "samples", "ended"))
     state = check_mapping(f"{name}.state", place["state"])
     if not set(state) <= _OF_STREAM:
-        raise was_changed(f"{name}.state", state, f"should have no other keys than {', '.join(sorted(_OF_STREAM))}")
+        raise was_changed(f"{name}.state", state, f"should only have the keys {', '.join(sorted(_OF_STREAM))}")
     at = check_number(f"{name}.at", place["at"])
     if at > check_number(f"{name}.samples", place["samples"]):
-        raise was_changed(f"{name}.at", at, f"`{name}.samples` is {place['samples']}: not so many were read")
+        raise was_changed(f"{name}.at", at, f"`{name}.samples`, which were read, is {place['samples']}")
     check_flag(f"{name}.ended", place["ended"])
     if state.get("after") is not None:
         _check_place(f"{name}.state.after", state["after"])
@@ -169,7 +172,7 @@ def _check_sampler(state: Any) -> None:
     if state is None:
         return
     if not check_mapping("sampler", state):
-        raise was_changed("sampler", state, "should be None, or have something")
+        raise was_changed("sampler", state, "should be None or not empty")
     if "left" in state:
         _check_place("sampler.left", state["left"])
     check_flag("sampler.has_ended", state.get("has_ended", False))
@@ -180,10 +183,10 @@ def _check_ahead(ranges: Any, received: int) -> None:
     for each in check_list("received_ahead", ranges):  # Older states list the numbers themselves.
         start, stop = (each, each + 1) if type(each) is int else _checked_range("received_ahead", each)
         if start <= last:
-            raise was_changed("received_ahead", each, f"should lie behind batch {last}")
+            raise was_changed("received_ahead", each, f"should be after batch {last}")
         last, count = stop - 1, count + stop - start
     if count > _MOST_AHEAD:
-        raise was_changed("received_ahead", ranges, f"has {count} batches: no loader is so far ahead")
+        raise was_changed("received_ahead", ranges, f"should have at most {_MOST_AHEAD} batches, not {count}")
 
 
 def _check_left_out(left_out: Mapping[str, Any], fingerprint: Mapping[str, Any]) -> None:
@@ -198,14 +201,14 @@ def _check_left_out(left_out: Mapping[str, Any], fingerprint: Mapping[str, Any])
                 check_number(f"left_out.{name}", number)
             count += stop - start
         if count > most:
-            raise was_changed(f"left_out.{name}", left_out[name], f"has {count} of them: there are not so many")
+            raise was_changed(f"left_out.{name}", left_out[name], f"should have at most {most} {name}, not {count}")
 
 
 def _checked_range(name: str, pair: Any, least: int = 0) -> tuple[int, int]:
     start, stop = check_list(name, pair, [2])
     check_number(name, start, least=least)
     if check_number(name, stop, least=least) <= start:
-        raise was_changed(name, pair, "should be a start and a stop behind it")
+        raise was_changed(name, pair, "should be a start and a stop after it")
     return start, stop
 
 

@@ -93,7 +93,7 @@ def unpickled(state: bytes, owner: str) -> Any:
     """
     told = pickle.loads(state)
     if isinstance(told, Untold):
-        raise RuntimeError(f"state_dict: {owner} can't say where it is: {told.reason}")
+        raise RuntimeError(f"state_dict: {owner} did not return its state: {told.reason}")
     return told
 
 
@@ -118,8 +118,8 @@ class Pair:
         if "thing" in state:
             if not is_stateful(thing):
                 warnings.warn(
-                    f"{type(thing).__name__} had a state when this one was saved, and has no "
-                    "load_state_dict now: it starts from the beginning",
+                    f"load_state_dict: {type(thing).__name__} had a state when it was saved, but has no "
+                    "load_state_dict now, so it starts from the beginning",
                     stacklevel=2,
                 )
             else:

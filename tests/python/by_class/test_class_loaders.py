@@ -196,7 +196,7 @@ def test_loaders_share_slots_and_threads() -> None:
 
 def test_unknown_and_empty_classes_are_named_with_the_known_ones() -> None:
     loaders = class_loaders(TensorDataset(VALUES, LABELS), LABELS)
-    with pytest.raises(KeyError, match="no sample is of class 9: the labels have 3 classes: 0, 1, 2"):
+    with pytest.raises(KeyError, match="no sample has the class 9; the labels have 3 classes: 0, 1, 2"):
         loaders[9]
     with pytest.raises(ValueError, match="class 9 is empty, so there is nothing to load: the labels have 3 classes"):
         class_loaders(TensorDataset(VALUES, LABELS), LABELS, classes=[1, 9])

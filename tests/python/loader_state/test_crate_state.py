@@ -69,7 +69,7 @@ def test_a_state_of_another_order_is_refused_and_what_there_is_none_of_too() -> 
         DataLoader(TensorDataset(torch.arange(case["len"])), shuffle=True).load_state_dict(case["crate"])
     with pytest.raises(ValueError, match="this is sluicegate with states of version 1"):
         loader_of(case).load_state_dict(case["crate"] | {"version": 2})
-    with pytest.raises(ValueError, match="the state was changed"):
+    with pytest.raises(ValueError, match="invalid state: `"):
         loader_of(case).load_state_dict({name: case["crate"][name] for name in case["crate"] if name != "position"})
 
 

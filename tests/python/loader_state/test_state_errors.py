@@ -184,7 +184,7 @@ def test_a_sampler_refuses_the_state_of_another(cls: str) -> None:
     there, here = (next(iter(each.values())) for each in samplers_of(cls, 9))
     take(iter(there), 2)
     state = json.loads(json.dumps(there.state_dict()))
-    with pytest.raises(ValueError, match=f"it is of another {type(there).__name__}"):
+    with pytest.raises(ValueError, match=f"expected the state of this {type(there).__name__}"):
         here.load_state_dict(state)
     del state["order"]  # As states were before they said so.
     here.load_state_dict(state)

@@ -183,7 +183,7 @@ def test_another_bit_generator_of_numpy_is_seeded_saved_and_put_back(name: str) 
         generators.seed(3)
         set_global_state(json.loads(text))
         assert [np.random.standard_normal(), *np.random.random_sample(3)] == expected
-        with pytest.raises(ValueError, match=f"no state of numpy's {name}"):
+        with pytest.raises(ValueError, match=f"expected a state of numpy's {name}"):
             generators.put(of_twister)
     finally:
         np.random.set_bit_generator(before)
@@ -216,7 +216,7 @@ def test_garbage_is_refused_by_name_and_nothing_is_set(library: str, garbage: An
     before = public_states()
     with pytest.raises(ValueError, match=f"the state of .*{library}"):
         set_global_state({**states, library: garbage})
-    with pytest.raises(ValueError, match=f"lacks {library}"):
+    with pytest.raises(ValueError, match=f"is missing {library}"):
         set_global_state({name: state for name, state in states.items() if name != library})
     assert public_states() == before
 
@@ -274,7 +274,7 @@ def test_a_generator_of_unknown_form_is_kept_as_torch_gives_it() -> None:
     drawn = torch.rand(3, generator=generator)
     way.put(state)
     assert torch.equal(torch.rand(3, generator=generator), drawn)
-    with pytest.raises(ValueError, match=r"no state of a torch\.Generator on cpu"):
+    with pytest.raises(ValueError, match=r"expected a state of a torch\.Generator on cpu"):
         way.put(state[:-1])
     seeded = generators_of_process().take()[2]
     way.seed(seeded)

@@ -248,16 +248,16 @@ def test_the_words_of_a_state_are_uniform() -> None:
 
 
 def test_outside_of_a_fetch_there_are_no_generators() -> None:
-    with pytest.raises(RuntimeError, match=r"under a loader with one, DataLoader\(\.\.\., seed=\.\.\.\)"):
+    with pytest.raises(RuntimeError, match=r"that calls. under DataLoader\(\.\.\., seed=\.\.\.\)"):
         sample_rng()
     seeding = SampleSeeding(1, seed_globals=False)
     seeding.begin(0)
     with seeding.batch():
-        with pytest.raises(RuntimeError, match="fetching none"):
+        with pytest.raises(RuntimeError, match="not fetching a sample with a seed"):
             sample_rng()
         seeding.sample(0)
         sample_rng()
-    with pytest.raises(RuntimeError, match="fetching none"):
+    with pytest.raises(RuntimeError, match="not fetching a sample with a seed"):
         sample_rng()
 
 
@@ -385,7 +385,7 @@ def test_the_global_generators_are_put_back_after_a_batch_whatever_happens() -> 
     with pytest.raises(LookupError, match="broken"):
         fetch()
     assert public_states() == before
-    with pytest.raises(RuntimeError, match="fetching none"):
+    with pytest.raises(RuntimeError, match="not fetching a sample with a seed"):
         sample_rng()
 
 
@@ -447,5 +447,5 @@ def test_other_indices_are_told_apart_by_their_text() -> None:
     assert key_of((3, "a")) == key_of((np.int64(3), np.str_("a"))) == key_of((torch.tensor(3), "a"))
     assert key_of((3, 4)) == "<SampleGenerators of key 0x734c0b1785fe188c>"
     for index in (object(), None, {"a": 1}, (1, object())):
-        with pytest.raises(TypeError, match="does not say which sample it is"):
+        with pytest.raises(TypeError, match="index: expected an integer, .* but got a "):
             key_of(index)

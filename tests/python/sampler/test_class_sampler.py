@@ -111,7 +111,7 @@ def test_the_seed_of_a_loader_serves_where_there_is_no_other(make: Make) -> None
     expected = list(make(seed=7))
     batches = make().batches(0, seed=7)
     assert [numpy.frombuffer(batches.indices(at), numpy.int64).tolist() for at in range(len(batches))] == expected
-    with pytest.raises(ValueError, match=r"has no seed, so its order is drawn when it is iterated.*give seed="):
+    with pytest.raises(ValueError, match=r"has no seed, so its order is drawn when it is iterated.*pass seed="):
         make().batches(0)
 
 
@@ -155,7 +155,7 @@ def test_an_iteration_resumes_where_its_state_says(make: Make, seed: int | None,
 def test_a_state_of_another_seed_is_refused(make: Make) -> None:
     state = make(seed=7).state_dict()
     for other in (make(seed=8), make()):
-        with pytest.raises(ValueError, match=f"with seed=7, and this one has seed={other.seed}"):
+        with pytest.raises(ValueError, match=f"with seed={other.seed}, but got one with seed=7"):
             other.load_state_dict(state)
     with pytest.raises(ValueError, match="yielded"):
         make(seed=7).load_state_dict({"yielded": -1})
@@ -261,7 +261,7 @@ def test_sorting_by_length_needs_no_seed_and_draws_none() -> None:
 
 def test_the_number_of_batches_of_tokens_is_known_once_the_order_is() -> None:
     sampler = LengthBucketBatchSampler(LENGTHS, max_tokens=200)
-    with pytest.raises(TypeError, match="give seed= to LengthBucketBatchSampler"):
+    with pytest.raises(TypeError, match="pass seed= to LengthBucketBatchSampler"):
         len(sampler)
     assert len(list(sampler)) == len(sampler)
     assert len(LengthBucketBatchSampler(LENGTHS, batch_size=10)) == 9
@@ -282,8 +282,11 @@ def test_the_number_of_batches_of_tokens_is_known_once_the_order_is() -> None:
             "batch_size should be a positive integer value, but got batch_size=0",
         ),
         (lambda: StratifiedBatchSampler(LABELS, 3, 1), "drop_last should be a boolean value, but got drop_last=1"),
-        (lambda: LengthBucketBatchSampler([1]), "takes batch_size or max_tokens"),
-        (lambda: LengthBucketBatchSampler([1], batch_size=2, max_tokens=3), "takes batch_size or max_tokens"),
+        (lambda: LengthBucketBatchSampler([1]), "batch_size, max_tokens: expected exactly one"),
+        (
+            lambda: LengthBucketBatchSampler([1], batch_size=2, max_tokens=3),
+            "batch_size, max_tokens: expected exactly one",
+        ),
         (
             lambda: LengthBucketBatchSampler([1, 9], max_tokens=8),
             "sample 1 has the length 9, more than a batch may have",
@@ -345,13 +348,13 @@ def test_labels_that_are_no_integers_are_classes_too() -> None:
 
 
 def test_labels_that_can_not_be_classes_are_refused() -> None:
-    with pytest.raises(ValueError, match="the label of sample 1 is NaN"):
+    with pytest.raises(ValueError, match="labels: expected a class, but got NaN for sample 1"):
         ClassIndex(torch.tensor([1.0, float("nan")]))
-    with pytest.raises(ValueError, match="the label of sample 1 is nan"):
+    with pytest.raises(ValueError, match="but got nan for sample 1"):
         ClassIndex([1.0, float("nan")])
-    with pytest.raises(TypeError, match="the label of sample 1 can't be a class"):
+    with pytest.raises(TypeError, match="can be the key of a dict, but got .* for sample 1"):
         ClassIndex([1, [2]])
-    with pytest.raises(ValueError, match="labels are one value for each sample"):
+    with pytest.raises(ValueError, match="labels: expected one value for each sample"):
         ClassIndex(torch.zeros(3, 2))
 
 
@@ -359,7 +362,7 @@ def test_an_unknown_class_is_named_with_the_known_ones() -> None:
     with pytest.raises(KeyError) as caught:
         ClassSampler(list(range(50)), 77)
     assert str(caught.value) == (
-        "no sample is of class 77: the labels have 50 classes: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, …"
+        "no sample has the class 77; the labels have 50 classes: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, …"
     )
 
 

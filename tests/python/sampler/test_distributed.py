@@ -25,7 +25,7 @@ def test_ranks_share_the_order_of_the_loaders_seed() -> None:
         assert whole(dropped) == whole_order[rank:100:4]
         plain = DistributedSampler(range(103), 4, rank, shuffle=False)
         assert whole(plain.order(0)) == list(plain)
-    with pytest.raises(ValueError, match="give seed= to the sampler or to the loader"):
+    with pytest.raises(ValueError, match="pass seed= to the sampler or to the loader"):
         DistributedSampler(range(3), 2, 0).order(0)
 
 
@@ -60,5 +60,5 @@ def test_positions_of_torchs_order(shuffle: bool) -> None:
         order = list(torch.utils.data.DistributedSampler.__iter__(sampler))
         assert [sampler.index_at(position) for position in range(len(sampler))] == order == list(sampler)
     for position in (-1, len(sampler)):
-        with pytest.raises(IndexError, match="8 indices"):
+        with pytest.raises(IndexError, match="0 <= position < 8"):
             sampler.index_at(position)

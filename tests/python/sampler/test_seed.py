@@ -79,9 +79,9 @@ def test_the_loaders_seed_counts_where_there_is_no_own(name: str) -> None:
     assert whole(without.order(2, 8)) != expected
     assert whole(without.order(2, 7)) == expected
     assert whole(own.order(2, 8)) == expected
-    with pytest.raises(ValueError, match="give seed= to the sampler or to the loader"):
+    with pytest.raises(ValueError, match="pass seed= to the sampler or to the loader"):
         without.order(0)
-    with pytest.raises(ValueError, match="give seed= to the sampler or to the loader"):
+    with pytest.raises(ValueError, match="pass seed= to the sampler or to the loader"):
         without.index_at(0)
 
 

@@ -94,7 +94,7 @@ def test_a_state_that_nobody_asks_for_ends_no_epoch(data: ModuleType, num_worker
     assert epochs[1:] == epochs[:1] * 3
     if data is sluicegate:
         next(iter(loader))
-        with pytest.raises(RuntimeError, match="the sampler can't say where it is"):
+        with pytest.raises(RuntimeError, match="the sampler did not return its state"):
             loader.state_dict()
 
 
