@@ -41,9 +41,9 @@ pub struct Answer {
 }
 
 /// The memory that a consumer shares with its worker processes, and the requests in flight.
+///
 /// Only this side tracks who may write where. A worker only writes where it was told to, so a worker that is killed at
 /// any moment leaves nothing to repair.
-/// killed at any moment leaves nothing to repair.
 pub struct Workers {
     layout: WorkerLayout,
     segment: Arc<Segment>,
