@@ -27,6 +27,7 @@ _OTHER_INSTRUCTIONS = frozenset(
 _ATTRIBUTES = frozenset(("initial_seed", "manual_seed", "random", "seed", "get_state"))
 _IMPORTS = frozenset(("random", "numpy", "numpy.random"))
 _LIGHTNINGS = ("lightning.fabric.utilities.seed", "lightning_fabric.utilities.seed")
+_TRANSFORMERS = "transformers.trainer_utils"
 
 
 class _Torch:
@@ -49,12 +50,13 @@ class _Torch:
 def only_seeds(function: Any) -> bool:
     """Return True if, as `worker_init_fn`, `function` can only set the global generators of a worker.
 
-    This holds for the recipes of torch's documentation and Lightning's `pl_worker_init_function`. The code is examined
+    This holds for the recipes of torch's documentation, for Lightning's `pl_worker_init_function`, and for the
+    `seed_worker` that the Trainer of transformers passes. The code is examined
     and nothing is called: it must be straight-line, and use only the seeding functions of torch, NumPy and Python.
     """
     if isinstance(function, functools.partial):
         is_plain = not function.args and all(type(value) is int for value in function.keywords.values())
-        return is_plain and _is_lightnings(function.func)
+        return is_plain and (_is_lightnings(function.func) or _is_of_transformers(function))
     return _is_lightnings(function) or (type(function) is types.FunctionType and _is_straight(function))
 
 
@@ -87,6 +89,24 @@ def _is_lightnings(function: Any) -> bool:
     return is_original and function.__code__.co_filename == getattr(module, "__file__", None)
 
 
+def _is_of_transformers(function: functools.partial[Any]) -> bool:
+    """Return True for the `seed_worker` of transformers as its Trainer passes it, unless it is patched."""
+    seed_worker, module = function.func, sys.modules.get(_TRANSFORMERS)
+    if module is None or function.keywords.keys() != {"num_workers", "rank"}:
+        return False
+    path, called = getattr(module, "__file__", None), [seed_worker, getattr(module, "set_seed", None)]
+    is_plain = all(type(each) is types.FunctionType and each.__code__.co_filename == path for each in called)
+    return is_plain and seed_worker is getattr(module, "seed_worker", None)
+
+
+def _seed_worker(worker_id: int, num_workers: int, rank: int) -> None:
+    """Set the generators of the CPU as the `seed_worker` of transformers does."""
+    seed = num_workers * rank + torch.initial_seed() % 2**32
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
 def _is_straight(function: types.FunctionType) -> bool:
     defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
     if function.__closure__ or any(type(value) is not int for value in defaults):
@@ -116,7 +136,8 @@ def _is_known_global(function: types.FunctionType, name: str) -> bool:
 def _standing_in(function: Any, stand_in: _Torch) -> Any:
     """Return `function` with `stand_in` wherever it uses torch."""
     if isinstance(function, functools.partial):
-        return functools.partial(_standing_in(function.func, stand_in), **function.keywords)
+        inner = _seed_worker if _is_of_transformers(function) else function.func
+        return functools.partial(_standing_in(inner, stand_in), **function.keywords)
     replaced: dict[int, Any] = {
         id(torch): stand_in,
         id(torch.random): stand_in,

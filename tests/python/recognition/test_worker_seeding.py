@@ -111,6 +111,12 @@ def lightnings(**arguments: Any) -> Any:
     return functools.partial(seed.pl_worker_init_function, **arguments) if arguments else seed.pl_worker_init_function
 
 
+def of_transformers(rank: int) -> Any:
+    """As its Trainer passes it."""
+    module = pytest.importorskip("transformers.trainer_utils")
+    return functools.partial(module.seed_worker, num_workers=2, rank=rank)
+
+
 @pytest.mark.parametrize("function", RECIPES)
 def test_recipes_are_known(function: Any) -> None:
     assert only_seeds(function)
@@ -128,6 +134,17 @@ def test_a_patched_function_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     assert only_seeds(functools.partial(original, rank=3))
     assert not only_seeds(functools.partial(original, rank=torch.tensor(3)))
     monkeypatch.setattr(module, "pl_worker_init_function", of_a_number)
+    assert not only_seeds(original)
+
+
+def test_a_patched_function_of_transformers_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert only_seeds(of_transformers(0))
+    assert not only_seeds(functools.partial(of_transformers(0).func, num_workers=2))
+    with monkeypatch.context() as patch:
+        patch.setattr("transformers.trainer_utils.set_seed", of_a_number)
+        assert not only_seeds(of_transformers(0))
+    original = of_transformers(0)
+    monkeypatch.setattr("transformers.trainer_utils.seed_worker", of_a_number)
     assert not only_seeds(original)
 
 
@@ -157,10 +174,11 @@ def batches_of(kind: Any, function: Any, persistent: bool) -> list[Any]:
 
 
 @pytest.mark.parametrize("persistent", [False, True])
-@pytest.mark.parametrize("function", [*RECIPES[:4], "lightning", "a rank of lightning"])
+@pytest.mark.parametrize("function", [*RECIPES[:4], "lightning", "a rank of lightning", "transformers"])
 def test_the_draws_are_those_of_torchs_workers(function: Any, persistent: bool) -> None:
     if isinstance(function, str):
-        function = lightnings() if function == "lightning" else lightnings(rank=3)
+        by = {"lightning": lightnings(), "a rank of lightning": lightnings(rank=3), "transformers": of_transformers(3)}
+        function = by[function]
     loader = sluicegate.DataLoader(dataset(), num_workers=2, worker_init_fn=function)
     assert loader.explain().engine == "rust"
     expected = batches_of(torch.utils.data.DataLoader, function, persistent)

@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import datasets
 import pytest
 import torch
 import transformers
@@ -186,6 +187,24 @@ def test_the_function_of_the_trainer_is_restored(tmp_path: Path) -> None:
     before = transformers.trainer.skip_first_batches
     train(str(tmp_path / "lines"), "sluicegate", max_steps=1, eval_strategy="no")
     assert transformers.trainer.skip_first_batches is before
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_table_is_read_in_rust(tmp_path: Path, workers: int) -> None:
+    """The trainer leaves columns out, and its collate function and `worker_init_fn` are known."""
+    losses = []
+    rows = [[1.0, index / SAMPLES, (index % 5) / 5] for index in range(SAMPLES)]
+    columns = {"row": rows, "labels": list(range(SAMPLES)), "index": list(range(SAMPLES)), "text": ["a"] * SAMPLES}
+    for kind in (transformers.Trainer, Trainer):
+        transformers.set_seed(1)
+        arguments = transformers.TrainingArguments(
+            str(tmp_path), num_train_epochs=2, use_cpu=True, report_to="none", save_strategy="no", disable_tqdm=True,
+            dataloader_num_workers=workers, dataloader_pin_memory=False,
+        )  # fmt: skip
+        trainer = kind(Small(0.5), arguments, train_dataset=datasets.Dataset.from_dict(columns))
+        losses.append(trainer.train().training_loss)
+    assert trainer.callback_handler.train_dataloader.explain().engine == "rust"
+    assert losses[0] == losses[1]
 
 
 class Subclass(torch.utils.data.DataLoader):
