@@ -32,7 +32,8 @@ class LoaderMixin:
         loader_arguments: additional arguments of `sluicegate.DataLoader`, for all loaders: `seed`, `seed_samples`,
             `worker_type`, `native`, `prefetch_bytes`, `device_prefetch`, `device_transform`, and
             `snapshot_every_n_steps`. Default: none. With a seed, a training resumes with any number of processes if the
-            number of samples per update remains the same.
+            number of samples per update remains the same. A loader whose sampler draws from its own generator gets no
+            seed.
         **kwargs: as for the trainer.
 
     Raises:

@@ -8,7 +8,7 @@ from typing import Any
 
 import accelerate
 import torch
-from accelerate.data_loader import SeedableRandomSampler
+from accelerate.data_loader import SeedableRandomSampler, get_sampler
 from accelerate.utils import gather_object
 from torch.utils.data import IterableDataset, RandomSampler
 from transformers.trainer_pt_utils import BatchRebalanceSampler
@@ -73,11 +73,9 @@ class TrainerAccelerator(sluicegate.accelerate.Accelerator):
 
     def _ours(self, loader: torch.utils.data.DataLoader[Any]) -> DataLoader[Any]:
         arguments = {name: getattr(loader, name) for name in _TORCHS} | order_arguments(loader)
-        if arguments.get("batch_size") is None and isinstance(loader.batch_sampler, BatchRebalanceSampler):
-            order = {name: value for name, value in self.loader_arguments.items() if name != "seed"}
-        else:
-            order = dict(self.loader_arguments)
-        sampler = arguments.get("sampler")
+        order, sampler = dict(self.loader_arguments), arguments.get("sampler")
+        if _has_own_order(loader):
+            order.pop("seed", None)
         if isinstance(sampler, RandomSampler) and self.use_seedable_sampler and order.get("seed") is None:
             arguments["sampler"] = SeedableRandomSampler(
                 sampler.data_source,
@@ -105,6 +103,14 @@ class TrainerAccelerator(sluicegate.accelerate.Accelerator):
         size = len(input_data)
         parts = [gathered[size * number : size * number + count] for number, count in enumerate(counts)]
         return torch.cat(parts)
+
+
+def _has_own_order(loader: torch.utils.data.DataLoader[Any]) -> bool:
+    """Return True if a seed would not determine the order, so that states with a seed could not resume it."""
+    sampler = get_sampler(loader)
+    has_generator = isinstance(getattr(sampler, "generator", None), torch.Generator)
+    is_random = isinstance(sampler, RandomSampler)  # Our loader takes the seed in place of its generator.
+    return isinstance(loader.batch_sampler, BatchRebalanceSampler) or (has_generator and not is_random)
 
 
 def keep_loaders(accelerator: accelerate.Accelerator, loader_arguments: Mapping[str, Any]) -> TrainerAccelerator:

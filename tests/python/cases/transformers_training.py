@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from torch.utils.data import Dataset, IterableDataset, get_worker_info
+from torch.utils.data import Dataset, IterableDataset, Sampler, get_worker_info
 
 import sluicegate
 import sluicegate.transformers
@@ -79,6 +79,27 @@ def collate(samples: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
     }
 
 
+class Repeating(Sampler[int]):
+    """Stands for the `RepeatSampler` of TRL 1.1: each prompt `each` times, each chunk of prompts `chunks` times.
+
+    As there, the last incomplete chunk is left out, and the generator is seeded once, not for each epoch.
+    """
+
+    def __init__(self, dataset: Rows, chunk: int = 3, each: int = 2, chunks: int = 2, seed: int = 4) -> None:
+        self.dataset, self.chunk, self.each, self.chunks = dataset, chunk, each, chunks
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def __len__(self) -> int:
+        return len(self.dataset) // self.chunk * self.chunk * self.each * self.chunks
+
+    def __iter__(self) -> Iterator[int]:
+        order = torch.randperm(len(self.dataset), generator=self.generator).tolist()
+        for first in range(0, len(order) - self.chunk + 1, self.chunk):
+            for _ in range(self.chunks):
+                for index in order[first : first + self.chunk]:
+                    yield from [index] * self.each
+
+
 class Model(torch.nn.Module):
     def __init__(self, dropout: float) -> None:
         super().__init__()
@@ -121,6 +142,17 @@ class Recording(transformers.Trainer):
             os._exit(KILLED)
 
 
+class Repeats(Recording):
+    """Trains with `Repeating`."""
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> Any:
+        return Repeating(self.train_dataset)
+
+
+class OursRepeats(sluicegate.transformers.LoaderMixin, Repeats):
+    pass
+
+
 class Ours(Recording, sluicegate.transformers.LoaderMixin, transformers.Trainer):
     pass
 
@@ -138,6 +170,7 @@ def trainer_of(
     draws: bool = False,
     dropout: float = 0.0,
     stream: str = "",
+    repeats: bool = False,
     loader_arguments: dict[str, Any] | None = None,
     **given: Any,
 ) -> Recording:
@@ -150,6 +183,7 @@ def trainer_of(
         draws: True if samples are augmented.
         dropout: the model's.
         stream: "" for a dataset with indices, "sized" or "endless" for a stream with and without a length.
+        repeats: True to train with `Repeating`.
         loader_arguments: of our loader.
         given: the arguments of `TrainingArguments`.
     """
@@ -173,7 +207,8 @@ def trainer_of(
         "dataloader_pin_memory": False,
     }
     named: dict[str, Any] = {"loader_arguments": loader_arguments} if kind == "sluicegate" else {}
-    return (Ours if kind == "sluicegate" else Recording)(
+    trainers = (Repeats, OursRepeats) if repeats else (Recording, Ours)
+    return trainers[kind == "sluicegate"](
         Model(dropout),
         transformers.TrainingArguments(**arguments | given),
         data_collator=collate,

@@ -157,6 +157,23 @@ def test_lengths_are_grouped_when_it_resumes_in_a_later_epoch(tmp_path: Path, se
 
 
 @pytest.mark.timeout(300)
+def test_prompts_that_are_repeated_stay_together(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"repeats": True, "per_device_train_batch_size": 6, "dropout": 0.5, "eval_strategy": "no"}
+    given |= {"folder": str(tmp_path), "save_strategy": "steps", "save_steps": 3}
+    whole = trained(tmp_path / "whole", "sluicegate", **given)
+    assert len(whole) == 2 * 18
+    for first, second in zip(whole[::2], whole[1::2], strict=True):
+        assert first[2] == second[2] == [index for index in first[2][::2] for _ in range(2)]
+    assert [line[2] for line in whole[:18]] != [line[2] for line in whole[18:]]
+    assert whole == trained(tmp_path / "torch", "torch", **given)
+    for step in (3, 18, 21):
+        checkpoint = str(tmp_path / f"checkpoints/checkpoint-{step}")
+        assert trained(tmp_path / f"resumed-{step}", "sluicegate", **given, resumes=checkpoint) == after(whole, step)
+    loader: Any = trainer_of("sluicegate", repeats=True, loader_arguments={"seed": 7}).get_train_dataloader()
+    assert loader.seed is None  # With one, states would not hold the sampler's generator.
+
+
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("step", [7, 10, 14])
 def test_a_checkpoint_of_another_trainer_resumes_as_with_torchs_loader(tmp_path: Path, step: int) -> None:
     given: dict[str, Any] = {"dropout": 0.5, "folder": str(tmp_path), "eval_strategy": "no"}
