@@ -104,6 +104,10 @@ def _told(settings: LoaderSettings, progress: Progress | None, epochs: Epochs, l
         state["draws"] = None if taken is None else taken.as_text()
         # The global generators belong to the process: one rank's are not for another.
         state["rng"] = None if is_one_of_many() else global_state()
+    elif settings.ordering is None and not settings.is_stream:
+        has_drawn = progress is not None and not progress.finished and progress.draws is not None
+        own = progress.draws if has_drawn and progress is not None else draws.take_own(settings.index_sampler)
+        state["draws"] = own.as_text() if own is not None and own.own else None
     state |= _sampler_state(progress)
     state["num_workers"] = settings.num_workers
     state["order"] = None if progress is None or progress.finished else progress.order

@@ -68,11 +68,33 @@ def put(settings: LoaderSettings, state: dict[str, str]) -> None:
         set_global_state(global_state() | known)
 
 
+def take_own(index_sampler: object) -> Draws:
+    """Return the states of the generators that a user-defined sampler owns, which no seed of the loader sets."""
+    generators = _own_generators(index_sampler)
+    return Draws(tuple((name, torch_way(generator).take()) for name, generator in generators.items()), {})
+
+
+def put_own(index_sampler: object, state: dict[str, str]) -> None:
+    """Restore the generators of a sampler from `state`, the `as_text` of the draws that `take_own` returned."""
+    for name, generator in _own_generators(index_sampler).items():
+        if name in state:
+            set_generator_state(generator, state[name])
+
+
+def _own_generators(index_sampler: object) -> dict[str, torch.Generator]:
+    """Return the generators of nested samplers by their names in states."""
+    found = _of_samplers(index_sampler, [])
+    return {name: generator for name, generator in found if generator is not None}
+
+
 def _generators(settings: LoaderSettings) -> Iterator[tuple[str, torch.Generator | None]]:
     """Yield the generators of the loader and its nested samplers, by name; None for the global generators."""
     yield "generator", settings.generator
-    known = [settings.generator]
-    sampler, depth = settings.index_sampler, 0
+    yield from _of_samplers(settings.index_sampler, [settings.generator])
+
+
+def _of_samplers(sampler: object, known: list[object]) -> Iterator[tuple[str, torch.Generator | None]]:
+    depth = 0
     while sampler is not None and depth < _DEEPEST:
         own = attribute(sampler, "generator")
         if all(own is not each for each in known):

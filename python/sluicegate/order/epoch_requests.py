@@ -12,6 +12,7 @@ from sluicegate import _core
 from sluicegate.rng.global_generators import keeping_generators
 from sluicegate.rng.stream_seeding import Seeding, StreamSeeding, sampler_seeding
 
+from .draws import put_own, take_own
 from .ids import BatchIds
 from .plan import Ordering, make_plan
 from .progress import Progress
@@ -99,6 +100,11 @@ def drawn(
     is_known = stream is not None
     # In seed mode, the draws of a user-defined sampler are determined by the seed too.
     draws = None if seed is None else sampler_seeding(seed, epoch)
+    if draws is not None:
+        # The seed sets the global generators, and not those that the sampler owns.
+        if progress.resumed is not None and progress.resumed["draws"] is not None:
+            put_own(index_sampler, progress.resumed["draws"])
+        progress.draws = take_own(index_sampler)
     if not is_known:
         with contextlib.nullcontext() if draws is None else draws.batch():
             if (before := progress.sampler_state_before()) is not None:

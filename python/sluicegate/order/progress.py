@@ -114,7 +114,7 @@ class Progress:
         self._epochs = epochs
         self.left_out = left_out
         self.resumed = resumed
-        # In torch mode, the generators that the epoch is drawn from.
+        # The generators that the epoch is drawn from; with a seed, only those that a user-defined sampler owns.
         self.draws: Draws | None = None
         # None until something is drawn: until then it is the next epoch, which trainers may still set.
         self._number: int | None = resumed["epoch"] if resumed is not None and resumed["drawn"] else None

@@ -276,3 +276,51 @@ def test_what_was_drawn_ahead_is_drawn_again_for_any_number_of_workers(native: b
         resumed = make(after)
         resumed.load_state_dict(state)
         assert [take(resumed), take(resumed)] == rest, received
+
+
+class OwnGenerator(torch.utils.data.Sampler):
+    """It draws every order from a generator of its own, as samplers of other packages do."""
+
+    def __init__(self) -> None:
+        self.generator = torch.Generator().manual_seed(1)
+
+    def __len__(self) -> int:
+        return 12
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(torch.randperm(12, generator=self.generator).tolist())
+
+
+class InsideAnother(torch.utils.data.Sampler):
+    """It yields what another sampler yields."""
+
+    def __init__(self) -> None:
+        self.sampler = OwnGenerator()
+
+    def __len__(self) -> int:
+        return 12
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.sampler)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("sampler", [OwnGenerator, InsideAnother])
+@pytest.mark.parametrize(("epochs", "batches"), [(0, 2), (1, 0), (1, 2), (2, None)])
+def test_a_seeded_loader_resumes_a_sampler_with_its_own_generator(
+    workers: int, sampler: Any, epochs: int, batches: int | None
+) -> None:
+    def make() -> Any:
+        return sluicegate.DataLoader(Indices(12), 2, sampler=sampler(), num_workers=workers, seed=7)
+
+    loader = make()
+    for _ in range(epochs):
+        take(loader)
+    iterator = None if batches is None else iter(loader)
+    if iterator is not None:
+        take(iterator, batches)
+    state = through_json(loader)
+    expected = [take(loader if iterator is None else iterator), take(loader)]
+    resumed = make()
+    resumed.load_state_dict(state)
+    assert [take(resumed), take(resumed)] == expected
