@@ -278,13 +278,14 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     @property
     def _index_sampler(self) -> Any:
         """The sampler that the loader itself asks for indices."""
-        if not self._auto_collation:
+        given = self._given("batch_sampler")
+        if given is None:
             return self._given("sampler")
         if self.batch_size is not None:
             # Other code may read `batch_sampler` at any time, which inserts a view. Do it now, not under a running
             # iterator.
-            self._order().batch_sampler(self, self._given("batch_sampler"))
-        return without_view(self._given("batch_sampler"))
+            self._order().batch_sampler(self, given)
+        return without_view(given)
 
     def __iter__(self) -> Any:
         pending = self._loader_pending

@@ -96,7 +96,7 @@ class LoaderOrder:
 
     def sampler(self, loader: Any, given: Any) -> Any:
         """Return `loader.sampler` as other code sees it; `given` is what the loader itself reads."""
-        has_batch_sampler = loader._auto_collation and loader.batch_size is None
+        has_batch_sampler = loader.batch_size is None and loader._auto_collation
         if has_batch_sampler or not _is_shaped(loader, given):
             return given
         if self._sampler is None or inner_of(self._sampler) is not given:

@@ -20,13 +20,13 @@ class LoaderSettings(Ordering):
     The attributes have the names and meanings of the loader's arguments, except for these:
 
     Attributes:
-        dataset_kind: torch's number for map-style or iterable-style.
+        is_stream: True if the dataset is iterable-style.
         snapshot_every: the argument `snapshot_every_n_steps`, with 0 for None.
         sample_id: what identifies a sample, as given to `with_ids`.
     """
 
     dataset: Any
-    dataset_kind: int
+    is_stream: bool
     batch_size: int | None
     drop_last: bool
     collate_fn: Any
@@ -58,7 +58,7 @@ class LoaderSettings(Ordering):
             shard=loader.shard,
             remainder=loader.remainder,
             dataset=loader.dataset,
-            dataset_kind=loader._dataset_kind,
+            is_stream=loader._dataset_kind != _torch.DatasetKind.Map,
             batch_size=loader.batch_size,
             drop_last=loader.drop_last,
             collate_fn=loader.collate_fn,
@@ -80,11 +80,6 @@ class LoaderSettings(Ordering):
             device_transform=loader.device_transform,
             sample_id=loader._loader_sample_id,
         )
-
-    @property
-    def is_stream(self) -> bool:
-        """True if the dataset is iterable-style."""
-        return self.dataset_kind != _torch.DatasetKind.Map
 
     @property
     def ordering(self) -> Ordering | None:
