@@ -75,7 +75,7 @@ class DocumentPieces(Dataset[Piece]):
 
     def __init__(self, documents: Any, lengths: Any, length: int, fields: Iterable[str] = ()) -> None:
         if len(documents) != len(lengths):
-            raise ValueError(f"there are {len(documents)} documents, but {len(lengths)} lengths")
+            raise ValueError(f"lengths: expected one for each of {len(documents)} documents, but got {len(lengths)}")
         self.documents = documents
         self.fields = _checked_fields(fields, documents)
         self.lengths = np.asarray(lengths)
@@ -97,7 +97,7 @@ class DocumentPieces(Dataset[Piece]):
         for index, number, start in zip(indices, numbers, starts, strict=True):
             tokens = int(self.lengths[number]) if len(self.lengths) else 0
             if index < 0 or start >= tokens:
-                raise IndexError(f"index {index} stands for no piece of {len(self.lengths)} documents")
+                raise IndexError(f"index: expected a piece of {len(self.lengths)} documents, but got {index}")
             parts.append((number, start, min(start + self.length, tokens)))
         if isinstance(self.documents, ReadsPieces):
             return list(map(Piece, self.documents.read_pieces(parts), numbers, starts, begins_row))
@@ -126,14 +126,15 @@ class DocumentPieces(Dataset[Piece]):
         tokens = torch.as_tensor(document["input_ids"] if is_mapping else document)
         if tokens.shape != (length,):
             raise ValueError(
-                f"document {number} has tokens of shape {tuple(tokens.shape)}, but its length was said to be {length}"
+                f"document {number}: expected {length} tokens, its length in lengths=, but got shape "
+                f"{tuple(tokens.shape)}"
             )
         found = {"input_ids": tokens.to(torch.int64)}
         if is_mapping and document.get("labels") is not None:
             found["labels"] = torch.as_tensor(document["labels"])
         for name in self.fields:
             if not is_mapping or document.get(name) is None:
-                raise ValueError(f"document {number}: the field {name!r}, which fields= names, is missing")
+                raise ValueError(f"document {number}: expected the field {name!r} of fields=, but it is missing")
             found[name] = torch.as_tensor(document[name])
         for name, values in found.items():
             if values.shape[:1] != (length,) or (name == "labels" and values.ndim != 1):
@@ -153,10 +154,10 @@ def _checked_fields(fields: Iterable[str], documents: Any) -> tuple[str, ...]:
         raise ValueError(f"fields: expected names, but got the string {fields!r}; pass [{fields!r}]")
     names = tuple(dict.fromkeys(fields))
     if reserved := [name for name in names if name in ("input_ids", *OWN_FIELDS)]:
-        raise ValueError(f"fields: a batch has a field {reserved[0]!r} of its own; give yours another name")
+        raise ValueError(f"fields: {reserved[0]!r} is reserved for a field of the batch; rename yours")
     if names and isinstance(documents, ReadsPieces):
         raise ValueError(
-            f"fields: {type(documents).__name__} has tokens only, but fields={list(names)} was given; pass documents "
+            f"fields: {type(documents).__name__} has tokens only, but got fields={list(names)}; pass documents "
             "that are mappings, such as torch.utils.data.StackDataset(input_ids=..., weights=...)"
         )
     return names
@@ -230,7 +231,10 @@ class PackCollate:
     def __call__(self, pieces: list[Piece]) -> dict[str, torch.Tensor]:
         """Return the batch of `pieces`, row after row."""
         if not pieces or not pieces[0].begins_row:
-            raise ValueError("a batch begins with a piece that begins a row: is the loader's batch_sampler packed?")
+            raise ValueError(
+                "expected a batch that begins with the first piece of a row; pass a PackedBatchSampler as "
+                "batch_sampler="
+            )
         columns: dict[str, list[torch.Tensor]] = {name: [] for name in ("input_ids", *(pieces[0].fields or ()))}
         pads = {name: self.pad_values.get(name, 0) for name in columns}
         pads |= {"input_ids": self.pad_token, "labels": IGNORED}
@@ -276,7 +280,9 @@ class PackCollate:
     ) -> dict[str, torch.Tensor]:
         borders = np.concatenate([[0], np.cumsum(sizes)])
         if borders[-1] >= 2**31:
-            raise ValueError(f"cu_seqlens can't count the {borders[-1]:,} tokens of a batch: lower rows_per_batch")
+            raise ValueError(
+                f"rows_per_batch: cu_seqlens can't count {borders[-1]:,} tokens in a batch; lower rows_per_batch"
+            )
         positions = np.arange(borders[-1]) - np.repeat(borders[:-1], sizes)
         of_token = torch.from_numpy(np.repeat(document_ids, sizes))
         labels = input_ids if own_labels is None else own_labels

@@ -105,7 +105,7 @@ def listed(paths: Sequence[str]) -> str:
 def _checked(path: Any) -> Path:
     if isinstance(path, (str, bytes, os.PathLike)):
         return path
-    raise TypeError(f"paths: expected a path or several, but got {path!r} ({type(path).__name__})")
+    raise TypeError(f"paths: expected one or more paths, but got {path!r} ({type(path).__name__})")
 
 
 def _matching(path: str) -> Iterator[str]:
@@ -114,7 +114,7 @@ def _matching(path: str) -> Iterator[str]:
         return
     _refuse_url("paths", path)
     if sum(1 for _ in itertools.islice(without_braces(path), _MOST + 1)) > _MOST:
-        raise ValueError(f"{path!r} stands for more than {_MOST:,} paths")
+        raise ValueError(f"paths: expected at most {_MOST:,} paths, but got more from {path!r}")
     for pattern in without_braces(path):
         if os.path.lexists(pattern) or not has_magic(pattern):
             yield os.path.abspath(pattern)

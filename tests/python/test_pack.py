@@ -199,7 +199,7 @@ def test_labels_may_be_shifted() -> None:
     assert batch["labels"].tolist() == [[8, 9, -100, 5, -100, -100], [2, 3, 6, 6, 6, -100]]
     assert batch["document_ids"].tolist() == [[0, 0, 0, 1, 1, -1], [0] * 6]
     assert batch["cu_seqlens"].tolist() == [0, 3, 5, 6, 12]
-    with pytest.raises(ValueError, match="begins a row"):
+    with pytest.raises(ValueError, match="the first piece of a row"):
         PackCollate(6)(pieces[1:])
     with pytest.raises(ValueError, match="document 3 has no room"):
         PackCollate(6)([pieces[2], Piece(torch.tensor([1]), 3, 0, False)])
@@ -214,14 +214,16 @@ def test_documents_may_be_of_any_kind() -> None:
     ):
         (batch,) = DataLoader(sampler.pieces(documents), batch_sampler=sampler, collate_fn=sampler.collate)
         assert batch["input_ids"].tolist() == [[3, 4, 5, 1, 2]]
-    with pytest.raises(ValueError, match=r"document 1 has tokens of shape \(4,\), but its length was said to be 3"):
+    with pytest.raises(
+        ValueError, match=r"document 1: expected 3 tokens, its length in lengths=, but got shape \(4,\)"
+    ):
         sampler.pieces([[1, 2], [3, 4, 5, 6]])[1]
-    with pytest.raises(ValueError, match="there are 1 documents, but 2 lengths"):
+    with pytest.raises(ValueError, match="lengths: expected one for each of 1 documents, but got 2"):
         sampler.pieces([[1, 2]])
     pieces = sampler.pieces([[1, 2], [3, 4, 5]])
     assert pieces[4].tokens.tolist() == [2]  # The second token of the first document.
     for index in (-1, 8, len(pieces)):
-        with pytest.raises(IndexError, match=f"index {index} stands for no piece of 2 documents"):
+        with pytest.raises(IndexError, match=f"index: expected a piece of 2 documents, but got {index}"):
             pieces[index]
 
 

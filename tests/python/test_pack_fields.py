@@ -174,8 +174,8 @@ def packed(documents: list[Any], lengths: list[int], fields: Any = (), **argumen
         ([{"input_ids": [1, 2], "labels": [[1], [2]]}], (), r"document 0: 'labels' has the shape \(2, 1\)"),
         ([{"input_ids": [1, 2], "labels": [1.0, 2.0]}], (), "document 0: labels should be integers"),
         ([{"input_ids": [1, 2], "w": [1.0] * 3}], ["w"], r"document 0: 'w' has the shape \(3,\), but .* 2 tokens"),
-        ([{"input_ids": [1, 2]}], ["w"], "document 0: the field 'w', which fields= names, is missing"),
-        ([[1, 2]], ["w"], "document 0: the field 'w', which fields= names, is missing"),
+        ([{"input_ids": [1, 2]}], ["w"], "document 0: expected the field 'w' of fields=, but it is missing"),
+        ([[1, 2]], ["w"], "document 0: expected the field 'w' of fields=, but it is missing"),
         ([{"tokens": [1, 2]}], (), r"document 0: expected the field 'input_ids', but got the fields \['tokens'\]"),
         (
             [{"input_ids": [1, 2], "labels": [1, 2]}, {"input_ids": [1, 2]}],
@@ -203,7 +203,7 @@ def test_integers_become_floats_where_the_padding_is_one() -> None:
 
 
 def test_names_that_a_batch_uses_itself_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="a batch has a field 'position_ids' of its own"):
+    with pytest.raises(ValueError, match="fields: 'position_ids' is reserved"):
         packed([[1]], [1], ["position_ids"])
     with pytest.raises(ValueError, match=r"pass \['weight'\]"):
         packed([[1]], [1], "weight")

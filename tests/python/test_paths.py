@@ -85,9 +85,9 @@ def test_what_is_no_path_is_refused(folder: Path) -> None:
     with pytest.raises(ValueError, match="at least one"):
         expand([])
     for wrong in ([1], [None]):
-        with pytest.raises(TypeError, match="expected a path or several"):
+        with pytest.raises(TypeError, match="expected one or more paths"):
             expand(wrong)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="more than 1,000,000 paths"):
+    with pytest.raises(ValueError, match="at most 1,000,000 paths"):
         expand("{0..999}{0..999}{0..999999999}")
 
 

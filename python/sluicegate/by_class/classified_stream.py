@@ -24,7 +24,9 @@ def checked_label(label: Any) -> Label:
         TypeError: it is not.
     """
     if not (callable(label) or isinstance(label, (str, int))):
-        raise TypeError(f"label should be a field's name or place, or a function of the sample, but got {label!r}")
+        raise TypeError(
+            f"label: expected the name or position of a field, or a function of the sample, but got {label!r}"
+        )
     checked: Label = label
     return checked
 
@@ -116,8 +118,8 @@ class ClassifiedStream(Iterator[tuple[Hashable, Any]]):
             self._drop(name)
             if not self._drops_others:
                 raise ValueError(
-                    f"sample {ordinal} of this stream is of class {name!r}, but the classes given are "
-                    f"{list(self._classes)}: name it there, or give other='drop'"
+                    f"classes: expected one of {list(self._classes)}, but got sample {ordinal} of this stream with "
+                    f"class {name!r}; add it to classes=, or pass other='drop'"
                 )
 
     def _next(self) -> Any:

@@ -86,12 +86,12 @@ def _part_of(sample: Any, part: Part, index: int) -> Any:
             return sample[part]
     except (KeyError, IndexError, TypeError):
         pass
-    found = f"one with the entries {list(sample)}" if isinstance(sample, Mapping) else f"a {type(sample).__name__}"
+    found = f"a mapping with the keys {list(sample)}" if isinstance(sample, Mapping) else f"a {type(sample).__name__}"
     if isinstance(sample, (tuple, list)):
         found += f" of {len(sample)}"
     wanted = "a label" if part is None else f"the label {part!r}"
     raise TypeError(
-        f"sample {index} has no part that is {wanted}: it is {found}. Give labels= as an array, as the name or "
+        f"labels: expected {wanted} in sample {index}, but got {found}; pass labels= as an array, as the name or "
         "position of a part, or as a function of a sample"
     )
 

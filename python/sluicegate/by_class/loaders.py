@@ -74,12 +74,15 @@ def class_loaders(
     """
     if isinstance(dataset, IterableDataset):
         raise TypeError(
-            "class_loaders needs a map-style dataset, whose samples can be read in any order, but got "
+            "dataset: expected a map-style dataset, whose samples can be read in any order, but got "
             f"{type(dataset).__name__}, which is iterable"
         )
     for name in _OWN:
         if loader_arguments.get(name) is not None:
-            raise TypeError(f"class_loaders makes the samplers itself: leave {name} out, or make a DataLoader with it")
+            raise TypeError(
+                f"{name}: class_loaders makes the samplers itself, but got {name}=; leave it out, or make a DataLoader "
+                "with it"
+            )
     if isinstance(labels, ClassIndex):
         index = labels
     elif labels is None or isinstance(labels, (str, int)) or callable(labels):
@@ -89,7 +92,7 @@ def class_loaders(
         index = ClassIndex(labels)
     samples = len(dataset)  # type: ignore[arg-type]
     if len(index) != samples:
-        raise ValueError(f"size mismatch: {len(index)} labels for a dataset of {samples} samples: one each is needed")
+        raise ValueError(f"labels: expected one for each of {samples} samples of the dataset, but got {len(index)}")
     return ClassLoaders(dataset, index, classes, dict(loader_arguments, batch_size=batch_size), bool(shuffle))
 
 
@@ -121,7 +124,9 @@ class ClassLoaders(Mapping[Any, DataLoader[Any]]):
         chosen: list[Any] = index.classes if classes is None else [plain_label(label) for label in classes]
         for label in chosen:
             if label not in index:
-                raise ValueError(f"class {label!r} is empty, so there is nothing to load: {index.known()}")
+                raise ValueError(
+                    f"classes: expected classes with samples, but got {label!r} without any; {index.known()}"
+                )
         self.counts: Mapping[Any, int] = MappingProxyType(
             {label: index.counts[index.place_of(label)] for label in chosen}
         )
@@ -147,7 +152,9 @@ class ClassLoaders(Mapping[Any, DataLoader[Any]]):
         label = plain_label(label)
         if label not in self.counts:
             self.index.place_of(label)
-            raise KeyError(f"class {label!r} is none of those that loaders were made for: {list(self.counts)[:10]}")
+            raise KeyError(
+                f"expected one of the classes that have loaders, {list(self.counts)[:10]}, but got {label!r}"
+            )
         loader = self._loaders.get(label)
         if loader is None:
             loader = self._share(DataLoader(self.dataset, sampler=self._sampler(label), **self._arguments))
@@ -190,12 +197,13 @@ class ClassLoaders(Mapping[Any, DataLoader[Any]]):
         arguments = dict(self._arguments)
         if arguments.get("shard") is not None:
             raise ValueError(
-                "round_robin has one sequence of batches, and a shard would deal those of one class to different "
-                "ranks: take the batches of each class's own loader (loaders[label]), which has its part of the class"
+                "shard: round_robin needs loaders without shard=, because it would split one sequence of batches, but "
+                f"got {arguments['shard']!r}; use the loader of each class, loaders[label], which has its part of the "
+                "class"
             )
         batch_size, drop_last = arguments.pop("batch_size"), arguments.pop("drop_last", False)
         if batch_size is None:
-            raise ValueError("round_robin takes batches in turn, but batch_size=None makes none: give a batch_size")
+            raise ValueError("batch_size: round_robin needs batches, but got None; pass batch_size=")
         if self._together is None:
             turns = _Turns({label: self._sampler(label) for label in self}, batch_size, drop_last)
             self._together = self._share(

@@ -64,9 +64,9 @@ class SpillFile:
             os.ftruncate(self._descriptor, self._end)
             raise OSError(
                 error.errno,
-                f"{os.strerror(error.errno or 0)}: a sample of {len(content)} bytes can't be spilled behind "
-                f"{self._end - self._start} bytes that wait there; make room, give another spill_dir, a smaller stream "
-                "or when_full='block'",
+                f"{os.strerror(error.errno or 0)}: a sample of {len(content)} bytes can't be spilled after "
+                f"{self._end - self._start} bytes that wait there; make room, or pass a different spill_dir, a smaller "
+                "stream, or when_full='block'",
                 self.folder,
             ) from error
         self._end += len(content)
@@ -94,7 +94,9 @@ class SpillFile:
         while len(content) < length:
             part = os.pread(self._descriptor, length - len(content), start + len(content))
             if not part:
-                raise EOFError(f"the spill file in {self.folder} was cut short: has other code written to descriptors?")
+                raise EOFError(
+                    f"the spill file in {self.folder} was truncated; check whether other code writes to its descriptor"
+                )
             content += part
         return bytes(content)
 

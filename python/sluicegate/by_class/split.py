@@ -95,8 +95,8 @@ def split_by_class(
         raise ValueError(f"other should be 'raise' or 'drop', but got {other!r}")
     if loader_arguments.get("num_workers", 0):
         raise ValueError(
-            f"split_by_class loads with num_workers=0, but got num_workers={loader_arguments['num_workers']}: every "
-            "worker of every class would read a pass of its own over the stream. Let workers load the stream instead, "
+            f"num_workers: expected 0, but got {loader_arguments['num_workers']}, with which every worker of every "
+            "class would read the whole stream; let workers load the stream instead, "
             "split_by_class(DataLoader(stream, batch_size=None, num_workers=...), ...), or read each class in a thread"
         )
     loader_arguments["batch_size"] = batch_size
@@ -173,11 +173,11 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
                 self._look_ahead(lambda: name in self._position.seen)
             if name not in self._position.seen:
                 raise KeyError(
-                    f"no class {name!r}: found as far as the buffers reach: {self.classes_seen}. Give classes=[...] if "
-                    "it comes later in the stream"
+                    f"no class {name!r}; the buffers reach only as far as {self.classes_seen}, so pass classes=[...] "
+                    "if it comes later in the stream"
                 )
         elif name not in self._rule.classes:
-            raise KeyError(f"no class {name!r}: the classes given are {self._rule.classes}")
+            raise KeyError(f"expected one of classes={self._rule.classes}, but got {name!r}")
         with self._lock:
             if name not in self._position.loaders:
                 self._position.loaders[name] = _ClassLoader(_ClassStream(self, name), **self._loader_arguments)
@@ -234,8 +234,8 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
         """
         if self._rule.when_full == "drop":
             raise RuntimeError(
-                "state_dict: what when_full='drop' drops depends on who reads when, so it can't be found again: give "
-                "when_full='spill' or 'block', or checkpoint between two passes without a state"
+                "state_dict: the samples that when_full='drop' drops depend on when each class is read, so they can't "
+                "be reproduced; pass when_full='spill' or 'block', or checkpoint between two passes without a state"
             )
         with self._lock:
             return split_state(self._position, self._rule.classes, self._rule.iterable)
@@ -267,11 +267,11 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
 
     def _running_pass(self) -> SplitPass:
         if self._is_closed:
-            raise RuntimeError("this split_by_class was closed: make a new one to read the stream again")
+            raise RuntimeError("this split_by_class was closed; make a new one to read the stream again")
         if os.getpid() != self._owner:
             raise RuntimeError(
-                f"this split_by_class belongs to process {self._owner}, and this is process {os.getpid()}: all its "
-                "classes are fed by one pass in one process; make it here, or read it with num_workers=0"
+                f"this split_by_class belongs to process {self._owner}, but this is process {os.getpid()}; make it "
+                "here, or read it with num_workers=0, because one pass in one process feeds all its classes"
             )
         if self._position.running is None:
             rule = self._rule
@@ -294,9 +294,9 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
                 return running
             if not running.ended and running.is_read_but_for(name):
                 raise RuntimeError(
-                    f"class {name!r} was iterated before in the running pass over the stream, which other classes "
-                    "still read: one pass feeds all of them, so iterate each class once a pass, to its end; or call "
-                    "new_pass() to leave the running one"
+                    f"class {name!r} was already iterated in the running pass over the stream, which other classes "
+                    "still read; iterate each class once per pass, to its end, or call new_pass() to leave the "
+                    "running one"
                 )
             self._position.knows_all |= running.ended
             for unread, samples in running.unread().items():
@@ -335,8 +335,8 @@ class _ClassLoader(DataLoader[Any]):
     def _no_state(self, method: str) -> RuntimeError:
         stream: Any = self.dataset
         return RuntimeError(
-            f"{method}: the loader of class {stream._name!r} has no state of its own: one pass over the stream feeds "
-            f"all classes of a split_by_class. Call {method} of the mapping that split_by_class returned"
+            f"{method}: the loader of class {stream._name!r} has no state, because one pass over the stream feeds all "
+            f"classes of a split_by_class; call {method} of the mapping that split_by_class returned"
         )
 
 
@@ -354,8 +354,8 @@ class _ClassStream(IterableDataset[Any]):
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            "the stream of a class can't be pickled: all classes of a split_by_class are fed by one pass in one "
-            "process. Read it with num_workers=0"
+            "the stream of a class can't be pickled, because one pass in one process feeds all classes of a "
+            "split_by_class; read it with num_workers=0"
         )
 
 

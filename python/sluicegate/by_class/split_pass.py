@@ -164,8 +164,8 @@ class SplitPass:
             while True:
                 if self.closed:
                     raise RuntimeError(
-                        f"the pass over the stream that feeds class {name!r} was closed, or left for a new one: "
-                        "iterate over the loader anew"
+                        f"the pass over the stream that feeds class {name!r} was closed, or left for a new one; "
+                        "iterate over the loader again"
                     )
                 self._note_left()
                 part = self._part(name)
@@ -242,8 +242,9 @@ class SplitPass:
             left = {name: part.taken_before for name, part in self._parts.items() if part.taken_before}
             if left or (self._asked, self.ended) != (state["asked"], state["ended"]):
                 raise RuntimeError(
-                    f"the stream is not the one that the state is of: that had given {state['asked']} samples, and of "
-                    f"this one {self._asked} were read again; of these classes some are missing: {left}"
+                    f"load_state_dict: expected the stream of the state, which had returned {state['asked']} samples, "
+                    f"but got a different one: {self._asked} were read again, and samples of these classes are "
+                    f"missing: {left}; pass the same stream"
                 )
 
     def _part(self, name: Hashable) -> _Part:
@@ -346,8 +347,8 @@ class SplitPass:
         error = self._samples.error
         if error is not None and self._told_of_error != name:
             raise RuntimeError(
-                f"the stream ended with an error while class {self._told_of_error!r} was reading it, so there may be "
-                f"samples of class {name!r} that nobody has seen: {type(error).__name__}: {error}"
+                f"the stream ended with an error while class {self._told_of_error!r} was reading it, so samples of "
+                f"class {name!r} may be missing: {type(error).__name__}: {error}"
             ) from error
         raise StopIteration
 
@@ -365,7 +366,7 @@ class SplitPass:
                 self._has_warned = True
                 warnings.warn(
                     f"class {name!r} has waited for {waited:.0f} seconds: the buffer of class {full!r} is full "
-                    f"({self._buffer_size} samples), and thread {hope}, which reads it, takes none. It goes on waiting",
+                    f"({self._buffer_size} samples), and thread {hope}, which reads it, takes none; the wait continues",
                     RuntimeWarning,
                     stacklevel=4,
                 )
@@ -389,13 +390,13 @@ class SplitPass:
         if part.reader is threading.current_thread():
             who = "this very thread reads both"
         elif part.reader is None:
-            who = "nobody reads that class"
+            who = "that class is not being read"
         elif part.reader.is_alive():
             who = f"thread {part.reader.name}, which reads that class, waits too"
         else:
             who = f"thread {part.reader.name}, which read that class, has ended"
         return (
             f"class {name!r} can't get a sample: the next one in the stream is of class {full!r}, whose buffer is full "
-            f"({self._buffer_size} samples), and {who}, so waiting would never end. Take samples of class {full!r} "
-            f"first, raise buffer_size, give when_full='spill' or 'drop', or read each class in a thread of its own"
+            f"({self._buffer_size} samples), and {who}, so waiting would never end; take samples of class {full!r} "
+            f"first, raise buffer_size, pass when_full='spill' or 'drop', or read each class in a separate thread"
         )

@@ -130,20 +130,20 @@ def load_split_state(
     """
     if not isinstance(state, Mapping) or not set(state) >= _KEYS:
         raise ValueError(
-            f"load_state_dict: this {type(state).__name__} is no state of a split_by_class: give what state_dict() of "
-            "the mapping returned"
+            f"load_state_dict: expected a state of a split_by_class, but got a {type(state).__name__}; pass what "
+            "state_dict() of the mapping returned"
         )
     if check_number("version", state["version"], least=1) > VERSION:
         raise ValueError(
-            f"load_state_dict: the state has version {state['version']}, and this is sluicegate with states of version "
-            f"{VERSION}: update sluicegate"
+            f"load_state_dict: expected a state of version {VERSION} or older, but got version {state['version']}; "
+            "update sluicegate"
         )
     _check_parts(state)
     there = None if state["classes"] is None else [_name(name) for name in state["classes"]]
     if there != classes:
         raise ValueError(
-            f"load_state_dict: the state was saved with classes={there}, and this split_by_class has "
-            f"classes={classes}: give the same"
+            f"load_state_dict: expected a state saved with classes={classes}, but got one with "
+            f"classes={there}; pass the same classes"
         )
     seen = {_name(name): None for name in state["seen"]}
     told = state["pass"]

@@ -108,6 +108,6 @@ def _opened(path: str, stored: int, words: int, owner: str) -> SharedPieces:
         return SharedPieces(os.open(path, os.O_RDONLY | os.O_CLOEXEC), stored, words, owner)
     except OSError as error:
         raise RuntimeError(
-            f"the memory of this {owner} is out of reach ({error}): it lives as long as the process that pickled it, "
-            "and can be opened by the same user on the same machine; make it again from its items"
+            f"the memory of this {owner} cannot be opened ({error}), which needs the same user and machine, and the "
+            "process that pickled it to be running; make it again from its items"
         ) from error

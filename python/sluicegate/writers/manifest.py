@@ -83,11 +83,11 @@ class ShardManifest:
         known = found if isinstance(found, dict) and found.get("digest") == _digest(found) else None
         if resume and found is not None:
             if known is None:
-                raise ValueError(f"{self.path!r} is damaged: give resume=False to write all shards again")
+                raise ValueError(f"{self.path!r} is damaged; pass resume=False to write all shards again")
             if known["arguments"] != self.arguments:
                 raise ValueError(
-                    f"{self.path!r} says that these shards were begun with {known['arguments']}, not "
-                    f"{self.arguments}: give the same arguments, or resume=False"
+                    f"{self.path!r}: expected the arguments that these shards were begun with, {known['arguments']}, "
+                    f"but got {self.arguments}; pass the same arguments, or resume=False"
                 )
         if known is not None:
             _remove_unfinished(*_owned(known, self.names))
@@ -129,8 +129,8 @@ class ShardManifest:
             if has_manifest:
                 missing = "is damaged" if known is None else "does not list it"
             raise FileExistsError(
-                f"{others[0]!r} exists, but {self.path!r}, which lists the shards written by this function, {missing}: "
-                "remove the file (it would be read as one of the shards), or give another pattern"
+                f"{others[0]!r} exists, but {self.path!r}, which lists the shards written by this function, {missing}; "
+                "remove the file (it would be read as one of the shards), or pass a different pattern"
             )
 
     def _bytes(self, number: int) -> int:
@@ -149,7 +149,7 @@ class ShardManifest:
         # Reserves some more, because writing this file for each of very many small shards would take long.
         reserved = number + 1 + number // 8
         for path in self.names.present(range(self.reserved, reserved)):
-            raise FileExistsError(f"{path!r} has appeared while these shards were written: remove it, and go on")
+            raise FileExistsError(f"{path!r} appeared while these shards were written; remove it, and resume")
         self.reserved = reserved
         self.save()
 
@@ -236,8 +236,8 @@ class ShardManifest:
                 os.close(lock)
                 if error.errno in (errno.EACCES, errno.EAGAIN):
                     raise RuntimeError(
-                        f"another process or thread writes to {self.pattern!r}, and has the lock {path!r}: wait for "
-                        "it, or give this one another pattern"
+                        f"another process or thread writes to {self.pattern!r}, and has the lock {path!r}; wait for "
+                        "it, or pass a different pattern"
                     ) from None
                 # The file system has no locks.
                 with suppress(OSError):

@@ -235,16 +235,16 @@ class _Job:
         for index, block in self.source.one_by_one(sorted(known)):
             if block is None or self._digest(block, 0) != known[index]:
                 raise ValueError(
-                    f"sample {index} is not what it was when the shards of {self.manifest.path!r} were written: give "
-                    "the same dataset, another pattern, or resume=False"
+                    f"dataset: sample {index} differs from the one written to the shards of {self.manifest.path!r}; "
+                    "pass the same dataset, a different pattern, or resume=False"
                 )
             if index == start - 1:
                 self.form.follow(block)
         # Only reading past the end shows that a stream without a length has become longer.
         if self.manifest.is_whole and start > 0 and self.source.goes_on_at(start):
             raise ValueError(
-                f"there are more samples than the {start:,} in the shards of {self.manifest.path!r}: give the same "
-                "dataset, another pattern, or resume=False"
+                f"dataset: expected the {start:,} samples in the shards of {self.manifest.path!r}, but got more; pass "
+                "the same dataset, a different pattern, or resume=False"
             )
 
     def _digest(self, block: Any, place: int) -> str:

@@ -74,10 +74,10 @@ class ParquetSchema:
         parts = [_parts(sample, index, are_tuples=are_tuples) for index, sample in enumerate(samples)]
         names = list(parts[0])
         if not names:
-            raise ValueError("sample 0: it has no field that could be written")
+            raise ValueError("sample 0: expected at least one field, but got an empty sample")
         for name in ragged:
             if name not in names:
-                raise ValueError(f"ragged: there is no field {name!r}; there are {', '.join(names)}")
+                raise ValueError(f"ragged: expected fields among {', '.join(names)}, but got {name!r}")
         schema = cls([], are_tuples=are_tuples)
         for index, of_sample in enumerate(parts):
             _check_names(of_sample, names, index)
@@ -94,8 +94,8 @@ class ParquetSchema:
                     raise named_error(f"sample {index}, field {name!r}", error) from None
             if field is None or not field.element:
                 raise ValueError(
-                    f"field {name!r}: the first {len(parts)} samples do not tell what it is, as all are None or empty: "
-                    "give one that has it first, or leave the field out"
+                    f"field {name!r}: its type is unknown, because it is None or empty in all of the first "
+                    f"{len(parts)} samples; begin with a sample that has a value, or leave the field out"
                 )
             schema.fields.append(field)
         return schema
@@ -147,7 +147,7 @@ def _parts(sample: Any, index: int, *, are_tuples: bool) -> dict[str, Any]:
     if not are_tuples and isinstance(sample, Mapping):
         for name in sample:
             if not isinstance(name, str) or not name:
-                raise ValueError(f"sample {index}: a field's name is a text, but got {name!r}")
+                raise ValueError(f"sample {index}: expected a non-empty string as name of a field, but got {name!r}")
         return dict(sample)
     expected = "a tuple, as the first sample is" if are_tuples else "a dict or a tuple of fields"
     raise TypeError(f"sample {index}: expected {expected}, but got {type(sample).__name__}")
@@ -158,7 +158,7 @@ def _check_names(found: Mapping[str, Any], names: list[str], index: int) -> None
         return
     missing = [name for name in names if name not in found]
     if missing:
-        raise ValueError(f"sample {index}: field {missing[0]!r} is missing: give None where there is nothing")
+        raise ValueError(f"sample {index}: field {missing[0]!r} is missing; pass None where there is no value")
     more = next(name for name in found if name not in names)
     raise ValueError(f"sample {index}: field {more!r} is not in the first samples, which have {', '.join(names)}")
 
@@ -172,7 +172,9 @@ def _field_of(name: str, value: Any, is_ragged: bool) -> ParquetField | None:
     if isinstance(value, (list, tuple)):
         elements = [_field_of(name, element, False) for element in value]
         if any(element is None or element.is_list or element.shape for element in elements):
-            raise TypeError("a list of anything but numbers, texts or bytes is not written: give an array, or JSON")
+            raise TypeError(
+                "expected a list of numbers, strings or bytes, but got other elements; pass an array, or JSON"
+            )
         field = ParquetField(name, "", True, ())
         for element in elements:
             assert element is not None
@@ -185,7 +187,7 @@ def _field_of(name: str, value: Any, is_ragged: bool) -> ParquetField | None:
     array = _array(value)
     if is_ragged:
         if array.ndim == 0:
-            raise ValueError("expected an array, whose first axis differs in length, but got a number")
+            raise ValueError("expected an array whose first axis differs in length, but got a number")
         return ParquetField(name, array.dtype.name, True, array.shape[1:])
     return ParquetField(name, array.dtype.name, False, array.shape)
 
@@ -200,8 +202,8 @@ def _nested_field(name: str, values: list[Any]) -> ParquetField:
     place = unknown_part(form)
     if place is not None:
         raise ValueError(
-            f"field '{name}{place}': the first {len(values)} samples do not tell what it is, as all are None or empty: "
-            "give one that has it first, or leave it out"
+            f"field '{name}{place}': its type is unknown, because it is None or empty in all of the first "
+            f"{len(values)} samples; begin with a sample that has a value, or leave the field out"
         )
     return ParquetField(name, f"{_NESTED}{as_text(form)}", False, ())
 
@@ -219,16 +221,15 @@ def _is_blob(field: ParquetField) -> bool:
 def _array(value: Any) -> Array:
     if isinstance(value, torch.Tensor):
         if value.dtype in (torch.bfloat16, torch.complex32) or str(value.dtype).startswith("torch.float8"):
-            raise TypeError(f"Parquet has no {str(value.dtype).removeprefix('torch.')}: convert it")
+            raise TypeError(f"Parquet has no {str(value.dtype).removeprefix('torch.')}; convert it")
         value = value.detach().cpu().numpy()
     elif not isinstance(value, (np.ndarray, np.generic)):
         raise TypeError(
-            f"a {type(value).__name__} is not written: give a tensor, an array, a number, a str, bytes or a list of "
-            "these"
+            f"expected a tensor, an array, a number, a str, bytes or a list of these, but got {type(value).__name__}"
         )
     array = np.asarray(value)
     if array.dtype.name not in _DTYPES:
-        raise TypeError(f"Parquet has no {array.dtype.name}: convert it")
+        raise TypeError(f"Parquet has no {array.dtype.name}; convert it")
     return array
 
 
@@ -343,7 +344,7 @@ def _numbers(field: ParquetField, value: Any) -> Array:
     if array.dtype.name != field.element or found != expected or (field.is_list and not array.ndim):
         hint = ""
         if array.dtype.name == field.element and array.ndim == 1 and len(expected) == 1:
-            hint = f": give ragged=[{field.name!r}] where its length differs"
+            hint = f"; pass ragged=[{field.name!r}] if its length differs"
         raise ValueError(f"it is {array.dtype.name} of shape {array.shape}, but was {field} in the first samples{hint}")
     return array
 
@@ -361,5 +362,5 @@ def _exact(field: ParquetField, value: Any) -> Array:
     ):
         raise ValueError(f"it is {type(value).__name__} {value!r}, but was {field} in the first samples")
     if kind in "iu" and not np.iinfo(field.element).min <= value <= np.iinfo(field.element).max:
-        raise ValueError(f"{value} is not in the range of {field.element}")
+        raise ValueError(f"expected a value in the range of {field.element}, but got {value}")
     return np.asarray(value, field.element)

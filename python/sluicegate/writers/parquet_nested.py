@@ -62,7 +62,7 @@ def form_of(value: Any, as_array: Callable[[Any], Array], depth: int = 0) -> For
         MisfitError: the value cannot be written.
     """
     if depth > _DEEPEST:
-        raise MisfitError(ValueError(f"it is nested more than {_DEEPEST} deep"))
+        raise MisfitError(ValueError(f"expected at most {_DEEPEST} levels of nesting, but got more"))
     if value is None:
         return None
     if isinstance(value, str):
@@ -71,11 +71,11 @@ def form_of(value: Any, as_array: Callable[[Any], Array], depth: int = 0) -> For
         return "bytes"
     if isinstance(value, Mapping):
         if not value:
-            raise MisfitError(ValueError("a dict without keys is not written"))
+            raise MisfitError(ValueError("expected a dict with keys, but got an empty one"))
         parts = {}
         for name, part in value.items():
             if not isinstance(name, str) or not name:
-                raise MisfitError(ValueError(f"a key is a text, but got {name!r}"))
+                raise MisfitError(ValueError(f"expected a string as key, but got {name!r}"))
             try:
                 parts[name] = form_of(part, as_array, depth + 1)
             except MisfitError as misfit:
@@ -284,6 +284,6 @@ def _check_keys(found: Mapping[str, Any], form: dict[str, Form]) -> None:
         return
     missing = [name for name in form if name not in found]
     if missing:
-        raise MisfitError(ValueError(f"key {missing[0]!r} is missing: give None where there is nothing"))
+        raise MisfitError(ValueError(f"key {missing[0]!r} is missing; pass None where there is no value"))
     more = next(name for name in found if name not in form)
     raise MisfitError(ValueError(f"key {more!r} is not in the first ones, which have {', '.join(form)}"))

@@ -123,9 +123,14 @@ class _TarFormat(ShardFormat):
         count = shards.append_members(members, start)
         for index, key in enumerate(keys[start : start + count], first):
             if key == self.last_key:
-                raise ValueError(f"sample {index}: its key {key!r} is that of the sample before it: they would be one")
+                raise ValueError(
+                    f"sample {index}: its key {key!r} is that of the sample before it, so both would be read as one; "
+                    "change it"
+                )
             if key in self.keys:
-                raise ValueError(f"sample {index}: its key {key!r} is that of another sample in the same archive")
+                raise ValueError(
+                    f"sample {index}: its key {key!r} is that of another sample in the same archive; change it"
+                )
             self.last_key = key
             self.keys.add(key)
         if start + count < len(keys):
@@ -142,27 +147,30 @@ def _members(sample: Any, index: int) -> tuple[str, _Members]:
         raise TypeError(f"sample {index}: expected a dict of its parts by extension, but got {type(sample).__name__}")
     key = sample.get("__key__", f"{index:09d}")
     if not isinstance(key, str) or not key or "." in key.rsplit("/", 1)[-1] or key.endswith("/") or "\0" in key:
-        raise ValueError(f"sample {index}: a key is a text without dots in its last part, but got {key!r}")
+        raise ValueError(f"sample {index}: expected a key, a string without dots in its last part, but got {key!r}")
     members: _Members = []
     seen: set[str] = set()
     for extension, value in sample.items():
         if not isinstance(extension, str) or "/" in extension or "\0" in extension:
-            raise ValueError(f"sample {index}: an extension is a text without slashes, but got {extension!r}")
+            raise ValueError(f"sample {index}: expected an extension, a string without slashes, but got {extension!r}")
         if extension.startswith("__") or value is None:
             continue
         if extension.lower() in seen:
-            raise ValueError(f"sample {index}: it has {extension!r} twice: readers know no upper case")
+            raise ValueError(
+                f"sample {index}: expected extensions that differ in lower case, as readers see them, but got "
+                f"{extension!r} twice"
+            )
         seen.add(extension.lower())
         name = f"{key}.{extension}"
         first = name.split("/", 1)[0]
         if len(first) > 4 and first.startswith("__") and first.endswith("__"):
-            raise ValueError(f"sample {index}: readers pass over {name!r}: give it another key")
+            raise ValueError(f"sample {index}: readers skip {name!r}; change its key")
         try:
             members.append((os.fsencode(name), _contents(extension, value)))
         except (TypeError, ValueError) as error:
             raise named_error(f"sample {index}, {extension!r}", error) from error
     if not members:
-        raise ValueError(f"sample {index}: it has no part that could be written")
+        raise ValueError(f"sample {index}: expected at least one part, but got an empty sample")
     return key, members
 
 
@@ -186,4 +194,4 @@ def _contents(extension: str, value: Any) -> bytes:
         return str(int(value)).encode()
     if isinstance(value, float):
         return repr(value).encode()
-    raise TypeError(f"a {type(value).__name__} is not written as {extension!r}: give bytes, a text or a number")
+    raise TypeError(f"expected bytes, a str or a number, but got {type(value).__name__}")

@@ -78,7 +78,7 @@ def write_tokens(
     if layout not in _LAYOUTS:
         raise ValueError(f"layout should be one of {', '.join(map(repr, _LAYOUTS))}, but got {layout!r}")
     if not os.fsdecode(pattern).endswith(".bin"):
-        raise ValueError(f"pattern: token files end in '.bin', but got {os.fsdecode(pattern)!r}")
+        raise ValueError(f"pattern: expected a name that ends in '.bin', but got {os.fsdecode(pattern)!r}")
     form = _TokenFormat(checked_dtype(dtype), layout, end_of_document, field)
     return write_shards(
         documents,
@@ -157,7 +157,9 @@ def _as_tokens(document: Any, dtype: str) -> np.ndarray[Any, np.dtype[Any]]:
     bounds = np.iinfo(dtype)
     if tokens.min() < bounds.min or tokens.max() > bounds.max:
         place = int(np.flatnonzero((tokens < bounds.min) | (tokens > bounds.max))[0])
-        raise ValueError(f"token {place} is {tokens[place]}, but {dtype} goes from {bounds.min} to {bounds.max}")
+        raise ValueError(
+            f"expected tokens of {dtype}, from {bounds.min} to {bounds.max}, but got {tokens[place]} at {place}"
+        )
     return tokens.astype(dtype, copy=False)
 
 

@@ -149,11 +149,15 @@ def test_a_scan_shows_its_progress_on_a_terminal_alone(
 @pytest.mark.parametrize(
     ("dataset", "labels", "message"),
     [
-        (Pairs(), 2, "sample 0 has no part that is the label 2: it is a tuple of 2"),
-        (Pairs("dict"), "colour", r"the label 'colour': it is one with the entries \['value', 'target'\]"),
-        (sluicegate.TensorDataset(VALUES), None, "sample 0 has no part that is a label: it is a tuple of 1"),
-        (VALUES, None, "sample 0 has no part that is a label: it is a Tensor"),
-        (Stream(3), None, "class_loaders needs a map-style dataset.*Stream, which is iterable"),
+        (Pairs(), 2, "labels: expected the label 2 in sample 0, but got a tuple of 2"),
+        (
+            Pairs("dict"),
+            "colour",
+            r"the label 'colour' in sample 0, but got a mapping with the keys \['value', 'target'\]",
+        ),
+        (sluicegate.TensorDataset(VALUES), None, "labels: expected a label in sample 0, but got a tuple of 1"),
+        (VALUES, None, "labels: expected a label in sample 0, but got a Tensor"),
+        (Stream(3), None, "dataset: expected a map-style dataset.*Stream, which is iterable"),
     ],
 )
 def test_what_has_no_label_is_refused(dataset: Any, labels: Any, message: str) -> None:
@@ -198,20 +202,24 @@ def test_unknown_and_empty_classes_are_named_with_the_known_ones() -> None:
     loaders = class_loaders(TensorDataset(VALUES, LABELS), LABELS)
     with pytest.raises(KeyError, match="no sample has the class 9; the labels have 3 classes: 0, 1, 2"):
         loaders[9]
-    with pytest.raises(ValueError, match="class 9 is empty, so there is nothing to load: the labels have 3 classes"):
+    with pytest.raises(
+        ValueError, match="classes: expected classes with samples, but got 9 without any; the labels have 3 classes"
+    ):
         class_loaders(TensorDataset(VALUES, LABELS), LABELS, classes=[1, 9])
     some = class_loaders(TensorDataset(VALUES, LABELS), LABELS, classes=[2, torch.tensor(1)], batch_size=9)
     assert read(some) == {2: EXPECTED[2], 1: EXPECTED[1]}
-    with pytest.raises(KeyError, match=r"class 0 is none of those that loaders were made for: \[2, 1\]"):
+    with pytest.raises(KeyError, match=r"expected one of the classes that have loaders, \[2, 1\], but got 0"):
         some[0]
-    with pytest.raises(ValueError, match="size mismatch: 3 labels for a dataset of 10 samples"):
+    with pytest.raises(ValueError, match="labels: expected one for each of 10 samples of the dataset, but got 3"):
         class_loaders(TensorDataset(VALUES, LABELS), [1, 2, 3])
 
 
 def test_arguments_that_pick_samples_are_refused_and_others_passed_on() -> None:
     dataset = TensorDataset(VALUES, LABELS)
     for argument in ("sampler", "batch_sampler"):
-        with pytest.raises(TypeError, match=f"class_loaders makes the samplers itself: leave {argument} out"):
+        with pytest.raises(
+            TypeError, match=f"{argument}: class_loaders makes the samplers itself, but got {argument}=; leave it out"
+        ):
             class_loaders(dataset, LABELS, **{argument: [[0]]})
     with pytest.raises(ValueError, match="prefetch_factor option could only be specified"):
         class_loaders(dataset, LABELS, prefetch_factor=3)
@@ -266,7 +274,7 @@ def test_turns_of_every_epoch_are_shuffled_anew_with_a_seed() -> None:
 
 def test_turns_have_no_ranks() -> None:
     loaders = class_loaders(TensorDataset(VALUES, LABELS), LABELS, batch_size=2, shard=(0, 2))
-    with pytest.raises(ValueError, match=r"take the batches of each class's own loader"):
+    with pytest.raises(ValueError, match=r"use the loader of each class"):
         loaders.round_robin()
 
 
@@ -274,7 +282,7 @@ def test_turns_leave_out_what_is_dropped_and_need_batches() -> None:
     dataset = TensorDataset(VALUES, LABELS)
     loaders = class_loaders(dataset, LABELS, batch_size=3, drop_last=True)
     assert [label for label, _ in loaders.round_robin()] == [1, 2]
-    with pytest.raises(ValueError, match="batch_size=None makes none"):
+    with pytest.raises(ValueError, match="batch_size: round_robin needs batches, but got None"):
         class_loaders(dataset, LABELS, batch_size=None).round_robin()
 
 

@@ -93,12 +93,12 @@ def test_a_stream_that_is_another_one_is_found_out() -> None:
         again.load_state_dict(state)
         with (
             pytest.warns(UserWarning, match="its first 3 samples are read again"),
-            pytest.raises(RuntimeError, match="the stream is not the one that the state is of"),
+            pytest.raises(RuntimeError, match="expected the stream of the state"),
         ):
             next(iter(again["a"]))
     with pytest.raises(ValueError, match="classes"):
         made([], classes=["a"]).load_state_dict(state)
-    with pytest.raises(ValueError, match="no state of a split_by_class"):
+    with pytest.raises(ValueError, match="expected a state of a split_by_class"):
         made([]).load_state_dict({})
     with pytest.raises(ValueError, match="version 9"):
         made([]).load_state_dict(state | {"version": 9})

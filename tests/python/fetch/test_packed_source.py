@@ -282,13 +282,13 @@ def test_changes_are_seen_at_the_next_batch(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("indices", "error", "text"),
     [
-        ([2], ValueError, "a batch begins with a piece that begins a row"),
+        ([2], ValueError, "expected a batch that begins with the first piece of a row"),
         ([5, 2, 2, 2, 2, 2, 2, 2, 2], ValueError, "a piece of document 2 has no room in its row"),
-        ([4], IndexError, "index 4 stands for no piece of 3 documents"),
-        ([5, 8 * 3 + 2], IndexError, "index 26 stands for no piece of 3 documents"),
-        ([-1], IndexError, "index -1 stands for no piece of 3 documents"),
-        ([10**15], IndexError, "stands for no piece"),
-        ([], ValueError, "a batch begins with a piece that begins a row"),
+        ([4], IndexError, "index: expected a piece of 3 documents, but got 4"),
+        ([5, 8 * 3 + 2], IndexError, "index: expected a piece of 3 documents, but got 26"),
+        ([-1], IndexError, "index: expected a piece of 3 documents, but got -1"),
+        ([10**15], IndexError, "expected a piece of 3 documents"),
+        ([], ValueError, "expected a batch that begins with the first piece of a row"),
     ],
 )
 def test_indices_that_make_no_rows_are_refused_in_pythons_words(

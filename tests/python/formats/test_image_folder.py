@@ -92,7 +92,7 @@ def test_files_may_be_chosen_by_a_function(root: Path) -> None:
     assert dataset.samples == list(torchvisions(root, is_valid))
     assert (dataset.classes, dataset.targets) == (["bird", "cat", "dog"], [1, 1, 2])
     assert torch.equal(dataset[2][0], pillows(dataset.samples[2][0]))
-    with pytest.raises(FileNotFoundError, match="class folders of .*: bird; remove"):
+    with pytest.raises(FileNotFoundError, match=r"class folders of .*: bird; remove"):
         ImageFolderDataset(root, is_valid_file=is_valid)
     with pytest.raises(ValueError, match="pass only one of them"):
         ImageFolderDataset(root, is_valid_file=is_valid, extensions=(".jpg",))

@@ -185,7 +185,7 @@ def test_megatrons_files_are_joined_or_kept_apart(data: ModuleType, tmp_path: Pa
     lengths = joined.document_lengths
     assert (lengths.tolist(), lengths.dtype) == ([4, 0, 2, 5], np.int64)
     with pytest.raises(
-        ValueError, match="dtype: expected int32, which the index or header of .* says, but got 'uint16'"
+        ValueError, match=r"dtype: expected int32, which the index or header of .* says, but got 'uint16'"
     ):
         TokensDataset(prefix, 4, np.uint16)
 

@@ -255,9 +255,9 @@ def test_masks_of_boxes_follow_and_one_of_the_image_is_not_dropped(tmp_path: Pat
 def test_box_fields_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     path = make_tar(tmp_path)
     fields: dict[str, Any] = {"box": ["npy"], "label": ["npy"], "name": "json"}
-    with pytest.raises(ValueError, match="box_fields: expected one of the fields .*, but got 'class'"):
+    with pytest.raises(ValueError, match=r"box_fields: expected one of the fields .*, but got 'class'"):
         TarDataset(path, {"jpg": ImageField(boxes="box", box_fields="class"), **fields})
-    with pytest.raises(ValueError, match="box_fields: expected one of the fields .*, but got 'class'"):
+    with pytest.raises(ValueError, match=r"box_fields: expected one of the fields .*, but got 'class'"):
         TarStream(path, {"jpg": ImageField(boxes="box", box_fields="class"), **fields})
     with pytest.raises(ValueError, match=r"box_fields: expected fields of boxes, \['box'\], but got 'b'"):
         ImageField(boxes="box", box_fields={"b": "label"})

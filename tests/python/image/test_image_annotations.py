@@ -92,7 +92,7 @@ def test_a_stream_moves_them_too(shard: Path) -> None:
             assert_same({**batch, "__url__": expected["__url__"]}, expected)
     torch.manual_seed(5)
     assert_same(list(DataLoader(stream, batch_size=4))[1]["box.npy"], theirs[1]["box.npy"])
-    with pytest.raises(ValueError, match="expected one of the fields .*, but got 'box'"):
+    with pytest.raises(ValueError, match=r"expected one of the fields .*, but got 'box'"):
         TarStream(str(shard), {"jpg": ImageField(boxes="box")})
 
 
@@ -211,11 +211,11 @@ def test_what_does_not_fit_is_refused(shard: Path, tmp_path: Path) -> None:
         ImageField(T.TrivialAugmentWide(), boxes="b")
     with pytest.raises(ValueError, match="box_format"):
         ImageField(boxes="b", box_format="YXYX")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="expected one of the fields .*, but got 'b'"):
+    with pytest.raises(ValueError, match=r"expected one of the fields .*, but got 'b'"):
         TarDataset(shard, {"jpg": ImageField(boxes="b")})
     with pytest.raises(ValueError, match="a mask without transform and cache"):
         TarDataset(shard, {"jpg": ImageField(masks="seg.png"), "seg.png": ImageField(T.CenterCrop(3))})
-    with pytest.raises(ValueError, match="got 'box.npy' twice"):
+    with pytest.raises(ValueError, match=r"got 'box.npy' twice"):
         TarDataset(shard, {"jpg": ImageField(boxes=["box.npy", "box.npy"]), "box.npy": ["npy"]})
     field = ImageField(T.CenterCrop(3), masks="m", boxes="b")
     with pytest.raises(ValueError, match="the mask has 7 x 5 pixels, and its image 96 x 80"):

@@ -447,5 +447,5 @@ def test_other_indices_are_told_apart_by_their_text() -> None:
     assert key_of((3, "a")) == key_of((np.int64(3), np.str_("a"))) == key_of((torch.tensor(3), "a"))
     assert key_of((3, 4)) == "<SampleGenerators of key 0x734c0b1785fe188c>"
     for index in (object(), None, {"a": 1}, (1, object())):
-        with pytest.raises(TypeError, match="index: expected an integer, .* but got a "):
+        with pytest.raises(TypeError, match=r"index: expected an integer, .* but got a "):
             key_of(index)

@@ -194,7 +194,7 @@ def test_a_dataset_that_grows_does_not_fit_any_more() -> None:
     sampler = BlockShuffleSampler(samples, [3, 7], 1, seed=7)
     assert sorted(sampler) == list(range(10))
     samples.append(0)
-    with pytest.raises(ValueError, match="expected blocks of 11 samples in total, .*, but got 2 blocks of 10"):
+    with pytest.raises(ValueError, match=r"expected blocks of 11 samples in total, .*, but got 2 blocks of 10"):
         list(sampler)
     with pytest.raises(ValueError, match="window should be a positive integer value, but got window=None"):
         BlockShuffleSampler(samples, 3)

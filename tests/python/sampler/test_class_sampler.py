@@ -352,7 +352,7 @@ def test_labels_that_can_not_be_classes_are_refused() -> None:
         ClassIndex(torch.tensor([1.0, float("nan")]))
     with pytest.raises(ValueError, match="but got nan for sample 1"):
         ClassIndex([1.0, float("nan")])
-    with pytest.raises(TypeError, match="can be the key of a dict, but got .* for sample 1"):
+    with pytest.raises(TypeError, match=r"can be the key of a dict, but got .* for sample 1"):
         ClassIndex([1, [2]])
     with pytest.raises(ValueError, match="labels: expected one value for each sample"):
         ClassIndex(torch.zeros(3, 2))

@@ -118,7 +118,7 @@ def test_errors_name_the_key() -> None:
 
 def test_another_process_can_open_it_while_this_one_lives() -> None:
     sent = pickle.dumps(SharedDict(ITEMS))
-    with pytest.raises(RuntimeError, match="the memory of this SharedDict is out of reach"):
+    with pytest.raises(RuntimeError, match="the memory of this SharedDict cannot be opened"):
         pickle.loads(sent)
     shared = SharedDict(ITEMS)
     code = "import pickle, sys; print(pickle.load(sys.stdin.buffer)[('a', 1, (b'x', 2))])"

@@ -117,7 +117,7 @@ def test_a_pickle_of_a_process_that_ended_says_so(run: Run) -> None:
     ended = run("import pickle, sluicegate; print(pickle.dumps(sluicegate.SharedList([1])).hex())")
     ended.check()
     sent = bytes.fromhex(ended.stdout)
-    with pytest.raises(RuntimeError, match="the memory of this SharedList is out of reach"):
+    with pytest.raises(RuntimeError, match="the memory of this SharedList cannot be opened"):
         pickle.loads(sent)
 
 

@@ -475,7 +475,7 @@ def test_commands_stand_for_a_range_of_numbers_and_other_braces_are_the_shells(t
     for wrong in ([], True, 1.5, [None]):
         with pytest.raises((TypeError, ValueError), match="urls"):
             JsonLinesStream(wrong)
-    with pytest.raises(ValueError, match="expected an open file, but .* is closed"):
+    with pytest.raises(ValueError, match=r"expected an open file, but .* is closed"):
         JsonLinesStream(12345)
     with pytest.raises(FileNotFoundError, match="no file matches"):
         JsonLinesStream(tmp_path / "*.jsonl")

@@ -141,7 +141,7 @@ def test_a_state_of_another_shard_is_refused() -> None:
     other: Any = shard_iterable(range(30), shard=(0, 2))
     other.load_state_dict(dataset.state_dict())
     with pytest.raises(
-        ValueError, match="expected the state of rank 0 of 2, .*, but got that of rank 1 of 2, worker 0 of 1"
+        ValueError, match=r"expected the state of rank 0 of 2, .*, but got that of rank 1 of 2, worker 0 of 1"
     ):
         iter(other)
 

@@ -353,12 +353,12 @@ def test_states_that_belong_to_something_else_are_refused() -> None:
     other = ShuffleBuffer(GeneratorStream(40), size=6, seed=1, shard=(1, 2))
     other.load_state_dict(state)
     with pytest.raises(
-        ValueError, match="expected the state of rank 1 of 2, .*, but got that of rank 0 of 1, worker 0 of 1"
+        ValueError, match=r"expected the state of rank 1 of 2, .*, but got that of rank 0 of 1, worker 0 of 1"
     ):
         iter(other)
     stateless = ShuffleBuffer(Plain(40), size=6, seed=1)
     stateless.load_state_dict(state)
-    with pytest.raises(ValueError, match="expected a stream with load_state_dict, .*, but got Plain"):
+    with pytest.raises(ValueError, match=r"expected a stream with load_state_dict, .*, but got Plain"):
         iter(stateless)
 
 

@@ -214,9 +214,9 @@ def test_what_is_refused(tmp_path: Path) -> None:
         TarDataset(path, {"jpg": ImageField(v2.Pad(1), keypoints="box"), **FIELDS})[1]
     with pytest.raises(ValueError, match=r"v1. does not take boxes, masks and key points along"):
         ImageField(v1.Compose([v1.RandomAffine(9), v1.ToTensor()]), keypoints="points")
-    with pytest.raises(ValueError, match="keypoints: expected one of the fields .*, but got 'joints'"):
+    with pytest.raises(ValueError, match=r"keypoints: expected one of the fields .*, but got 'joints'"):
         TarDataset(path, {"jpg": ImageField(keypoints="joints"), **FIELDS})
-    with pytest.raises(ValueError, match="got '.*' twice"):
+    with pytest.raises(ValueError, match=r"got '.*' twice"):
         TarDataset(path, {"jpg": ImageField(keypoints="box", boxes="box"), **FIELDS})
     with pytest.raises(TypeError, match=r"KeyPoints|key points"):
         TarDataset(path, {"jpg": ImageField(v2.AutoAugment(), keypoints="points"), **FIELDS})[1]

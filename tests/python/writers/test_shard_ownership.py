@@ -188,7 +188,7 @@ def test_another_width_of_numbers_is_another_job(tmp_path: pathlib.Path) -> None
 @pytest.mark.parametrize("resume", [True, False])
 def test_files_of_others_are_neither_removed_nor_read(tmp_path: pathlib.Path, name: str, resume: bool) -> None:
     (tmp_path / name).write_text("somebody's")
-    with pytest.raises(FileExistsError, match=f"{name}.* exists, but .* does not exist: remove the file"):
+    with pytest.raises(FileExistsError, match=f"{name}.* exists, but .* does not exist; remove the file"):
         write("tar", tmp_path, Samples("tar", 60), resume=resume)
     (tmp_path / name).unlink()
     (tmp_path / "a-notes.tar").write_text("not a number")
@@ -206,7 +206,7 @@ def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path: pathlib.Path) -
                 (tmp_path / "a-039.tar").write_text("somebody's")
             return super().__getitem__(index)
 
-    with pytest.raises(FileExistsError, match="has appeared"):
+    with pytest.raises(FileExistsError, match="appeared while these shards were written"):
         write("tar", tmp_path, Appearing("tar", 400))
     assert (tmp_path / "a-039.tar").read_text() == "somebody's"
 
@@ -214,7 +214,7 @@ def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path: pathlib.Path) -
 def test_the_wrong_samples_remove_nothing(tmp_path: pathlib.Path) -> None:
     paths = write("tar", tmp_path, Samples("tar", 60))
     os.remove(paths[2])
-    with pytest.raises(ValueError, match="is not what it was"):
+    with pytest.raises(ValueError, match="differs from the one written"):
         write("tar", tmp_path, Samples("tar", 60, variant=1))
     assert len(shards("tar", tmp_path)) == len(paths) - 1
     write("tar", tmp_path, Samples("tar", 60))

@@ -131,15 +131,15 @@ def test_what_is_there_is_kept_and_what_is_lost_is_made_again(tmp_path: pathlib.
 def test_two_jobs_are_not_mixed(tmp_path: pathlib.Path, name: str) -> None:
     paths = write(name, tmp_path)
     before = contents(tmp_path)
-    with pytest.raises(ValueError, match=r"begun with .*resume=False"):
+    with pytest.raises(ValueError, match=r"begun with, .*resume=False"):
         write(name, tmp_path, shard_bytes=77_777)
-    with pytest.raises(ValueError, match=r"begun with .*resume=False"):
+    with pytest.raises(ValueError, match=r"begun with, .*resume=False"):
         write(name, tmp_path, Samples(name, 150))
     others = [FORMATS[name][1](index + (index == LENGTH - 1)) for index in range(LENGTH)]
-    with pytest.raises(ValueError, match=f"sample {LENGTH - 1} is not what it was"):
+    with pytest.raises(ValueError, match=f"sample {LENGTH - 1} differs from the one written"):
         write(name, tmp_path, others)
     others = [FORMATS[name][1](index + 1) for index in range(LENGTH)]
-    with pytest.raises(ValueError, match="sample 0 is not what it was"):
+    with pytest.raises(ValueError, match="sample 0 differs from the one written"):
         write(name, tmp_path, others)
     assert contents(tmp_path) == before
     # Of what was there nothing is left, though there are fewer files now.
@@ -153,7 +153,7 @@ def test_two_jobs_are_not_mixed(tmp_path: pathlib.Path, name: str) -> None:
     foreign.mkdir()
     (foreign / FORMATS[name][2].format(0)).write_text("somebody's")
     for resume in (True, False):
-        with pytest.raises(FileExistsError, match="does not exist: remove the file"):
+        with pytest.raises(FileExistsError, match="does not exist; remove the file"):
             write(name, foreign, resume=resume)
     assert (foreign / FORMATS[name][2].format(0)).read_text() == "somebody's"
     with pytest.raises(ValueError, match="a place for the number"):
@@ -275,7 +275,7 @@ def test_a_stream_goes_on_too(tmp_path: pathlib.Path, name: str) -> None:
     assert contents(tmp_path / "a") == expected
     for path in sorted((tmp_path / "a").glob("a-00[3-9]*")):
         path.unlink()
-    with pytest.raises(ValueError, match=r"sample \d+ is not what it was"):
+    with pytest.raises(ValueError, match=r"sample \d+ differs from the one written"):
         write(name, tmp_path / "a", Stream(name, 3))
 
 
@@ -355,10 +355,10 @@ def test_a_damaged_manifest_is_named(tmp_path: pathlib.Path) -> None:
     write("tar", tmp_path)
     (manifest,) = tmp_path.glob("*.shards.json")
     manifest.write_text("{")
-    with pytest.raises(ValueError, match="is damaged: give resume=False"):
+    with pytest.raises(ValueError, match="is damaged; pass resume=False"):
         write("tar", tmp_path)
     # It does not say which files may be removed.
-    with pytest.raises(FileExistsError, match="is damaged: remove the file"):
+    with pytest.raises(FileExistsError, match="is damaged; remove the file"):
         write("tar", tmp_path, resume=False)
     for path in tmp_path.glob("*.tar"):
         path.unlink()
@@ -377,7 +377,7 @@ def test_a_manifest_with_damage_anywhere_is_gone_on_with_or_named(tmp_path: path
             try:
                 assert write(name, tmp_path) == paths
             except ValueError as error:
-                assert f"{manifest.name}' is damaged: give resume=False" in str(error)  # noqa: PT017
+                assert f"{manifest.name}' is damaged; pass resume=False" in str(error)  # noqa: PT017
             else:
                 assert contents(tmp_path) == before
     manifest.write_bytes(whole)

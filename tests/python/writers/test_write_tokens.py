@@ -68,13 +68,23 @@ def test_flat_files_hold_tokens_and_nothing_else(tmp_path: pathlib.Path) -> None
 @pytest.mark.parametrize(
     ("documents", "more", "error", "words"),
     [
-        ([[1], [2, 65536]], {}, ValueError, "document 1: token 1 is 65536, but uint16 goes from 0 to 65535"),
-        ([[-1]], {}, ValueError, "document 0: token 0 is -1"),
+        (
+            [[1], [2, 65536]],
+            {},
+            ValueError,
+            "document 1: expected tokens of uint16, from 0 to 65535, but got 65536 at 1",
+        ),
+        ([[-1]], {}, ValueError, "document 0: expected tokens of uint16, .*, but got -1 at 0"),
         ([torch.tensor([1.0])], {}, TypeError, "document 0: expected integers, but got float32"),
         ([torch.ones(2, 2, dtype=torch.int64)], {}, ValueError, r"along one axis, but got the shape \(2, 2\)"),
         (["text"], {}, TypeError, "document 0: .*but got str 'text'"),
         ([[1]], {"field": "x"}, TypeError, "expected a dict with 'x'"),
-        ([[1]], {"end_of_document": 70000}, ValueError, "end_of_document: token 0 is 70000"),
+        (
+            [[1]],
+            {"end_of_document": 70000},
+            ValueError,
+            "end_of_document: expected tokens of uint16, .*, but got 70000 at 0",
+        ),
         ([[1]], {"dtype": "uint32", "layout": "megatron"}, ValueError, "Megatron's index has no tokens of uint32"),
         ([[1]], {"dtype": "float32"}, ValueError, "dtype should be one of"),
         ([[1]], {"layout": "nano"}, ValueError, "layout should be one of"),
@@ -87,7 +97,7 @@ def test_what_can_not_be_written_is_named(
     with pytest.raises(error, match=words):
         write_tokens(documents, tmp_path / "a-{}.bin", **more)
     assert not list(tmp_path.iterdir())
-    with pytest.raises(ValueError, match=r"end in '\.bin'"):
+    with pytest.raises(ValueError, match=r"ends in '\.bin'"):
         write_tokens(documents, tmp_path / "a-{}.tok")
 
 
