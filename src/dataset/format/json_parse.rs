@@ -2,7 +2,8 @@
 
 use super::byte_stream::ByteStream;
 use super::decoding::Decoded;
-use super::json_fields::{Refusal, check, read_fields};
+use super::json_fields::read_fields;
+use super::json_text::{Refusal, check};
 use super::stream_parse::{Found, Parse, Sample, Step};
 use super::text_parse::{LineCount, begin_text};
 use super::typed_field::TypedField;

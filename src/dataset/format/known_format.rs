@@ -1,6 +1,6 @@
 //! Formats that are recognized by their first bytes, so that no reader takes one for another.
 
-use super::tfrecord_scan::masked;
+use super::masked_checksum::masked;
 
 /// The bytes from the start of a file that [`foreign`] looks at.
 pub(super) const SIGNATURE_BYTES: usize = 512;

@@ -107,7 +107,7 @@ impl MdsColumn {
             }
             Encoding::Json => {
                 let text = std::str::from_utf8(value).map_err(|error| no_text(&error))?;
-                super::json_fields::check(text).map_err(|(_, reason)| reason)?;
+                super::json_text::check(text).map_err(|(_, reason)| reason)?;
                 into.extend(text.as_bytes());
             }
             Encoding::Digits(dtype) => {

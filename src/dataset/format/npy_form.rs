@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 
 use super::npy_header::{LONGEST_HEADER, NpyHeader};
-use super::tar_field::{MayBeMissing, TarValue};
 use crate::Field;
 
 /// What all arrays of a field are.
@@ -20,12 +19,6 @@ pub(super) struct NpyForm {
 pub(super) enum FirstAxis {
     Fixed,
     Ragged,
-}
-
-impl FirstAxis {
-    pub(super) fn of(value: TarValue) -> Self {
-        if value == TarValue::RaggedNpy { Self::Ragged } else { Self::Fixed }
-    }
 }
 
 impl NpyForm {
@@ -52,12 +45,8 @@ impl NpyForm {
     /// So many bytes of nearly every file say how long its array is: NumPy writes headers of a multiple of 64 bytes.
     pub(super) const USUAL_HEAD: usize = 256;
 
-    /// How many bytes stand before the array in its field: those of one element, where there may be none.
-    pub(super) fn bytes_before(&self, may_be_missing: MayBeMissing) -> usize {
-        match (self.first_axis, may_be_missing) {
-            (FirstAxis::Ragged, MayBeMissing::Yes) => self.field("").bytes(),
-            _ => 0,
-        }
+    pub(super) fn first_axis(&self) -> FirstAxis {
+        self.first_axis
     }
 
     /// The size, in bytes, of the array in a file of `all` bytes that begins with `head`.

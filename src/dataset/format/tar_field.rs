@@ -1,6 +1,6 @@
 //! [`TarField`]: what of a sample of an archive is read, and as what.
 
-use super::npy_form::NpyForm;
+use super::npy_form::{FirstAxis, NpyForm};
 use super::tar_members::shown;
 use crate::{DType, Error, Field};
 
@@ -31,6 +31,12 @@ pub enum TarValue {
     Key,
     /// No member, but the name of the archive: a variable field of `uint8`.
     Url,
+}
+
+impl TarValue {
+    pub(super) fn first_axis(self) -> FirstAxis {
+        if self == Self::RaggedNpy { FirstAxis::Ragged } else { FirstAxis::Fixed }
+    }
 }
 
 impl TarField {
@@ -108,6 +114,16 @@ pub(super) fn field_of(field: &TarField, form: Option<&NpyForm>, may_be_missing:
 pub(super) enum MayBeMissing {
     No,
     Yes,
+}
+
+impl MayBeMissing {
+    /// How many bytes stand before an array of this form in its field: those of one element, where there may be none.
+    pub(super) fn bytes_before(self, form: &NpyForm) -> usize {
+        match (form.first_axis(), self) {
+            (FirstAxis::Ragged, Self::Yes) => form.field("").bytes(),
+            _ => 0,
+        }
+    }
 }
 
 #[cfg(test)]

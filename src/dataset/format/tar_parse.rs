@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::byte_stream::ByteStream;
 use super::decoding::Decoded;
-use super::npy_form::{FirstAxis, NpyForm};
+use super::npy_form::NpyForm;
 use super::stream_parse::{Found, LOOK, Parse, Sample, Step, Trouble};
 use super::tar_field::{LONGEST_NUMBER, MayBeMissing, TarField, TarValue, field_of, number};
 use super::tar_key::split_name;
@@ -248,7 +248,7 @@ impl TarParse {
             }
             TarValue::Npy | TarValue::RaggedNpy => {
                 let form = wanted.form.as_ref().ok_or("no array of this field is among the first samples")?;
-                let start = into.len() + form.bytes_before(self.may_be_missing());
+                let start = into.len() + self.may_be_missing().bytes_before(form);
                 into.resize(start + form.array_bytes(contents, contents.len() as u64)?, 0);
                 form.read(contents, &mut into[start..])?;
             }
@@ -274,7 +274,7 @@ impl TarParse {
             }
             let refuse =
                 |reason| Trouble::Rest { offset: at, reason: format!("member {}: {reason}", shown(&member.name)) };
-            let form = NpyForm::new(&self.contents, FirstAxis::of(wanted.field.value));
+            let form = NpyForm::new(&self.contents, wanted.field.value.first_axis());
             wanted.form = Some(form.map_err(refuse)?);
         }
         let found = bytes.skip(left)?;

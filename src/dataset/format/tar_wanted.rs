@@ -1,6 +1,6 @@
 //! [`Wanted`]: a field of archives that are open, and how it is read of a member.
 
-use super::npy_form::{FirstAxis, NpyForm};
+use super::npy_form::NpyForm;
 use super::open_file::OpenFile;
 use super::room::make_room;
 use super::tar_field::{LONGEST_NUMBER, MayBeMissing, TarField, TarValue, number};
@@ -23,7 +23,7 @@ impl Wanted {
     /// Takes the form of its arrays from the one at `place`.
     pub(super) fn take_form(&mut self, (file, place): (&OpenFile, TarPlace), refuse: Refuse<'_>) -> Result<()> {
         let head = head(file, place, NpyForm::HEAD, refuse)?;
-        self.form = Some(NpyForm::new(&head, FirstAxis::of(self.field.value)).map_err(refuse)?);
+        self.form = Some(NpyForm::new(&head, self.field.value.first_axis()).map_err(refuse)?);
         Ok(())
     }
 
@@ -67,7 +67,7 @@ impl Wanted {
                 make_room(&mut bytes, usize::try_from(place.bytes).unwrap_or(usize::MAX))?;
                 file.copy_at(place.data, &mut bytes)?;
                 let form = self.known_form().map_err(refuse)?;
-                let before = form.bytes_before(self.may_be_missing);
+                let before = self.may_be_missing.bytes_before(form);
                 room[..before].fill(0);
                 form.read(&bytes, &mut room[before..]).map_err(refuse)
             }

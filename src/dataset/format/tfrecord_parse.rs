@@ -2,9 +2,10 @@
 
 use super::byte_stream::ByteStream;
 use super::example_fields::{Inference, read_features};
+use super::masked_checksum::masked;
 use super::stream_parse::{Found, LOOK, Parse, Sample, Step, Trouble};
 use super::tfrecord::{Features, INFERRED_FROM};
-use super::tfrecord_scan::{FOOTER, HEADER, masked, number};
+use super::tfrecord_scan::{FOOTER, HEADER, number};
 use super::typed_field::TypedField;
 use crate::Error;
 

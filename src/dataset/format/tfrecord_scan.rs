@@ -4,6 +4,7 @@ use super::broken::is_damage;
 use super::damages::Damages;
 use super::file_pool::FilePool;
 use super::known_format::foreign;
+use super::masked_checksum::masked;
 use super::open_file::OpenFile;
 use super::scan::scan;
 use super::spans::Span;
@@ -16,12 +17,6 @@ pub(super) const FOOTER: u64 = 4;
 
 /// Headers are read together where they are close to each other.
 const BLOCK: usize = 64 << 10;
-
-/// The checksum as the format has it: CRC32C, turned round and moved, so that the checksum of data with checksums in it is
-/// not predictable.
-pub(super) fn masked(bytes: &[u8]) -> u32 {
-    crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
-}
 
 pub(super) fn number(bytes: &[u8]) -> u32 {
     u32::from_le_bytes(bytes.try_into().expect("four bytes"))
