@@ -1,22 +1,19 @@
 //! [`StreamDataset`]: the samples in pipes, in what programs write, and in files, from front to back.
 
-use super::byte_stream::{ByteStream, StreamPacking};
 use super::csv::CsvHeader;
-use super::csv_parse::CsvParse;
-use super::damages::Damages;
-use super::json_parse::JsonParse;
+use super::csv::parse::CsvParse;
+use super::field::{SampleBlock, TypedField};
+use super::index::Damages;
+use super::json::parse::JsonParse;
 use super::raw::RawField;
-use super::raw_parse::RawParse;
-use super::sample_block::SampleBlock;
-use super::stream_parse::{LOOK, Parse, Sample, Step, Trouble};
-use super::stream_source::{StreamSource, commands_are_allowed};
-use super::tar_field::TarField;
-use super::tar_members::TarEnd;
-use super::tar_options::OnMissing;
-use super::tar_parse::TarParse;
+use super::raw::parse::RawParse;
+use super::sequential::byte_stream::{ByteStream, StreamPacking};
+use super::sequential::parse::{LOOK, Parse, Sample, Step, Trouble};
+use super::sequential::source::{StreamSource, commands_are_allowed};
+use super::tar::parse::TarParse;
+use super::tar::{OnMissing, TarEnd, TarField};
 use super::tfrecord::Features;
-use super::tfrecord_parse::TfRecordParse;
-use super::typed_field::TypedField;
+use super::tfrecord::parse::TfRecordParse;
 use crate::dataset::{Advance, IterableDataset, SampleStream, StopSignal, StreamPart, StreamPosition};
 use crate::{Error, Result};
 

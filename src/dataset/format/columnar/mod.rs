@@ -31,7 +31,7 @@ pub(in crate::dataset::format) use picks::{Picks, Places};
 pub(in crate::dataset::format) use select::{count_leaves, field_of_leaf};
 pub(in crate::dataset::format) use value::Value;
 
-use super::nested_type::{self, NestedType};
+use crate::dataset::format::field::nested_type::{self, NestedType};
 
 /// Why something can't be read, in words; who knows the file makes an error of it.
 pub(super) type Reason = String;

@@ -1,0 +1,178 @@
+//! [`NpyForm`]: what the arrays in `.npy` files of one field have in common.
+
+use std::borrow::Cow;
+
+use super::header::{LONGEST_HEADER, NpyHeader};
+use crate::Field;
+
+/// What all arrays of a field are.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::dataset::format) struct NpyForm {
+    header: NpyHeader,
+    /// The bytes before the array, of the file that the form was taken from: mostly all others have the same.
+    head: Vec<u8>,
+    first_axis: FirstAxis,
+}
+
+/// Whether arrays of one field may be of different lengths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::dataset::format) enum FirstAxis {
+    Fixed,
+    Ragged,
+}
+
+impl NpyForm {
+    /// The form of the `.npy` file that begins with `bytes`.
+    pub(in crate::dataset::format) fn new(bytes: &[u8], first_axis: FirstAxis) -> Result<Self, String> {
+        let header = parse(bytes)?;
+        if first_axis == FirstAxis::Ragged && header.shape.is_empty() {
+            return Err("an array without an axis has no length: read it as \"npy\"".into());
+        }
+        let head = bytes[..header.data_offset].to_vec();
+        Ok(Self { header, head, first_axis })
+    }
+
+    pub(in crate::dataset::format) fn field(&self, name: &str) -> Field {
+        match (self.first_axis, self.header.shape.split_first()) {
+            (FirstAxis::Ragged, Some((_, inner))) => Field::variable(name, self.header.dtype, inner),
+            _ => Field::new(name, self.header.dtype, self.header.shape.clone()),
+        }
+    }
+
+    /// So many bytes of a file have to be read to know its form.
+    pub(in crate::dataset::format) const HEAD: usize = LONGEST_HEADER + 12;
+
+    /// So many bytes of nearly every file say how long its array is: NumPy writes headers of a multiple of 64 bytes.
+    pub(in crate::dataset::format) const USUAL_HEAD: usize = 256;
+
+    pub(in crate::dataset::format) fn first_axis(&self) -> FirstAxis {
+        self.first_axis
+    }
+
+    /// The size, in bytes, of the array in a file of `all` bytes that begins with `head`.
+    pub(in crate::dataset::format) fn array_bytes(&self, head: &[u8], all: u64) -> Result<usize, String> {
+        bytes_of(&*self.header_of(head)?, all)
+    }
+
+    /// Writes the array of the file `bytes` to `into`, in C order.
+    pub(in crate::dataset::format) fn read(&self, bytes: &[u8], into: &mut [u8]) -> Result<(), String> {
+        let header = self.header_of(bytes)?;
+        let size = bytes_of(&header, bytes.len() as u64)?;
+        if size != into.len() {
+            return Err(format!("its array has {size} bytes, but {} were announced: it changed", into.len()));
+        }
+        let data = &bytes[header.data_offset..];
+        match header.fortran_order && header.shape.len() > 1 {
+            false => into.copy_from_slice(&data[..into.len()]),
+            true => transpose(data, into, &header.shape, header.dtype.bytes()),
+        }
+        Ok(())
+    }
+
+    /// The header of the file that begins with `bytes`, which is of this form.
+    fn header_of(&self, bytes: &[u8]) -> Result<Cow<'_, NpyHeader>, String> {
+        if bytes.starts_with(&self.head) {
+            return Ok(Cow::Borrowed(&self.header));
+        }
+        let (first, other) = (&self.header, parse(bytes)?);
+        let (is_same, rule) = match self.first_axis {
+            FirstAxis::Fixed => (other.shape == first.shape, "arrays of one field are stacked, so they must agree"),
+            FirstAxis::Ragged => (
+                other.shape.len() == first.shape.len() && other.shape[1..] == first.shape[1..],
+                "arrays of one field differ in their first axis alone",
+            ),
+        };
+        if !is_same || other.dtype != first.dtype {
+            return Err(format!(
+                "it is {}{:?}, but the first one is {}{:?}: {rule}; read others as \"bytes\"",
+                other.dtype, other.shape, first.dtype, first.shape
+            ));
+        }
+        Ok(Cow::Owned(other))
+    }
+}
+
+/// The size of the array in a file of `all` bytes with this header; an error where it is not all there.
+fn bytes_of(header: &NpyHeader, all: u64) -> Result<usize, String> {
+    let size = header.shape.iter().try_fold(header.dtype.bytes(), |bytes, &size| bytes.checked_mul(size));
+    let there = all.saturating_sub(header.data_offset as u64);
+    match size {
+        Some(size) if size as u64 <= there => Ok(size),
+        Some(size) => Err(format!("it has {there} bytes of the {size} of its array: it was cut")),
+        None => Err(format!("it has {there} bytes of an array that nothing can hold")),
+    }
+}
+
+fn parse(bytes: &[u8]) -> Result<NpyHeader, String> {
+    NpyHeader::parse(bytes).map_err(|(at, reason)| format!("byte {at} of it: {reason}"))
+}
+
+/// From Fortran's order to C's.
+fn transpose(from: &[u8], into: &mut [u8], shape: &[usize], item: usize) {
+    let mut index = vec![0; shape.len()];
+    for into in into.chunks_exact_mut(item) {
+        let place = index.iter().zip(shape).rev().fold(0, |place, (&index, &size)| place * size + index);
+        into.copy_from_slice(&from[place * item..][..item]);
+        for axis in (0..shape.len()).rev() {
+            index[axis] += 1;
+            if index[axis] < shape[axis] {
+                break;
+            }
+            index[axis] = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(shape: &str, order: &str, data: &[u8]) -> Vec<u8> {
+        let header = format!("{{'descr': '|u1', 'fortran_order': {order}, 'shape': {shape}, }}\n");
+        [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), data].concat()
+    }
+
+    #[test]
+    fn arrays_in_fortran_order_are_turned() {
+        let file = file("(2, 3)", "True", &[0, 3, 1, 4, 2, 5]);
+        let form = NpyForm::new(&file, FirstAxis::Fixed).unwrap();
+        let mut into = [9; 6];
+        form.read(&file, &mut into).unwrap();
+        assert_eq!(into, [0, 1, 2, 3, 4, 5]);
+        for end in 0..file.len() {
+            assert!(form.read(&file[..end], &mut into).is_err(), "cut at {end}");
+        }
+    }
+
+    #[test]
+    fn a_ragged_array_has_any_length_but_one_trailing_shape() {
+        let form = NpyForm::new(&file("(1, 2)", "False", &[1, 2]), FirstAxis::Ragged).unwrap();
+        assert_eq!(form.field("x"), Field::variable("x", crate::DType::UInt8, [2]));
+        for (other, expected) in [
+            (file("(2, 2)", "True", &[0, 2, 1, 3]), vec![0, 1, 2, 3]),
+            (file("(0, 2)", "False", &[]), vec![]),
+            (file("(1, 2)", "False", &[8, 9, 7]), vec![8, 9]),
+        ] {
+            assert_eq!(form.array_bytes(&other, other.len() as u64), Ok(expected.len()));
+            let mut into = vec![0; expected.len()];
+            form.read(&other, &mut into).unwrap();
+            assert_eq!(into, expected);
+            // What was announced of another file.
+            assert!(form.read(&other, &mut vec![0; expected.len() + 2]).unwrap_err().contains("it changed"));
+        }
+        let huge = format!("({}, 2)", usize::MAX / 2);
+        for (shape, words) in [
+            ("(2, 3)", "differ in their first axis alone"),
+            ("(2,)", "differ in their first axis alone"),
+            ("()", "differ in their first axis alone"),
+            ("(3, 2)", "4 bytes of the 6"),
+            (&huge, "4 bytes of the"),
+            ("(18446744073709551615, 2)", "nothing can hold"),
+        ] {
+            let other = file(shape, "False", &[0; 4]);
+            let refusal = form.array_bytes(&other, other.len() as u64).unwrap_err();
+            assert!(refusal.contains(words), "{shape}: {refusal}");
+        }
+        assert!(NpyForm::new(&file("()", "False", &[1]), FirstAxis::Ragged).unwrap_err().contains("without an axis"));
+    }
+}

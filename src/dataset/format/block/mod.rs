@@ -1,0 +1,11 @@
+//! Blocks of samples that are decoded together: where they begin, and which of them are kept.
+
+pub(super) mod batch_key;
+pub(super) mod cache;
+pub(super) mod cache_info;
+#[cfg(all(test, feature = "arrow"))]
+mod cache_tests;
+#[cfg(feature = "arrow")]
+pub(super) mod starts;
+
+pub use cache_info::CacheInfo;

@@ -1,0 +1,149 @@
+//! [`BlockStarts`]: which block a sample is in, by arithmetic where blocks are of one size.
+
+use std::ops::Range;
+
+use crate::{Error, Result};
+
+/// Where blocks (row groups, record batches) begin that lie one behind the other.
+pub(in crate::dataset::format) struct BlockStarts {
+    /// The first sample of each block, and behind them the number of samples.
+    starts: Vec<usize>,
+    blocks_per_sample: f64,
+}
+
+/// The blocks that the samples of a batch are in.
+pub(in crate::dataset::format) struct FoundBlocks {
+    /// Each of them once, in order.
+    pub(in crate::dataset::format) blocks: Vec<usize>,
+    /// By block, how many of the samples are in it.
+    pub(in crate::dataset::format) counts: Vec<usize>,
+    /// By row of the batch, the place of its block among them.
+    pub(in crate::dataset::format) of_rows: Vec<u32>,
+}
+
+impl BlockStarts {
+    /// Of blocks with so many samples up to the end of each, which must be sorted.
+    pub(in crate::dataset::format) fn new(ends: impl IntoIterator<Item = usize>) -> Self {
+        let starts: Vec<usize> = [0].into_iter().chain(ends).collect();
+        let size = if starts.len() > 2 { starts[1] } else { usize::MAX };
+        Self { starts, blocks_per_sample: 1.0 / size.max(1) as f64 }
+    }
+
+    /// The number of blocks.
+    pub(in crate::dataset::format) fn len(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// The number of samples.
+    pub(in crate::dataset::format) fn samples(&self) -> usize {
+        self.starts[self.len()]
+    }
+
+    /// The samples of `block`.
+    pub(in crate::dataset::format) fn samples_of(&self, block: usize) -> Range<usize> {
+        self.starts[block]..self.starts[block + 1]
+    }
+
+    /// The block that has sample `index`.
+    ///
+    /// # Errors
+    /// [`Error::IndexOutOfRange`].
+    pub(in crate::dataset::format) fn of_sample(&self, index: usize) -> Result<usize> {
+        // Where all are of one size it is this one.
+        let guess = (index as f64 * self.blocks_per_sample) as usize;
+        if guess < self.len() && self.samples_of(guess).contains(&index) {
+            return Ok(guess);
+        }
+        let block = self.starts[1..].partition_point(|&end| end <= index);
+        if block < self.len() { Ok(block) } else { Err(Error::IndexOutOfRange { index, len: self.samples() }) }
+    }
+
+    /// The block that has sample `index`, and its place in it.
+    ///
+    /// # Errors
+    /// [`Error::IndexOutOfRange`].
+    #[cfg(feature = "python")]
+    pub(in crate::dataset::format) fn place(&self, index: usize) -> Result<(usize, usize)> {
+        let block = self.of_sample(index)?;
+        Ok((block, index - self.starts[block]))
+    }
+
+    /// The blocks that the samples at `indices` are in.
+    ///
+    /// # Errors
+    /// [`Error::IndexOutOfRange`].
+    pub(in crate::dataset::format) fn find(&self, indices: &[usize]) -> Result<FoundBlocks> {
+        let mut of_samples = Vec::with_capacity(indices.len());
+        for &index in indices {
+            of_samples.push(self.of_sample(index)?);
+        }
+        let (Some(&first), Some(&last)) = (of_samples.iter().min(), of_samples.iter().max()) else {
+            return Ok(FoundBlocks { blocks: Vec::new(), counts: Vec::new(), of_rows: Vec::new() });
+        };
+        // Rows of a shuffled batch change from block to block without a rule: a table knows the place of each without a
+        // branch that is foreseen wrongly. Where the blocks are few and far between it would be too long.
+        let span = last - first + 1;
+        if span > 4 * indices.len() + 64 {
+            let mut blocks = of_samples.clone();
+            blocks.sort_unstable();
+            blocks.dedup();
+            let place = |block: &usize| blocks.partition_point(|other| other < block) as u32;
+            let of_rows: Vec<u32> = of_samples.iter().map(place).collect();
+            let mut counts = vec![0; blocks.len()];
+            of_rows.iter().for_each(|&place| counts[place as usize] += 1);
+            return Ok(FoundBlocks { blocks, counts, of_rows });
+        }
+        let mut table = vec![0_usize; span];
+        of_samples.iter().for_each(|&block| table[block - first] += 1);
+        let (mut blocks, mut counts) = (Vec::new(), Vec::new());
+        for (block, place) in (first..).zip(&mut table) {
+            if *place > 0 {
+                counts.push(*place);
+                *place = blocks.len();
+                blocks.push(block);
+            }
+        }
+        let of_rows = of_samples.iter().map(|&block| table[block - first] as u32).collect();
+        Ok(FoundBlocks { blocks, counts, of_rows })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(starts: &BlockStarts, indices: &[usize]) {
+        let found = starts.find(indices).unwrap();
+        assert!(found.blocks.is_sorted_by(|a, b| a < b));
+        for (&index, &place) in indices.iter().zip(&found.of_rows) {
+            assert!(starts.samples_of(found.blocks[place as usize]).contains(&index));
+        }
+        for (place, &count) in found.counts.iter().enumerate() {
+            assert!(count > 0);
+            assert_eq!(found.of_rows.iter().filter(|&&of| of as usize == place).count(), count);
+        }
+    }
+
+    #[test]
+    fn every_sample_is_found_in_blocks_of_any_sizes() {
+        for sizes in [vec![4, 4, 4, 2], vec![1, 0, 0, 7, 3], vec![0, 5], vec![9], vec![0, 0, 3, 3]] {
+            let ends = sizes.iter().scan(0, |end, size| {
+                *end += size;
+                Some(*end)
+            });
+            let starts = BlockStarts::new(ends);
+            let samples: usize = sizes.iter().sum();
+            assert_eq!((starts.len(), starts.samples()), (sizes.len(), samples));
+            check(&starts, &(0..samples).collect::<Vec<_>>());
+            check(&starts, &(0..samples).rev().step_by(2).collect::<Vec<_>>());
+            assert!(matches!(starts.of_sample(samples), Err(Error::IndexOutOfRange { .. })));
+        }
+    }
+
+    #[test]
+    fn so_it_is_in_blocks_far_from_each_other() {
+        let starts = BlockStarts::new((1..=100_000).map(|end| end * 3));
+        check(&starts, &[299_999, 0, 1, 150_000, 299_998, 0]);
+        check(&starts, &[]);
+    }
+}

@@ -1,0 +1,10 @@
+//! CSV files and streams.
+
+mod dataset;
+mod fields;
+pub(super) mod parse;
+mod row;
+mod scan;
+mod types;
+
+pub use dataset::{Csv, CsvHeader};

@@ -1,0 +1,226 @@
+//! [`CsvParse`]: rows of cells that are read from front to back.
+
+use super::dataset::{CsvHeader, INFERRED_FROM};
+use super::fields::{CsvFields, names_of};
+use super::row::Cells;
+use super::types::Inference;
+use crate::dataset::format::field::typed_field::TypedField;
+use crate::dataset::format::sequential::byte_stream::ByteStream;
+use crate::dataset::format::sequential::parse::{Found, LOOK, Parse, Sample, Step, Trouble};
+use crate::dataset::format::sequential::text_parse::{LineCount, begin_text};
+
+/// Rows, as [`Csv`](crate::Csv) has them.
+pub(in crate::dataset::format) struct CsvParse {
+    fields: Option<Vec<TypedField>>,
+    defaults: Vec<(String, String)>,
+    header: CsvHeader,
+    delimiter: u8,
+    largest: usize,
+    /// Known since the first rows were looked at.
+    row: Option<CsvFields>,
+    lines: LineCount,
+}
+
+/// Where a row ends in the window: its text, and all that is taken with it.
+struct RowEnd {
+    text: usize,
+    taken: usize,
+}
+
+/// What the search for the end of a row is in the middle of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Plain,
+    Quoted,
+    /// Behind a quote in quotes: the closing one, or the first of two that stand for one.
+    QuoteInQuotes,
+}
+
+impl CsvParse {
+    pub(in crate::dataset::format) fn new(
+        fields: Option<Vec<TypedField>>,
+        defaults: Vec<(String, String)>,
+        header: CsvHeader,
+        delimiter: u8,
+        largest: usize,
+    ) -> Self {
+        Self { fields, defaults, header, delimiter, largest, row: None, lines: LineCount::default() }
+    }
+
+    /// The end of the next row that is not empty; nothing at the end.
+    fn row(&mut self, bytes: &mut ByteStream) -> Found<Option<RowEnd>> {
+        let (mut at, mut place, mut quote) = (0, Place::Plain, 0);
+        'window: loop {
+            let window = bytes.window();
+            while at < window.len() {
+                match place {
+                    Place::QuoteInQuotes => {
+                        let is_doubled = window[at] == b'"';
+                        place = if is_doubled { Place::Quoted } else { Place::Plain };
+                        at += usize::from(is_doubled);
+                    }
+                    Place::Quoted => match memchr::memchr(b'"', &window[at..]) {
+                        Some(found) => (at, place) = (at + found + 1, Place::QuoteInQuotes),
+                        None => at = window.len(),
+                    },
+                    Place::Plain => match memchr::memchr2(b'"', b'\n', &window[at..]) {
+                        Some(found) if window[at + found] == b'\n' => {
+                            let newline = at + found;
+                            let text = newline - usize::from(newline > 0 && window[newline - 1] == b'\r');
+                            if text > 0 && text <= self.largest {
+                                return Ok(Some(RowEnd { text, taken: newline + 1 }));
+                            }
+                            if text > 0 {
+                                return Err(self.long(bytes, newline + 1));
+                            }
+                            self.take(bytes, newline + 1);
+                            at = 0;
+                            continue 'window;
+                        }
+                        Some(found) => {
+                            at += found + 1;
+                            if at == 1 || window[at - 2] == self.delimiter {
+                                (place, quote) = (Place::Quoted, at - 1);
+                            }
+                        }
+                        None => at = window.len(),
+                    },
+                }
+            }
+            if at > self.largest {
+                let reason = format!(
+                    "a row of more than the {} bytes that are allowed: raise max_sample_bytes, or a quote is not closed",
+                    self.largest
+                );
+                return Err(Trouble::Rest { offset: bytes.offset(), reason });
+            }
+            if bytes.more()? {
+                continue;
+            }
+            if place == Place::Quoted {
+                let reason = (quote, "a quote is opened here and never closed".to_owned());
+                return Err(rest(self.lines.refuse(bytes.offset(), bytes.window(), reason)));
+            }
+            let taken = bytes.window().len();
+            let text = taken - usize::from(bytes.window().ends_with(b"\r"));
+            return Ok((text > 0).then_some(RowEnd { text, taken }));
+        }
+    }
+
+    fn take(&mut self, bytes: &mut ByteStream, taken: usize) {
+        self.lines.pass(&bytes.window()[..taken]);
+        bytes.consume(taken);
+    }
+
+    /// Passes over a row that is too long.
+    fn long(&mut self, bytes: &mut ByteStream, taken: usize) -> Trouble {
+        let reason = format!("a row of more than the {} bytes that are allowed: raise max_sample_bytes", self.largest);
+        let trouble = self.lines.refuse(bytes.offset(), b"", (0, reason));
+        self.take(bytes, taken);
+        trouble
+    }
+
+    /// The names in the header, which is taken.
+    fn header(&mut self, bytes: &mut ByteStream) -> Found<Option<(u64, Vec<String>)>> {
+        let Some(end) = self.row(bytes)? else { return Ok(None) };
+        let (offset, row) = (bytes.offset(), &bytes.window()[..end.text]);
+        let names = names_of(row, self.delimiter).map_err(|refusal| rest(self.lines.refuse(offset, row, refusal)))?;
+        self.take(bytes, end.taken);
+        Ok(Some((offset, names)))
+    }
+
+    /// Calls `see` with the number of the column and the text of each cell of the next row; false when there is none.
+    fn visit_row(&mut self, bytes: &mut ByteStream, mut see: impl FnMut(usize, &[u8])) -> Found<bool> {
+        let Some(end) = self.row(bytes)? else { return Ok(false) };
+        let (offset, row) = (bytes.offset(), &bytes.window()[..end.text]);
+        let (mut cells, mut column) = (Cells::new(row, self.delimiter), 0);
+        while let Some((_, cell)) = cells.next().map_err(|refusal| rest(self.lines.refuse(offset, row, refusal)))? {
+            see(column, &cell);
+            column += 1;
+        }
+        self.take(bytes, end.taken);
+        Ok(true)
+    }
+}
+
+/// Without it nothing that follows can be read.
+fn rest(trouble: Trouble) -> Trouble {
+    match trouble {
+        Trouble::Sample { offset, reason } => Trouble::Rest { offset, reason },
+        trouble => trouble,
+    }
+}
+
+impl Parse for CsvParse {
+    fn fields(&self) -> &[TypedField] {
+        self.row.as_ref().map_or(&[], CsvFields::typed)
+    }
+
+    fn needs_look(&self) -> bool {
+        // The header of a first file that is read from its beginning will do otherwise.
+        self.row.is_none()
+    }
+
+    fn look(&mut self, bytes: &mut ByteStream) -> Found<()> {
+        self.lines.begin();
+        begin_text(bytes)?;
+        let names = match self.header {
+            CsvHeader::FirstRow => self.header(bytes)?.map_or(Vec::new(), |(_, names)| names),
+            CsvHeader::None => {
+                let mut count = 0;
+                self.visit_row(bytes, |column, _| count = column + 1)?;
+                bytes.start_over();
+                begin_text(bytes)?;
+                (0..count).map(|column: usize| column.to_string()).collect()
+            }
+        };
+        let fields = match self.fields.clone() {
+            Some(fields) => fields,
+            None => {
+                let defaults = std::mem::take(&mut self.defaults);
+                let mut inference = Inference::new(&names, &defaults);
+                for _ in 0..INFERRED_FROM {
+                    if bytes.offset() > LOOK || !self.visit_row(bytes, |column, cell| inference.see(column, cell))? {
+                        break;
+                    }
+                }
+                inference.fields()?
+            }
+        };
+        self.row = Some(CsvFields::new(names, fields, self.delimiter)?);
+        Ok(())
+    }
+
+    fn begin(&mut self, bytes: &mut ByteStream) -> Found<()> {
+        self.lines.begin();
+        begin_text(bytes)?;
+        if self.header == CsvHeader::None {
+            return Ok(());
+        }
+        let Some((offset, names)) = self.header(bytes)? else { return Ok(()) };
+        match &self.row {
+            Some(row) if row.names() != names => {
+                let reason = format!("the header is {names:?}, but that of the first file is {:?}", row.names());
+                Err(Trouble::Rest { offset, reason })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn next(&mut self, bytes: &mut ByteStream, sample: Sample<'_>) -> Found<Step> {
+        let Some(end) = self.row(bytes)? else { return Ok(Step::End) };
+        let (offset, row) = (bytes.offset(), &bytes.window()[..end.text]);
+        let filled = match (sample, &self.row) {
+            (Sample::Decode(into), Some(fields)) => fields.fill(row, into),
+            _ => Ok(()),
+        };
+        let filled = filled.map_err(|refusal| self.lines.refuse(offset, row, refusal));
+        self.take(bytes, end.taken);
+        filled.map(|()| Step::Sample)
+    }
+
+    fn go_to(&mut self, bytes: &mut ByteStream, place: u64) -> Found<()> {
+        self.lines.lose();
+        bytes.seek(place)
+    }
+}

@@ -1,0 +1,60 @@
+//! The cells of a row of a CSV file.
+
+use std::borrow::Cow;
+
+/// A cell: where it begins in its row, and its text without quotes.
+pub(in crate::dataset::format) type Cell<'a> = (usize, Cow<'a, [u8]>);
+
+/// The cells of a row that are left.
+pub(super) struct Cells<'a> {
+    row: &'a [u8],
+    /// Where the next cell begins; nothing when there is none.
+    next: Option<usize>,
+    delimiter: u8,
+}
+
+impl<'a> Cells<'a> {
+    pub(super) fn new(row: &'a [u8], delimiter: u8) -> Self {
+        Self { row, next: Some(0), delimiter }
+    }
+
+    /// The next cell; fails, with the place, where text stands behind a closing quote.
+    pub(super) fn next(&mut self) -> Result<Option<Cell<'a>>, (usize, String)> {
+        let Some(start) = self.next else { return Ok(None) };
+        let rest = &self.row[start..];
+        if rest.first() != Some(&b'"') {
+            let length = memchr::memchr(self.delimiter, rest);
+            self.next = length.map(|length| start + length + 1);
+            return Ok(Some((start, Cow::Borrowed(&rest[..length.unwrap_or(rest.len())]))));
+        }
+        let mut text: Cow<'a, [u8]> = Cow::Borrowed(&[]);
+        let mut at = 1;
+        loop {
+            let Some(found) = memchr::memchr(b'"', &rest[at..]) else {
+                return Err((start, "a quote is opened here and never closed".into()));
+            };
+            let (part, behind) = (&rest[at..at + found], at + found + 1);
+            match &mut text {
+                Cow::Borrowed([]) => text = Cow::Borrowed(part),
+                text => text.to_mut().extend(part),
+            }
+            if rest.get(behind) == Some(&b'"') {
+                // Two quotes stand for one.
+                text.to_mut().push(b'"');
+                at = behind + 1;
+                continue;
+            }
+            self.next = match rest.get(behind) {
+                None => None,
+                Some(&byte) if byte == self.delimiter => Some(start + behind + 1),
+                Some(_) => {
+                    return Err((
+                        start + behind,
+                        "text stands behind a closing quote: a quote in quotes is doubled".into(),
+                    ));
+                }
+            };
+            return Ok(Some((start, text)));
+        }
+    }
+}

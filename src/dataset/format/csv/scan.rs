@@ -1,0 +1,131 @@
+//! Where the rows of a CSV file are: a line feed in quotes ends none.
+
+use crate::Result;
+use crate::dataset::format::file::open_file::OpenFile;
+use crate::dataset::format::file::pool::FilePool;
+use crate::dataset::format::file::scan::scan;
+use crate::dataset::format::file::text_file::{blocks, refuse_line, text_start};
+use crate::dataset::format::index::broken::is_damage;
+use crate::dataset::format::index::damages::Damages;
+use crate::dataset::format::index::spans::Span;
+
+/// The longest first row that names columns.
+const LONGEST_HEADER: u32 = 16 << 20;
+
+/// By file, its rows without their ends, the header too; empty lines are left out. Where damages may be, those before the first
+/// one in each file.
+pub(super) fn find_rows(pool: &FilePool, delimiter: u8, damages: Damages) -> Result<Vec<Vec<Span>>> {
+    let numbers: Vec<usize> = (0..pool.files().files().len()).collect();
+    scan(&numbers, |&number| {
+        let mut rows = Vec::new();
+        let visited = visit_rows(&*pool.file(number)?, delimiter, |row| {
+            rows.push(row);
+            true
+        });
+        match visited {
+            Err(error) if damages == Damages::LeaveOut && is_damage(&error) => Ok(rows),
+            visited => visited.map(|()| rows),
+        }
+    })
+}
+
+/// Fails where rows of `file` can't be told apart.
+pub(super) fn check_rows(file: &OpenFile, delimiter: u8) -> Result<()> {
+    visit_rows(file, delimiter, |_| true)
+}
+
+/// The first row of `file`, if it has one, and where it begins.
+pub(super) fn first_row(file: &OpenFile, delimiter: u8) -> Result<Option<(u64, Vec<u8>)>> {
+    let mut first = None;
+    visit_rows(file, delimiter, |row| {
+        first = Some(row);
+        false
+    })?;
+    let Some(Span { offset, bytes }) = first else { return Ok(None) };
+    if bytes > LONGEST_HEADER {
+        return Err(refuse_line(
+            file,
+            offset,
+            &format!("a header of {bytes} bytes, where {LONGEST_HEADER} are allowed"),
+        ));
+    }
+    let mut row = vec![0; bytes as usize];
+    file.read_at(offset, &mut row)?;
+    Ok(Some((offset, row)))
+}
+
+/// What the scan is in the middle of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// A cell without quotes, or behind the closing one.
+    Plain,
+    /// A cell in quotes.
+    Quoted,
+    /// Behind a quote in quotes: the closing one, or the first of two that stand for one.
+    QuoteInQuotes,
+}
+
+/// Calls `visit` with each row until it returns false.
+fn visit_rows(file: &OpenFile, delimiter: u8, mut visit: impl FnMut(Span) -> bool) -> Result<()> {
+    let start = text_start(file)?;
+    let mut goes_on = true;
+    let (mut row, mut place, mut before, mut quote) = (start, Place::Plain, b'\n', start);
+    blocks(file, start, file.bytes(), |offset, block| {
+        let mut at = 0;
+        while at < block.len() {
+            match place {
+                Place::QuoteInQuotes => {
+                    let is_doubled = block[at] == b'"';
+                    place = if is_doubled { Place::Quoted } else { Place::Plain };
+                    at += usize::from(is_doubled);
+                    before = b'"';
+                }
+                Place::Quoted => match memchr::memchr(b'"', &block[at..]) {
+                    Some(found) => {
+                        at += found + 1;
+                        place = Place::QuoteInQuotes;
+                    }
+                    None => at = block.len(),
+                },
+                Place::Plain => match memchr::memchr2(b'"', b'\n', &block[at..]) {
+                    Some(found) => {
+                        let found = at + found;
+                        let previous = if found == at { before } else { block[found - 1] };
+                        if block[found] == b'\n' {
+                            let end =
+                                offset + found as u64 - u64::from(previous == b'\r' && offset + found as u64 > row);
+                            if end > row && !visit(Span::new(file, row, end)?) {
+                                goes_on = false;
+                                return Ok(false);
+                            }
+                            row = offset + found as u64 + 1;
+                        } else if previous == delimiter || offset + found as u64 == row {
+                            place = Place::Quoted;
+                            quote = offset + found as u64;
+                        }
+                        before = block[found];
+                        at = found + 1;
+                    }
+                    None => {
+                        before = block[block.len() - 1];
+                        at = block.len();
+                    }
+                },
+            }
+        }
+        Ok(true)
+    })?;
+    if !goes_on {
+        return Ok(());
+    }
+    if place == Place::Quoted {
+        return Err(refuse_line(file, quote, "a quote is opened here and never closed"));
+    }
+    if row < file.bytes() {
+        let end = file.bytes() - u64::from(before == b'\r');
+        if end > row {
+            visit(Span::new(file, row, end)?);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,333 @@
+//! [`Decoding`]: a dataset whose samples are parsed, so that their sizes are known only when they have been.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::typed_field::TypedField;
+use crate::dataset::format::block::batch_key::BatchKey;
+use crate::dataset::format::block::cache::BlockCache;
+use crate::dataset::format::index::broken::{Broken, is_damage};
+use crate::dataset::{Blocks, Dataset, ReadMany, VariableSize};
+use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
+
+/// Where it is looked for broken samples, so many are one piece of work.
+const PART: usize = 4096;
+/// Of a part so many are decoded at once.
+const TOGETHER: usize = 64;
+
+/// What turns samples into the bytes of their fields.
+pub(in crate::dataset::format) trait Decode: Send + Sync {
+    /// The number of samples.
+    fn len(&self) -> usize;
+
+    /// The fields that it fills.
+    fn fields(&self) -> &[TypedField];
+
+    /// Puts the samples at `indices`, in this order, behind what is in `into`.
+    ///
+    /// # Errors
+    /// As [`Dataset::read`], for any of the indices.
+    fn decode(&self, indices: &[usize], into: &mut Decoded) -> Result<()>;
+
+    /// An error of `decode`, with what it would have taken too long to find out where most errors are not shown.
+    fn explain(&self, error: Error) -> Error {
+        error
+    }
+
+    /// Samples that lie together, in order, all of them: what [`check_part`](Self::check_part) is about.
+    fn parts(&self) -> Vec<Range<usize>> {
+        (0..self.len()).step_by(PART).map(|start| start..(start + PART).min(self.len())).collect()
+    }
+
+    /// Fails when no sample of part `part` can be decoded.
+    ///
+    /// # Errors
+    /// As `decode`, of any of its samples.
+    fn check_part(&self, _part: usize) -> Result<()> {
+        Ok(())
+    }
+
+    /// As [`Dataset::as_blocks`].
+    fn as_blocks(&self) -> Option<&dyn Blocks> {
+        None
+    }
+
+    /// As [`Dataset::origin`], of all fields of sample `index`.
+    fn origin(&self, _index: usize) -> Option<String> {
+        None
+    }
+}
+
+/// The fields of some samples, as bytes.
+pub(in crate::dataset::format) struct Decoded {
+    columns: Vec<DecodedColumn>,
+}
+
+/// The bytes of one field, sample behind sample.
+#[derive(Default)]
+pub(in crate::dataset::format) struct DecodedColumn {
+    pub(in crate::dataset::format) bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl DecodedColumn {
+    /// Where the sample that is being filled begins.
+    pub(in crate::dataset::format) fn start(&self) -> usize {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
+    /// The bytes of the sample that is being filled.
+    pub(in crate::dataset::format) fn filled(&self) -> usize {
+        self.bytes.len() - self.start()
+    }
+
+    /// Takes back what the sample has been filled with.
+    pub(in crate::dataset::format) fn clear_sample(&mut self) {
+        let start = self.start();
+        self.bytes.truncate(start);
+    }
+
+    fn sample(&self, row: usize) -> &[u8] {
+        &self.bytes[if row == 0 { 0 } else { self.ends[row - 1] }..self.ends[row]]
+    }
+}
+
+impl Decoded {
+    pub(in crate::dataset::format) fn new(fields: usize, samples: usize) -> Self {
+        let column = || DecodedColumn { bytes: Vec::new(), ends: Vec::with_capacity(samples) };
+        Self { columns: (0..fields).map(|_| column()).collect() }
+    }
+
+    pub(in crate::dataset::format) fn column(&mut self, field: usize) -> &mut DecodedColumn {
+        &mut self.columns[field]
+    }
+
+    /// Ends a sample; fails, with the reason, where it has not as many bytes as its field.
+    pub(in crate::dataset::format) fn end_sample(&mut self, fields: &[TypedField]) -> std::result::Result<(), String> {
+        for (column, typed) in self.columns.iter_mut().zip(fields) {
+            let (filled, size, field) = (column.filled(), typed.field().bytes(), typed.field());
+            let fits = if field.is_variable() { size == 0 || filled.is_multiple_of(size) } else { filled == size };
+            if !fits {
+                let unit = field.dtype().bytes();
+                return Err(format!("field `{}`: {} values where {field} is expected", field.name(), filled / unit));
+            }
+            column.ends.push(column.bytes.len());
+        }
+        Ok(())
+    }
+
+    /// Takes back all samples.
+    pub(in crate::dataset::format) fn clear(&mut self) {
+        for column in &mut self.columns {
+            column.bytes.clear();
+            column.ends.clear();
+        }
+    }
+
+    /// Takes back all that the sample that is being filled has.
+    pub(in crate::dataset::format) fn abandon_sample(&mut self) {
+        // One that was refused when it ended may have ended in some of the columns.
+        let ended = self.columns.iter().map(|column| column.ends.len()).min().unwrap_or(0);
+        for column in &mut self.columns {
+            column.ends.truncate(ended);
+            column.clear_sample();
+        }
+    }
+
+    /// The bytes of the sample that is being filled.
+    pub(in crate::dataset::format) fn filled(&self) -> usize {
+        self.columns.iter().map(DecodedColumn::filled).sum()
+    }
+
+    /// Those of field `field` of the sample in row `row`.
+    pub(in crate::dataset::format) fn value(&self, field: usize, row: usize) -> &[u8] {
+        self.columns[field].sample(row)
+    }
+
+    fn bytes(&self) -> usize {
+        self.columns.iter().map(|column| column.bytes.len() + column.ends.len() * 8).sum()
+    }
+}
+
+/// A dataset of what `D` decodes. A batch is decoded when its sizes are asked for, and kept until it has been read.
+pub(in crate::dataset::format) struct Decoding<D> {
+    decoder: D,
+    schema: Schema,
+    /// By the indices of a batch: nothing is kept for longer than somebody reads it.
+    batches: BlockCache<BatchKey, Decoded>,
+}
+
+impl<D: Decode> Decoding<D> {
+    pub(in crate::dataset::format) fn new(decoder: D) -> Self {
+        let fields: Vec<_> = decoder.fields().iter().map(|typed| typed.field().clone()).collect();
+        Self { decoder, schema: Schema::new(fields), batches: BlockCache::new(0) }
+    }
+
+    pub(in crate::dataset::format) fn decoder(&self) -> &D {
+        &self.decoder
+    }
+
+    pub(in crate::dataset::format) fn into_decoder(self) -> D {
+        self.decoder
+    }
+
+    fn decode(&self, indices: &[usize]) -> Result<Decoded> {
+        let mut decoded = Decoded::new(self.schema.fields().len(), indices.len());
+        self.decoder.decode(indices, &mut decoded)?;
+        Ok(decoded)
+    }
+
+    fn decode_or_explain(&self, indices: &[usize]) -> Result<Decoded> {
+        self.decode(indices).map_err(|error| self.decoder.explain(error))
+    }
+
+    /// The samples that can't be decoded.
+    ///
+    /// # Errors
+    /// A file can't be read.
+    pub(in crate::dataset::format) fn find_broken(&self) -> Result<Broken> {
+        let parts: Vec<(usize, Range<usize>)> = self.decoder.parts().into_iter().enumerate().collect();
+        Broken::find(&parts, |(number, part)| self.broken_in(*number, part.clone()))
+    }
+
+    fn broken_in(&self, number: usize, part: Range<usize>) -> Result<Broken> {
+        let mut broken = Broken::default();
+        match self.decoder.check_part(number) {
+            Err(error) if is_damage(&error) => {
+                broken.push(part, || error);
+                return Ok(broken);
+            }
+            checked => checked?,
+        }
+        let indices: Vec<usize> = part.collect();
+        for some in indices.chunks(TOGETHER) {
+            match self.decode(some) {
+                Err(error) if is_damage(&error) => {}
+                decoded => {
+                    decoded?;
+                    continue;
+                }
+            }
+            // It says of one of them only.
+            for &index in some {
+                match self.decode(&[index]) {
+                    Err(error) if is_damage(&error) => broken.push(index..index + 1, || error),
+                    decoded => drop(decoded?),
+                }
+            }
+        }
+        Ok(broken)
+    }
+
+    fn batch(&self, indices: &[usize]) -> Result<Arc<Decoded>> {
+        self.batches.get(&BatchKey::of(indices), || {
+            let decoded = self.decode_or_explain(indices)?;
+            let bytes = decoded.bytes();
+            Ok((decoded, bytes.max(1)))
+        })
+    }
+}
+
+impl<D: Decode> Dataset for Decoding<D> {
+    fn len(&self) -> usize {
+        self.decoder.len()
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
+        let decoded = self.batch(&[index])?;
+        for (field, column) in decoded.columns.iter().enumerate() {
+            into.field(field).copy_from_slice(column.sample(0));
+        }
+        Ok(())
+    }
+
+    fn as_read_many(&self) -> Option<&dyn ReadMany> {
+        Some(self)
+    }
+
+    fn as_variable(&self) -> Option<&dyn VariableSize> {
+        self.schema.is_variable().then_some(self)
+    }
+
+    fn as_blocks(&self) -> Option<&dyn Blocks> {
+        self.decoder.as_blocks()
+    }
+
+    fn origin(&self, index: usize, _field: usize) -> Option<String> {
+        self.decoder.origin(index)
+    }
+}
+
+impl<D: Decode> ReadMany for Decoding<D> {
+    fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
+        let decoded = match self.schema.is_variable() {
+            true => self.batch(indices)?,
+            false => Arc::new(self.decode_or_explain(indices)?),
+        };
+        for (number, (column, field)) in decoded.columns.iter().zip(self.schema.fields()).enumerate() {
+            if !field.is_variable() {
+                into.field(number).copy_from_slice(&column.bytes);
+                continue;
+            }
+            for row in 0..indices.len() {
+                into.sample(row).field(number).copy_from_slice(column.sample(row));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<D: Decode> VariableSize for Decoding<D> {
+    fn sizes(&self, indices: &[usize], into: &mut SizesWriter<'_>) -> Result<()> {
+        let decoded = self.batch(indices)?;
+        for (number, (column, field)) in decoded.columns.iter().zip(self.schema.fields()).enumerate() {
+            if field.is_variable() {
+                for row in 0..indices.len() {
+                    into.set(row, number, column.sample(row).len().checked_div(field.bytes()).unwrap_or(0));
+                }
+            }
+        }
+        into.keep(decoded);
+        Ok(())
+    }
+}
+
+/// Makes a dataset of a type that holds a [`Decoding`].
+macro_rules! dataset_by_decoding {
+    ($name:ident) => {
+        impl $crate::Dataset for $name {
+            fn len(&self) -> usize {
+                self.decoding.len()
+            }
+
+            fn schema(&self) -> &$crate::Schema {
+                self.decoding.schema()
+            }
+
+            fn read(&self, index: usize, into: &mut $crate::SampleWriter<'_>) -> $crate::Result<()> {
+                self.decoding.read(index, into)
+            }
+
+            fn as_read_many(&self) -> Option<&dyn $crate::ReadMany> {
+                self.decoding.as_read_many()
+            }
+
+            fn as_variable(&self) -> Option<&dyn $crate::VariableSize> {
+                self.decoding.as_variable()
+            }
+
+            fn as_blocks(&self) -> Option<&dyn $crate::Blocks> {
+                self.decoding.as_blocks()
+            }
+
+            fn origin(&self, index: usize, field: usize) -> Option<String> {
+                self.decoding.origin(index, field)
+            }
+        }
+    };
+}
+pub(in crate::dataset::format) use dataset_by_decoding;

@@ -1,0 +1,81 @@
+//! [`FileAccess`]: who may read a file.
+
+use std::fs::{self, DirBuilder, File, Metadata};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::Path;
+
+use rustix::fs::{Gid, Mode, fchmod, fchown};
+use rustix::process::geteuid;
+
+/// Who may read and write a file: what is made of it must not be open to others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileAccess {
+    /// The permission bits without those to execute.
+    mode: u32,
+    group: u32,
+}
+
+const GROUP: u32 = 0o060;
+
+impl FileAccess {
+    pub(in crate::dataset::format) fn of(metadata: &Metadata) -> Self {
+        Self { mode: metadata.mode() & 0o666, group: metadata.gid() }
+    }
+
+    /// What both files allow. The members of two groups are different people, so what only a group may read is left to the
+    /// owner.
+    pub(in crate::dataset::format) fn and(self, other: Self) -> Self {
+        let mut mode = self.mode & other.mode;
+        if self.group != other.group {
+            mode &= !GROUP;
+        }
+        Self { mode, group: self.group }
+    }
+
+    /// Gives `file`, which only its owner may read so far, these permissions. The owner may always read it.
+    ///
+    /// # Errors
+    /// The operating system refuses. The permissions of the group are left out where the file can't get the group.
+    pub(in crate::dataset::format) fn apply(self, file: &File) -> io::Result<()> {
+        let mut mode = self.mode | 0o400;
+        if file.metadata()?.gid() != self.group && fchown(file, None, Some(Gid::from_raw(self.group))).is_err() {
+            mode &= !GROUP;
+        }
+        Ok(fchmod(file, Mode::from_raw_mode(mode))?)
+    }
+}
+
+/// Makes the folder at `path` and those above it, where they are missing: for the user alone, since what is cached in them may be
+/// private.
+pub(in crate::dataset::format) fn make_private_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Whether `file` is the one at `path`, which is not a link to it.
+pub(in crate::dataset::format) fn is_at(file: &File, path: &Path) -> bool {
+    let (Ok(ours), Ok(there)) = (file.metadata(), fs::symlink_metadata(path)) else { return false };
+    (ours.dev(), ours.ino()) == (there.dev(), there.ino())
+}
+
+/// Whether the file at `path`, in a folder that everyone may write to, was put there by someone else than this user, root or the
+/// owner of the folder.
+pub(in crate::dataset::format) fn is_of_stranger(metadata: &Metadata, path: &Path) -> bool {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Ok(folder) = fs::metadata(folder) else { return true };
+    let known = [geteuid().as_raw(), 0, folder.uid()];
+    folder.mode() & 0o002 != 0 && !known.contains(&metadata.uid())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_files_allow_what_each_of_them_does() {
+        let access = |mode, group| FileAccess { mode, group };
+        assert_eq!(access(0o644, 7).and(access(0o640, 7)), access(0o640, 7));
+        assert_eq!(access(0o640, 7).and(access(0o640, 8)), access(0o600, 7));
+        assert_eq!(access(0o600, 7).and(access(0o666, 7)).mode, 0o600);
+    }
+}

@@ -1,0 +1,139 @@
+//! [`MappedFile`]: a file of fixed contents that is read by its address.
+
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::page_cache::PageCache;
+use crate::local_path::check_readable;
+use crate::memory::{Array, Segment};
+use crate::{BatchWriter, Error, Result};
+
+/// The first bytes of a file, memory-mapped, with the checks that make it safe to read while others may cut it: after each
+/// batch what is found under its path, and whether its pages were there.
+///
+/// No descriptor stays open: a mapping needs none, and a dataset may have more files than a process may have open. A file
+/// that was removed is read to its end.
+pub(in crate::dataset::format) struct MappedFile {
+    path: PathBuf,
+    /// Device and inode.
+    identity: (u64, u64),
+    segment: Arc<Segment>,
+    page_cache: PageCache,
+}
+
+/// Batches of fewer bytes are not announced: what is read around one sample that is not in memory has most of the others.
+const SMALL: usize = 64 << 10;
+
+impl MappedFile {
+    /// Opens the file at `path`, for [`new`](Self::new).
+    pub(in crate::dataset::format) fn open(path: &Path) -> Result<File> {
+        check_readable("path", path)?;
+        let io = |source| Error::Io { path: path.to_path_buf(), source };
+        // Opening a pipe would wait until somebody writes to it.
+        if !fs::metadata(path).map_err(io)?.is_file() && !path.is_dir() {
+            let reason = "this is no regular file, which alone can be mapped: copy its contents to one".into();
+            return Err(Error::Format { path: path.to_path_buf(), offset: 0, reason });
+        }
+        File::open(path).map_err(io)
+    }
+
+    /// The first `bytes` bytes of `file`, which was opened at `path`.
+    pub(in crate::dataset::format) fn new(path: PathBuf, file: File, bytes: usize) -> Result<Self> {
+        // Somebody may go to another folder before the next look at it.
+        let absolute = std::path::absolute(&path);
+        let mapped = absolute.and_then(|path| {
+            let found = file.metadata()?;
+            let segment = Arc::new(Segment::map_file(&file, bytes)?);
+            Ok(Self { path, identity: (found.dev(), found.ino()), segment, page_cache: PageCache::new() })
+        });
+        mapped.map_err(|source| Error::Io { path, source })
+    }
+
+    pub(in crate::dataset::format) fn segment(&self) -> &Arc<Segment> {
+        &self.segment
+    }
+
+    /// Runs `read`, which copies from the segment.
+    ///
+    /// # Errors
+    /// Those of `read`; [`Error::Shrunk`] when the file is shorter than what is mapped, or was while it was copied;
+    /// [`Error::Changed`] when another one is in its place.
+    pub(in crate::dataset::format) fn read(&self, read: impl FnOnce() -> Result<()>) -> Result<()> {
+        let read = read();
+        // Afterwards: a file that is cut within a page has zeros there, and nothing else tells. If it was, this is the reason
+        // of whatever went wrong.
+        self.check()?;
+        read
+    }
+
+    /// Has `gather` read the rows at `indices` of these `arrays` of the file.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub(in crate::dataset::format) fn read_rows<'a>(
+        &self,
+        arrays: impl Iterator<Item = &'a Array> + Clone,
+        indices: &[usize],
+        into: &mut BatchWriter<'_>,
+        mut gather: impl FnMut(&[usize], &mut BatchWriter<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let bytes = arrays.clone().map(Array::bytes_per_row).fold(0, usize::saturating_add);
+        if indices.len() < 2 || bytes.saturating_mul(indices.len()) < SMALL {
+            return self.read(|| gather(indices, into));
+        }
+        self.read(|| {
+            let mut batch = self.page_cache.batch(|| arrays.for_each(|array| array.will_read(indices)));
+            gather(&indices[..1], &mut into.rows_mut(0..1))?;
+            batch.was_read();
+            gather(&indices[1..], &mut into.rows_mut(1..indices.len()))
+        })
+    }
+
+    fn check(&self) -> Result<()> {
+        let expected = self.segment.len() as u64;
+        let found = match fs::metadata(&self.path) {
+            Ok(found) if (found.dev(), found.ino()) != self.identity => {
+                let reason = "another file was put in its place".to_owned();
+                return Err(Error::Changed { path: self.path.clone(), reason });
+            }
+            Ok(found) => found.len(),
+            // Removed: the mapping keeps the contents.
+            Err(error) if error.kind() == ErrorKind::NotFound => expected,
+            Err(source) => return Err(Error::Io { path: self.path.clone(), source }),
+        };
+        // Cut and grown again, or cut and removed.
+        if found < expected || self.segment.has_lost_pages() {
+            let found = if found < expected { found } else { 0 };
+            return Err(Error::Shrunk { path: self.path.clone(), expected, found });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+
+    #[test]
+    fn what_was_read_of_a_file_that_is_cut_meanwhile_is_not_believed() {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, [7; 3000]).unwrap();
+        let file = MappedFile::new(path.clone(), MappedFile::open(&path).unwrap(), 3000).unwrap();
+        let array = Array::contiguous(Arc::clone(file.segment()), 0, 1, &[30, 100]).unwrap();
+        let mut row = [0; 100];
+        file.read(|| array.copy_row(20, &mut row)).unwrap();
+        assert_eq!(row, [7; 100]);
+        let cut = file.read(|| {
+            // Within a page: nobody is told that the rest of it is zeros.
+            fs::File::options().write(true).open(&path).unwrap().set_len(1000).unwrap();
+            array.copy_row(20, &mut row)
+        });
+        assert!(matches!(cut, Err(Error::Shrunk { expected: 3000, found: 1000, .. })), "{cut:?}");
+    }
+}

@@ -1,0 +1,125 @@
+//! [`NamePattern`]: which paths are meant, as a shell would say it.
+
+/// A pattern of path components: `*` and `?` stand for any letters and for one, `[a-z]` and `[!a-z]` for one of some, and a
+/// component `**` for any number of folders, none included. As in Python's `glob`, a name that begins with a dot is meant
+/// only by a component that begins with one.
+#[derive(Debug)]
+pub(in crate::dataset::format) struct NamePattern {
+    components: Vec<Vec<u8>>,
+}
+
+impl NamePattern {
+    pub(in crate::dataset::format) fn new(pattern: &[u8]) -> Self {
+        let components = pattern.split(|byte| *byte == b'/').filter(|component| !component.is_empty());
+        Self { components: components.map(<[u8]>::to_vec).collect() }
+    }
+
+    /// Whether `path`, relative and with `/` between its components, is meant.
+    pub(in crate::dataset::format) fn matches(&self, path: &[u8]) -> bool {
+        let path: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
+        // By component of the pattern, from the last: at which components of the path the rest of it may begin.
+        let mut rest = vec![false; path.len() + 1];
+        rest[path.len()] = true;
+        for component in self.components.iter().rev() {
+            let mut here = vec![false; path.len() + 1];
+            let folders = component.as_slice() == b"**";
+            here[path.len()] = folders && rest[path.len()];
+            for at in (0..path.len()).rev() {
+                here[at] = match folders {
+                    true => rest[at] || (here[at + 1] && !path[at].starts_with(b".")),
+                    false => rest[at + 1] && name_matches(component, path[at]),
+                };
+            }
+            rest = here;
+        }
+        rest[0]
+    }
+}
+
+fn name_matches(pattern: &[u8], name: &[u8]) -> bool {
+    if name.starts_with(b".") && !pattern.starts_with(b".") {
+        return false;
+    }
+    // Where to go on when the letters after the last `*` do not fit: behind it, one letter of the name further.
+    let (mut at, mut letter, mut star) = (0, 0, None);
+    while letter < name.len() {
+        if pattern.get(at) == Some(&b'*') {
+            star = Some((at, letter));
+            at += 1;
+        } else if let Some(next) = one_matches(&pattern[at..], name[letter]) {
+            (at, letter) = (at + next, letter + 1);
+        } else if let Some((star_at, from)) = star {
+            (at, letter) = (star_at + 1, from + 1);
+            star = Some((star_at, from + 1));
+        } else {
+            return false;
+        }
+    }
+    pattern[at..].iter().all(|byte| *byte == b'*')
+}
+
+/// The length of the first element of `pattern`, if it stands for `letter`.
+fn one_matches(pattern: &[u8], letter: u8) -> Option<usize> {
+    match *pattern.first()? {
+        b'?' => Some(1),
+        b'[' => {
+            let negated = pattern.get(1) == Some(&b'!');
+            let start = 1 + usize::from(negated);
+            // A bracket that comes first is one of the letters; without an end the bracket is a plain letter.
+            let Some(end) = (start + 1..pattern.len()).find(|&end| pattern[end] == b']') else {
+                return (letter == b'[').then_some(1);
+            };
+            (is_one_of(&pattern[start..end], letter) != negated).then_some(end + 1)
+        }
+        plain => (plain == letter).then_some(1),
+    }
+}
+
+fn is_one_of(mut letters: &[u8], letter: u8) -> bool {
+    while let [first, rest @ ..] = letters {
+        if let [b'-', last, rest @ ..] = rest {
+            if (*first..=*last).contains(&letter) {
+                return true;
+            }
+            letters = rest;
+        } else {
+            if *first == letter {
+                return true;
+            }
+            letters = rest;
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_mean_what_they_mean_in_a_shell() {
+        let cases: [(&str, &[&str], &[&str]); 8] = [
+            ("*.jpg", &["a.jpg", "a.b.jpg"], &["a.jpeg", "x/a.jpg", ".jpg", ".a.jpg"]),
+            ("*/*.jpg", &["x/a.jpg"], &["a.jpg", "x/y/a.jpg", ".x/a.jpg"]),
+            ("**/*.jpg", &["a.jpg", "x/a.jpg", "x/y/a.jpg"], &["x/a.png", ".x/a.jpg", "x/.y/a.jpg"]),
+            ("x/**", &["x/a", "x/y/a"], &["a", "y/a"]),
+            ("?[0-9][!a]*", &["a0b", "_9_x"], &["a0a", "aab", "a0"]),
+            (".*/[]x]", &[".a/]", ".a/x"], &["a/x", ".a/["]),
+            ("a**b", &["ab", "axxb"], &["a/b"]),
+            ("[x", &["[x"], &["x"]),
+        ];
+        for (pattern, meant, others) in cases {
+            let pattern = NamePattern::new(pattern.as_bytes());
+            meant.iter().for_each(|path| assert!(pattern.matches(path.as_bytes()), "{pattern:?} {path}"));
+            others.iter().for_each(|path| assert!(!pattern.matches(path.as_bytes()), "{pattern:?} {path}"));
+        }
+    }
+
+    #[test]
+    fn a_pattern_of_many_stars_is_matched_in_little_time() {
+        let pattern = NamePattern::new("*a*a*a*a*a*a*a*a*a*a*b".as_bytes());
+        assert!(!pattern.matches(&[b'a'; 5000]));
+        let folders = NamePattern::new("**/".repeat(50).as_bytes());
+        assert!(folders.matches("x/".repeat(500).trim_end_matches('/').as_bytes()));
+    }
+}

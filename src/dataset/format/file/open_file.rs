@@ -1,0 +1,208 @@
+//! [`OpenFile`]: a file that samples are read from.
+
+use std::fs::File;
+use std::io::{ErrorKind, IoSliceMut};
+use std::num::NonZeroU64;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::fs::{Advice, fadvise};
+use rustix::io::{ReadWriteFlags, preadv2};
+
+use super::data_file::open_at_once;
+use super::source_files::{FileFacts, SourceFile};
+use crate::memory::Segment;
+use crate::watch;
+use crate::{Error, Result};
+
+/// From so many reads on a file is mapped. A mapping saves two thirds of what a call of the system costs, but the first
+/// touches of its pages cost more than a few calls: who reads one sample of each of many files is better off without.
+const READS_BEFORE_MAPPING: u32 = 8;
+
+/// So many bytes are announced at a time: what Linux reads ahead of a file by default, and the least that it reads of one
+/// announcement.
+const READ_AHEAD: usize = 128 << 10;
+
+/// A file that is open for reading at any place, by many threads at once.
+pub(crate) struct OpenFile {
+    file: File,
+    source: SourceFile,
+    reads: AtomicU32,
+    /// All of it; nothing where the operating system refuses.
+    mapping: OnceLock<Option<Segment>>,
+}
+
+impl OpenFile {
+    pub(in crate::dataset::format) fn open(source: SourceFile) -> Result<Self> {
+        let file =
+            open_at_once(&source.path).map_err(|error| Error::Io { path: source.path.clone(), source: error })?;
+        let open = Self { file, source, reads: AtomicU32::new(0), mapping: OnceLock::new() };
+        open.check()?;
+        Ok(open)
+    }
+
+    /// The size, in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.source.facts.bytes
+    }
+
+    pub(crate) fn source(&self) -> &SourceFile {
+        &self.source
+    }
+
+    /// Fails when the file was written to, cut or replaced since it was looked at. One that was only removed can be read to
+    /// its end.
+    pub(in crate::dataset::format) fn check(&self) -> Result<()> {
+        let io = |error| Error::Io { path: self.source.path.clone(), source: error };
+        let found = self.file.metadata().map_err(io)?;
+        let mut now = FileFacts::of(&found);
+        // It has lost its name: to another file, or to none.
+        if found.nlink() == 0
+            && let Ok(other) = std::fs::metadata(&self.source.path)
+        {
+            now = FileFacts::of(&other);
+        }
+        self.source.check(&now)
+    }
+
+    /// Maps all of it. Only what is read by [`Segment::read_by`] survives a cut.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the operating system refuses.
+    pub(crate) fn map(&self) -> Result<Segment> {
+        let mapped = Segment::map_file(&self.file, self.bytes() as usize);
+        mapped.map_err(|source| Error::Io { path: self.source.path.clone(), source })
+    }
+
+    /// As [`read_at`](Self::read_at), from a mapping where the file is read often enough.
+    pub(crate) fn copy_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.compare(offset, into.len())?;
+        if let Some(mapping) = self.mapping()
+            && offset.checked_add(into.len() as u64).is_some_and(|end| end <= self.bytes())
+        {
+            mapping.copy_to(offset as usize, into);
+            if !mapping.has_lost_pages() {
+                return Ok(());
+            }
+            // Cut, or the disk has failed: the operating system knows which.
+        }
+        self.read_at(offset, into)
+    }
+
+    fn mapping(&self) -> Option<&Segment> {
+        let mapping = match self.mapping.get() {
+            Some(mapping) => mapping,
+            None if self.reads.fetch_add(1, Ordering::Relaxed) < READS_BEFORE_MAPPING => return None,
+            None => self.mapping.get_or_init(|| self.map().ok().inspect(Segment::expect_any_order)),
+        };
+        mapping.as_ref().filter(|mapping| !mapping.has_lost_pages())
+    }
+
+    /// Has the operating system begin to read bytes that will be asked for soon.
+    pub(crate) fn will_read(&self, offset: u64, bytes: u64) {
+        // To the operating system no length means all that follows.
+        if let Some(bytes) = NonZeroU64::new(bytes) {
+            // No more than advice: where it is not taken, reading takes longer.
+            let _ = fadvise(&self.file, offset, Some(bytes), Advice::WillNeed);
+        }
+    }
+
+    /// As [`will_read`](Self::will_read), of any number of bytes; nothing is done where they seem to be in memory.
+    pub(crate) fn will_read_all(&self, offset: u64, bytes: u64) {
+        let end = offset.saturating_add(bytes).min(self.bytes());
+        let last = end.saturating_sub(1);
+        if end <= offset || [offset, offset + (last - offset) / 2, last].into_iter().all(|at| self.is_in_memory(at)) {
+            return;
+        }
+        // Of more the operating system would begin to read only the first part, how much of it depends on the disk.
+        (offset..end).step_by(READ_AHEAD).for_each(|start| self.will_read(start, (end - start).min(READ_AHEAD as u64)));
+    }
+
+    /// Whether the byte at `offset` can be read without waiting for the disk.
+    fn is_in_memory(&self, offset: u64) -> bool {
+        let mut byte = [0];
+        let into = &mut [IoSliceMut::new(&mut byte)];
+        matches!(preadv2(&self.file, into, offset, ReadWriteFlags::NOWAIT), Ok(1))
+    }
+
+    /// Fails when these bytes are of a copy, and not what was written to it.
+    fn compare(&self, offset: u64, bytes: usize) -> Result<()> {
+        self.source.sums.as_ref().map_or(Ok(()), |sums| sums.compare(&self.file, &self.source.path, offset, bytes))
+    }
+
+    /// Fills `into` with the bytes from `offset` on.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Format`] when they are not all in the file; [`Error::Changed`] when they were.
+    pub(crate) fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        let path = &self.source.path;
+        if offset.checked_add(into.len() as u64).is_none_or(|end| end > self.bytes()) {
+            let reason = format!("{} bytes are expected here, but the file has {} in all", into.len(), self.bytes());
+            return Err(Error::Format { path: path.clone(), offset, reason });
+        }
+        // Whatever makes an index, or looks for damages, reads by this.
+        watch::advance(into.len())?;
+        self.compare(offset, into.len())?;
+        match self.file.read_exact_at(into, offset) {
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                let reason = "it was cut".into();
+                Err(Error::Changed { path: path.clone(), reason })
+            }
+            result => result.map_err(|source| Error::Io { path: path.clone(), source }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use tempfile::TempDir;
+
+    use super::super::source_files::SourceFiles;
+    use super::*;
+
+    fn open(folder: &TempDir, contents: &[u8]) -> OpenFile {
+        let path = folder.path().join("file");
+        fs::write(&path, contents).unwrap();
+        OpenFile::open(SourceFiles::look(vec![path]).unwrap().files()[0].clone()).unwrap()
+    }
+
+    fn copied(file: &OpenFile, offset: u64, bytes: usize) -> Result<Vec<u8>> {
+        let mut into = vec![255; bytes];
+        file.copy_at(offset, &mut into).map(|()| into)
+    }
+
+    #[test]
+    fn a_mapped_file_gives_what_an_unmapped_one_does() {
+        let folder = TempDir::new().unwrap();
+        let contents: Vec<u8> = (0..10_000).map(|number| (number % 251) as u8).collect();
+        let file = open(&folder, &contents);
+        for read in 0..3 * u64::from(READS_BEFORE_MAPPING) {
+            let offset = read * 311;
+            file.will_read(offset, 500);
+            assert_eq!(copied(&file, offset, 500).unwrap(), contents[offset as usize..][..500], "read {read}");
+            assert!(copied(&file, 10_000, 0).unwrap().is_empty());
+            for (offset, bytes) in [(9_999, 2), (10_001, 1), (u64::MAX, 1), (u64::MAX - 10, 100)] {
+                assert!(matches!(copied(&file, offset, bytes), Err(Error::Format { offset: at, .. }) if at == offset));
+            }
+        }
+        assert!(file.mapping.get().is_some_and(Option::is_some));
+    }
+
+    #[test]
+    fn one_that_is_cut_under_its_mapping_is_an_error() {
+        let folder = TempDir::new().unwrap();
+        let file = open(&folder, &[7; 20_000]);
+        for _ in 0..=READS_BEFORE_MAPPING {
+            assert_eq!(copied(&file, 15_000, 3).unwrap(), [7; 3]);
+        }
+        fs::File::options().write(true).open(folder.path().join("file")).unwrap().set_len(100).unwrap();
+        for _ in 0..2 {
+            let error = copied(&file, 15_000, 5_000).unwrap_err();
+            assert!(matches!(&error, Error::Changed { reason, .. } if reason == "it was cut"), "{error}");
+        }
+        assert_eq!(copied(&file, 50, 50).unwrap(), [7; 50]);
+    }
+}

@@ -1,0 +1,199 @@
+//! [`file_parts`]: a dataset for each of many files, of which only so many are mapped.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::data_file::MAPPED_FILES;
+use super::source_files::FileFacts;
+use crate::dataset::format::block::cache::BlockCache;
+use crate::dataset::{Concat, Dataset, ReadMany, read_batch};
+use crate::{BatchWriter, Error, Result, SampleWriter, Schema};
+
+/// Of the files that are not always mapped so many are, those that were read last.
+const MAPPED_AT_A_TIME: usize = 64;
+
+/// The files at `paths`, one after the other, each of which `open` maps. Those after the first [`MAPPED_FILES`] are mapped for
+/// a batch that reads them.
+///
+/// # Errors
+/// Those of `open`; those of `differ`, which is asked for each file whose samples have another schema than those of the first
+/// file: with the path, its schema and that of the first one; that of [`Concat::new`].
+pub(in crate::dataset::format) fn file_parts<D: Dataset + 'static>(
+    paths: &[PathBuf],
+    open: impl Fn(&PathBuf) -> Result<D> + Send + Sync + 'static,
+    differ: impl Fn(&PathBuf, &Schema, &Schema) -> Error,
+) -> Result<Concat> {
+    bounded_parts(paths, MAPPED_FILES, open, differ)
+}
+
+fn bounded_parts<D: Dataset + 'static>(
+    paths: &[PathBuf],
+    mapped: usize,
+    open: impl Fn(&PathBuf) -> Result<D> + Send + Sync + 'static,
+    differ: impl Fn(&PathBuf, &Schema, &Schema) -> Error,
+) -> Result<Concat> {
+    let mut parts: Vec<Arc<dyn Dataset>> = Vec::with_capacity(paths.len());
+    let opened = Arc::new(Opened { open: Box::new(open), mapped: BlockCache::new(MAPPED_AT_A_TIME) });
+    for (number, path) in paths.iter().enumerate() {
+        let part = (opened.open)(path)?;
+        if let Some(first) = parts.first().filter(|first| first.schema() != part.schema()) {
+            return Err(differ(path, part.schema(), first.schema()));
+        }
+        parts.push(match number < mapped {
+            true => Arc::new(part),
+            false => Arc::new(Unmapped::of(&part, path.clone(), number, Arc::clone(&opened))?),
+        });
+    }
+    Concat::new(parts)
+}
+
+/// Maps a file.
+type Open<D> = dyn Fn(&PathBuf) -> Result<D> + Send + Sync;
+
+/// What files are mapped by, and those that are at the moment, by their numbers.
+struct Opened<D> {
+    open: Box<Open<D>>,
+    mapped: BlockCache<usize, D>,
+}
+
+/// A file that is mapped when it is read.
+struct Unmapped<D> {
+    path: PathBuf,
+    number: usize,
+    facts: FileFacts,
+    len: usize,
+    schema: Schema,
+    opened: Arc<Opened<D>>,
+}
+
+impl<D: Dataset> Unmapped<D> {
+    fn of(part: &D, path: PathBuf, number: usize, opened: Arc<Opened<D>>) -> Result<Self> {
+        // Somebody may go to another folder before the next look at it.
+        let io = |source| Error::Io { path: path.clone(), source };
+        let path = std::path::absolute(&path).map_err(io)?;
+        let facts = FileFacts::of(&fs::metadata(&path).map_err(io)?);
+        Ok(Self { path, number, facts, len: part.len(), schema: part.schema().clone(), opened })
+    }
+
+    /// Fails when another file is at the path, or this one is shorter than it was: the rules of those that stay mapped.
+    fn check(&self) -> Result<()> {
+        match fs::metadata(&self.path).map(|found| FileFacts::of(&found)) {
+            Ok(found) if found.identity != self.facts.identity => {
+                let reason = "another file was put in its place".to_owned();
+                Err(Error::Changed { path: self.path.clone(), reason })
+            }
+            Ok(found) if found.bytes < self.facts.bytes => {
+                Err(Error::Shrunk { path: self.path.clone(), expected: self.facts.bytes, found: found.bytes })
+            }
+            // Removed: what is mapped keeps the contents.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            found => found.map(drop).map_err(|source| Error::Io { path: self.path.clone(), source }),
+        }
+    }
+
+    fn mapped(&self) -> Result<Arc<D>> {
+        self.opened.mapped.get(&self.number, || {
+            // Before: what is wrong with a file that is another now is that it is another.
+            self.check()?;
+            let part = (self.opened.open)(&self.path)?;
+            self.check()?;
+            if part.len() != self.len || *part.schema() != self.schema {
+                let reason = "it has other samples than before".to_owned();
+                return Err(Error::Changed { path: self.path.clone(), reason });
+            }
+            Ok((part, 1))
+        })
+    }
+}
+
+impl<D: Dataset> Dataset for Unmapped<D> {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
+        self.mapped()?.read(index, into)
+    }
+
+    fn as_read_many(&self) -> Option<&dyn ReadMany> {
+        Some(self)
+    }
+
+    fn origin(&self, index: usize, field: usize) -> Option<String> {
+        self.mapped().ok()?.origin(index, field)
+    }
+}
+
+impl<D: Dataset> ReadMany for Unmapped<D> {
+    fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
+        read_batch(&*self.mapped()?, indices, into)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::{Column, DType, Field, Raw, RawField};
+
+    fn open(path: &PathBuf) -> Result<Raw> {
+        Raw::open(path, 0, 2, vec![RawField::new(Field::new("x", DType::UInt8, [2]), 0)])
+    }
+
+    fn files(count: usize) -> (TempDir, Vec<PathBuf>) {
+        let folder = TempDir::new().unwrap();
+        let paths: Vec<_> = (0..count).map(|number| folder.path().join(number.to_string())).collect();
+        for (number, path) in paths.iter().enumerate() {
+            fs::write(path, [number as u8; 6]).unwrap();
+        }
+        (folder, paths)
+    }
+
+    fn parts(paths: &[PathBuf], mapped: usize) -> Result<Concat> {
+        let differ = |path: &PathBuf, _: &Schema, _: &Schema| Error::Changed { path: path.clone(), reason: "".into() };
+        bounded_parts(paths, mapped, open, differ)
+    }
+
+    fn read(parts: &Concat, indices: &[usize]) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; 2 * indices.len()];
+        let columns = [Column::Fixed { offset: 0, bytes_per_sample: 2 }];
+        read_batch(parts, indices, &mut BatchWriter::new(&mut bytes, &columns, indices.len()))?;
+        Ok(bytes)
+    }
+
+    #[test]
+    fn files_beyond_the_bound_are_read_like_the_others_and_few_of_them_are_mapped() {
+        let (folder, paths) = files(200);
+        let parts = parts(&paths, 2).unwrap();
+        let indices: Vec<usize> = (0..600).rev().collect();
+        let expected: Vec<u8> = indices.iter().flat_map(|index| [(index / 3) as u8; 2]).collect();
+        assert_eq!(read(&parts, &indices).unwrap(), expected);
+        let folder = folder.path().to_str().unwrap().to_owned();
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        let mapped = maps.lines().filter(|line| line.contains(&folder)).count();
+        assert!((3..=2 + MAPPED_AT_A_TIME).contains(&mapped), "{mapped} files are mapped");
+    }
+
+    #[test]
+    fn a_file_beyond_the_bound_that_is_another_is_an_error_that_names_it() {
+        let (_folder, paths) = files(100);
+        let parts = parts(&paths, 1).unwrap();
+        fs::write(&paths[50], [7; 4]).unwrap();
+        assert!(
+            matches!(read(&parts, &[150]), Err(Error::Shrunk { path, expected: 6, found: 4 }) if path == paths[50])
+        );
+        fs::write(paths[60].with_extension("new"), [7; 6]).unwrap();
+        fs::rename(paths[60].with_extension("new"), &paths[60]).unwrap();
+        assert!(matches!(read(&parts, &[180]), Err(Error::Changed { path, .. }) if path == paths[60]));
+        fs::remove_file(&paths[70]).unwrap();
+        assert!(matches!(read(&parts, &[210]), Err(Error::Io { path, .. }) if path == paths[70]));
+        assert_eq!(read(&parts, &[153]).unwrap(), [51; 2]);
+    }
+}

@@ -1,0 +1,91 @@
+//! [`RecentFiles`]: the files that a batch is read from.
+
+use std::sync::Arc;
+
+use super::open_file::OpenFile;
+use super::pool::FilePool;
+use crate::Result;
+
+/// The files that a batch was read from so far: each is asked for once, for that takes a lock, and no more of them stay open
+/// than if they were asked for one by one.
+///
+/// What was read of them is theirs only if [`checked`](Self::checked) says so afterwards: a mapped file that is cut within a
+/// page has zeros there, and nothing else tells.
+pub(in crate::dataset::format) struct RecentFiles<'a> {
+    pool: &'a FilePool,
+    files: Vec<(usize, Arc<OpenFile>)>,
+}
+
+impl<'a> RecentFiles<'a> {
+    pub(in crate::dataset::format) fn of(pool: &'a FilePool) -> Self {
+        Self { pool, files: Vec::new() }
+    }
+
+    /// File `number`.
+    ///
+    /// # Errors
+    /// It can't be opened; one of those that were read is another now.
+    pub(in crate::dataset::format) fn file(&mut self, number: usize) -> Result<&OpenFile> {
+        let place = match self.files.iter().rposition(|(other, _)| *other == number) {
+            Some(place) => place,
+            None => {
+                if self.files.len() == self.pool.limit() {
+                    let (number, file) = self.files.remove(0);
+                    self.pool.check_open(number, &file)?;
+                }
+                self.files.push((number, self.pool.file_to_be_checked(number)?));
+                self.files.len() - 1
+            }
+        };
+        Ok(&self.files[place].1)
+    }
+
+    /// What came of reading them, unless one of them is another now: then that is the reason of whatever went wrong.
+    ///
+    /// # Errors
+    /// As [`FilePool::file`], and that of `read`.
+    pub(in crate::dataset::format) fn checked<T>(&self, read: Result<T>) -> Result<T> {
+        self.files.iter().try_for_each(|(number, file)| self.pool.check_open(*number, file))?;
+        read
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use tempfile::TempDir;
+
+    use super::super::source_files::SourceFiles;
+    use super::*;
+    use crate::Error;
+
+    #[test]
+    fn what_was_read_of_a_file_that_is_cut_meanwhile_is_not_believed() {
+        let folder = TempDir::new().unwrap();
+        let paths: Vec<_> = (0..3).map(|number| folder.path().join(number.to_string())).collect();
+        paths.iter().for_each(|path| fs::write(path, [7; 3000]).unwrap());
+        // Two of them stay open.
+        let pool = FilePool::new(Arc::new(SourceFiles::look(paths.clone()).unwrap()), 2);
+        let read = |files: &mut RecentFiles<'_>, number| {
+            let mut into = [0; 100];
+            files.file(number)?.copy_at(2000, &mut into).map(|()| into)
+        };
+        for _ in 0..20 {
+            let mut files = RecentFiles::of(&pool);
+            assert_eq!(read(&mut files, 0).unwrap(), [7; 100]);
+            files.checked(Ok(())).unwrap();
+        }
+        let mut files = RecentFiles::of(&pool);
+        read(&mut files, 0).unwrap();
+        fs::File::options().write(true).open(&paths[0]).unwrap().set_len(1000).unwrap();
+        assert_eq!(read(&mut files, 0).unwrap(), [0; 100], "by itself the mapping tells nothing");
+        let other = || Error::InvalidArgument { argument: "sample", reason: "zeros".into() };
+        for read in [Ok(()), Err(other())] {
+            assert!(matches!(files.checked(read), Err(Error::Changed { path, .. }) if path == paths[0]));
+        }
+        read(&mut files, 1).unwrap();
+        assert!(matches!(read(&mut files, 2), Err(Error::Changed { path, .. }) if path == paths[0]), "it has to go");
+        assert!(matches!(RecentFiles::of(&pool).file(0).map(drop), Err(Error::Changed { .. })), "it is opened anew");
+    }
+}

@@ -1,0 +1,180 @@
+//! [`walk`]: the files below a folder, in order.
+
+use std::cmp::Ordering;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use crate::dataset::format::file::name_pattern::NamePattern;
+use crate::dataset::format::file::scan::scan;
+use crate::dataset::format::index::damages::Damages;
+use crate::watch;
+use crate::{Error, Result};
+
+/// Whether the folders at the top are classes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FolderClasses {
+    /// They are just folders.
+    None,
+    /// A sample is of the class that its first folder stands for; the classes are numbered in the order of their names.
+    /// Files that lie in no folder are left out. A class without files is an error.
+    FirstFolder,
+    /// The same, and classes may be without files.
+    FirstFolderOrEmpty,
+}
+
+/// What is done with symbolic links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FolderLinks {
+    /// Those that stay below the root are followed; one that leads out of it is an error.
+    Inside,
+    /// All are followed.
+    Anywhere,
+}
+
+/// Which files below a folder are samples.
+#[derive(Debug, Clone)]
+pub struct FolderOptions {
+    /// Whether there are classes.
+    pub classes: FolderClasses,
+    /// What is done with links.
+    pub links: FolderLinks,
+    /// The ends of the names that are meant, in any case (`.jpg`); all where there is none.
+    pub extensions: Vec<String>,
+    /// A pattern of the paths below the root that are meant (`*/images/*.png`), if not all.
+    pub pattern: Option<String>,
+}
+
+impl Default for FolderOptions {
+    fn default() -> Self {
+        let (classes, links) = (FolderClasses::None, FolderLinks::Inside);
+        Self { classes, links, extensions: Vec::new(), pattern: None }
+    }
+}
+
+/// One folder, by its path from the root (empty for the root itself) and by where it is without links.
+#[derive(Clone)]
+struct Place {
+    path: Vec<u8>,
+    real: PathBuf,
+    /// The real folders in which the links lie that lead here.
+    through: Vec<PathBuf>,
+}
+
+/// What lies in one folder: the names of its files, and the folders.
+struct Listing {
+    files: Vec<Vec<u8>>,
+    folders: Vec<Place>,
+}
+
+/// The files of one folder, by its path from the root.
+pub(super) struct FolderFiles {
+    pub(super) path: Vec<u8>,
+    /// The names, in the order of their bytes.
+    pub(super) names: Vec<Vec<u8>>,
+}
+
+/// The folders below `root`, with the files that `options` mean: ordered by their first component, then by the bytes of
+/// their whole path, which is the order of torchvision's `ImageFolder`. Where damages may be, a link that leads nowhere is a file
+/// that can't be opened.
+pub(in crate::dataset::format) fn walk(
+    root: &Path,
+    options: &FolderOptions,
+    damages: Damages,
+) -> Result<Vec<FolderFiles>> {
+    let real_root = fs::canonicalize(root).map_err(|source| Error::Io { path: root.to_path_buf(), source })?;
+    let pattern = options.pattern.as_ref().map(|pattern| NamePattern::new(pattern.as_bytes()));
+    let extensions: Vec<Vec<u8>> = options.extensions.iter().map(|end| end.to_ascii_lowercase().into_bytes()).collect();
+    let is_meant = |folder: &[u8], name: &[u8]| {
+        let ends = |end: &Vec<u8>| name.len() >= end.len() && name[name.len() - end.len()..].eq_ignore_ascii_case(end);
+        (extensions.is_empty() || extensions.iter().any(ends))
+            && pattern.as_ref().is_none_or(|pattern| pattern.matches(&join(folder, name)))
+    };
+    let mut found = Vec::new();
+    let mut level = vec![Place { path: Vec::new(), real: real_root.clone(), through: Vec::new() }];
+    while !level.is_empty() {
+        let listings = scan(&level, |place| {
+            let mut listing = list(root, place, &real_root, options.links, damages)?;
+            listing.files.retain(|name| is_meant(&place.path, name));
+            listing.files.sort_unstable();
+            Ok(listing)
+        })?;
+        let mut next = Vec::new();
+        for (place, listing) in level.into_iter().zip(listings) {
+            found.push(FolderFiles { path: place.path, names: listing.files });
+            next.extend(listing.folders);
+        }
+        // So that, of several things that are wrong, the first one is named.
+        next.sort_unstable_by(|a: &Place, b| a.path.cmp(&b.path));
+        level = next;
+    }
+    found.sort_unstable_by(|a, b| in_order(&a.path, &b.path));
+    Ok(found)
+}
+
+/// The path of `name` in `folder`.
+pub(in crate::dataset::format) fn join(folder: &[u8], name: &[u8]) -> Vec<u8> {
+    if folder.is_empty() { name.to_vec() } else { [folder, name].join(&b'/') }
+}
+
+/// The first component of a path.
+pub(super) fn first_component(path: &[u8]) -> &[u8] {
+    path.split(|byte| *byte == b'/').next().unwrap_or_default()
+}
+
+fn in_order(a: &[u8], b: &[u8]) -> Ordering {
+    first_component(a).cmp(first_component(b)).then_with(|| a.cmp(b))
+}
+
+fn list(root: &Path, place: &Place, real_root: &Path, links: FolderLinks, damages: Damages) -> Result<Listing> {
+    let folder = root.join(OsStr::from_bytes(&place.path));
+    let io = |source| Error::Io { path: folder.clone(), source };
+    let mut listing = Listing { files: Vec::new(), folders: Vec::new() };
+    for entry in fs::read_dir(&folder).map_err(io)? {
+        let entry = entry.map_err(io)?;
+        watch::advance(1)?;
+        let kind = entry.file_type().map_err(io)?;
+        let name = entry.file_name().into_vec();
+        if kind.is_file() {
+            listing.files.push(name);
+        } else if kind.is_dir() {
+            let real = place.real.join(entry.file_name());
+            listing.folders.push(Place { path: join(&place.path, &name), real, through: place.through.clone() });
+        } else if kind.is_symlink() {
+            let target = match follow(&entry.path(), place, real_root, links) {
+                Err(Error::Io { .. }) if damages == Damages::LeaveOut => {
+                    listing.files.push(name);
+                    continue;
+                }
+                target => target?,
+            };
+            if target.is_dir() {
+                let mut through = place.through.clone();
+                through.push(place.real.clone());
+                listing.folders.push(Place { path: join(&place.path, &name), real: target, through });
+            } else if target.is_file() {
+                listing.files.push(name);
+            }
+        }
+        // Pipes, sockets and devices have no contents that end.
+    }
+    Ok(listing)
+}
+
+/// Where the link at `path`, which lies in `place`, leads to.
+fn follow(path: &Path, place: &Place, real_root: &Path, links: FolderLinks) -> Result<PathBuf> {
+    let target = fs::canonicalize(path).map_err(|source| Error::Io { path: path.to_path_buf(), source })?;
+    let refuse = |reason: String| Err(Error::InvalidArgument { argument: "links", reason });
+    if links == FolderLinks::Inside && !target.starts_with(real_root) {
+        return refuse(format!(
+            "{} leads to {}, out of the folder: follow_links=True follows it",
+            path.display(),
+            target.display()
+        ));
+    }
+    if std::iter::once(&place.real).chain(&place.through).any(|folder| folder.starts_with(&target)) {
+        return refuse(format!("{} leads to {}, in which it lies itself: remove it", path.display(), target.display()));
+    }
+    Ok(target)
+}

@@ -1,0 +1,250 @@
+//! [`Broken`]: which samples of a dataset can't be read, and why.
+
+use std::ops::Range;
+
+use super::columns::IndexColumn;
+use super::file::digest_of;
+use super::sample_index::SampleIndex;
+use crate::dataset::format::file::scan::scan;
+use crate::{Error, Result};
+
+/// So many places are told of; how many more there are is said in one line.
+const MOST_TEXTS: usize = 1000;
+
+/// Where it is looked for broken samples, so many parts are shared out at a time: what is found of them is in memory.
+const PARTS: usize = 256;
+
+/// Whether what `error` tells of is in the data: it will be there whenever they are read.
+pub(in crate::dataset::format) fn is_damage(error: &Error) -> bool {
+    matches!(error, Error::Format { .. } | Error::Sample { .. } | Error::Image { .. })
+}
+
+/// Whether a file that can't be opened is the reason itself: another may be opened, and this one not later either. What
+/// passes, and what is the machine's, must not leave samples out: each process looks for itself, and would find others.
+pub(in crate::dataset::format) fn is_of_the_file(error: &Error) -> bool {
+    use libc::{EAGAIN, EINTR, EIO, EMFILE, ENFILE, ENOMEM, ESTALE, ETIMEDOUT};
+    match error {
+        Error::Io { source, .. } => {
+            !matches!(source.raw_os_error(), Some(EAGAIN | EINTR | EIO | EMFILE | ENFILE | ENOMEM | ESTALE | ETIMEDOUT))
+        }
+        error => is_damage(error),
+    }
+}
+
+/// The samples that can't be read, in runs, and what is wrong with them.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(in crate::dataset::format) struct Broken {
+    /// In order; no two of them touch.
+    runs: Vec<Range<usize>>,
+    texts: Vec<String>,
+    /// The number of places that there is no text of.
+    untold: u64,
+}
+
+/// Columns of the index: by run, its first sample and their number; by text, where it ends; the texts; the number of places
+/// that there is no text of, and a checksum of all that: a run that is another would leave out other samples.
+const STARTS: usize = 0;
+const LENGTHS: usize = 1;
+const TEXT_ENDS: usize = 2;
+const TEXTS: usize = 3;
+const UNTOLD: usize = 4;
+
+impl Broken {
+    /// What `find` finds in these parts of a dataset, side by side.
+    ///
+    /// # Errors
+    /// That of the first part that fails.
+    pub(in crate::dataset::format) fn find<T: Sync>(
+        parts: &[T],
+        find: impl Fn(&T) -> Result<Self> + Sync,
+    ) -> Result<Self> {
+        let mut broken = Self::default();
+        for some in parts.chunks(PARTS) {
+            scan(some, &find)?.into_iter().for_each(|of_part| broken.append(of_part));
+        }
+        Ok(broken)
+    }
+
+    /// The samples `run`, which lie behind all that were pushed before, for the same reason.
+    pub(in crate::dataset::format) fn push(&mut self, run: Range<usize>, error: impl FnOnce() -> Error) {
+        match run.len() {
+            0 => return,
+            1 => self.tell(|| error().to_string()),
+            samples => self.tell(|| format!("{} ({samples} samples)", error())),
+        }
+        self.extend(run);
+    }
+
+    /// Sample `index`, which lies behind all that were pushed before, with these words of its own.
+    #[cfg(feature = "image")]
+    pub(in crate::dataset::format) fn push_told(&mut self, index: usize, text: impl FnOnce() -> String) {
+        self.tell(text);
+        self.extend(index..index + 1);
+    }
+
+    /// What was left out that nobody knows the samples of.
+    pub(in crate::dataset::format) fn push_rest(&mut self, error: &Error) {
+        self.tell(|| error.to_string());
+    }
+
+    /// Behind these, those of `others`, whose samples lie behind all of these.
+    pub(in crate::dataset::format) fn append(&mut self, mut others: Self) {
+        let runs = std::mem::take(&mut others.runs);
+        self.append_texts(others);
+        runs.into_iter().for_each(|run| self.extend(run));
+    }
+
+    /// What is wrong there, without the samples: they are others than these count.
+    pub(in crate::dataset::format) fn append_texts(&mut self, others: Self) {
+        others.texts.into_iter().for_each(|text| self.tell(|| text));
+        self.untold = self.untold.saturating_add(others.untold);
+    }
+
+    /// To make a text may take long: it is not made in vain.
+    fn tell(&mut self, text: impl FnOnce() -> String) {
+        match self.texts.len() {
+            MOST_TEXTS.. => self.untold = self.untold.saturating_add(1),
+            _ => self.texts.push(text()),
+        }
+    }
+
+    fn extend(&mut self, run: Range<usize>) {
+        match self.runs.last_mut() {
+            Some(last) if last.end == run.start => last.end = run.end,
+            _ => self.runs.push(run),
+        }
+    }
+
+    /// The runs.
+    pub(in crate::dataset::format) fn runs(&self) -> &[Range<usize>] {
+        &self.runs
+    }
+
+    /// What is wrong, a line for each place.
+    pub(in crate::dataset::format) fn into_texts(mut self) -> Vec<String> {
+        if self.untold > 0 {
+            self.texts.push(format!("and {} more", self.untold));
+        }
+        self.texts
+    }
+
+    /// As the columns of an index.
+    pub(in crate::dataset::format) fn columns(&self) -> Vec<IndexColumn> {
+        let mut end = 0;
+        let ends = self.texts.iter().map(|text| {
+            end += text.len() as u64;
+            end
+        });
+        vec![
+            IndexColumn::U64(self.runs.iter().map(|run| run.start as u64).collect()),
+            IndexColumn::U64(self.runs.iter().map(|run| run.len() as u64).collect()),
+            IndexColumn::U64(ends.collect()),
+            IndexColumn::U8(self.texts.concat().into_bytes()),
+            IndexColumn::U64(vec![self.untold, self.digest()]),
+        ]
+    }
+
+    fn digest(&self) -> u64 {
+        let mut bytes = Vec::new();
+        let numbers = self.runs.iter().flat_map(|run| [run.start as u64, run.len() as u64]);
+        let lengths = self.texts.iter().map(|text| text.len() as u64);
+        numbers.chain(lengths).chain([self.untold]).for_each(|number| bytes.extend(number.to_le_bytes()));
+        self.texts.iter().for_each(|text| bytes.extend(text.as_bytes()));
+        digest_of(&bytes)
+    }
+
+    /// Those of an index of a dataset of `samples` samples; nothing where its columns do not fit together.
+    ///
+    /// # Errors
+    /// The index was cut since it was opened.
+    pub(in crate::dataset::format) fn read(index: &SampleIndex, samples: usize) -> Result<Option<Self>> {
+        let fits = index.columns() == 5
+            && index.len(STARTS) == index.len(LENGTHS)
+            && index.len(TEXT_ENDS) <= MOST_TEXTS
+            && index.len(UNTOLD) == 2;
+        if !fits {
+            return Ok(None);
+        }
+        let column = |column| -> Result<Vec<u64>> {
+            let mut numbers = vec![0; index.len(column)];
+            index.get_range(column, 0, &mut numbers)?;
+            Ok(numbers)
+        };
+        let (mut broken, mut behind) = (Self { untold: index.get(UNTOLD, 0)?, ..Self::default() }, None);
+        for (start, length) in column(STARTS)?.into_iter().zip(column(LENGTHS)?) {
+            let end = start.checked_add(length).filter(|&end| end <= samples as u64 && length > 0);
+            let (Some(end), true) = (end, behind.is_none_or(|behind| start > behind)) else { return Ok(None) };
+            behind = Some(end);
+            broken.runs.push(start as usize..end as usize);
+        }
+        let mut start = 0;
+        for end in column(TEXT_ENDS)? {
+            let end = usize::try_from(end).unwrap_or(usize::MAX);
+            if end < start || end > index.len(TEXTS) {
+                return Ok(None);
+            }
+            broken.texts.push(String::from_utf8_lossy(&index.get_bytes(TEXTS, start..end)?).into_owned());
+            start = end;
+        }
+        index.check_whole()?;
+        Ok((index.get(UNTOLD, 1)? == broken.digest()).then_some(broken))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn damage(reason: &str) -> Error {
+        Error::Format { path: "x".into(), offset: 7, reason: reason.into() }
+    }
+
+    #[test]
+    fn runs_that_touch_are_one_and_an_index_has_them_as_they_were() {
+        let mut broken = Broken::default();
+        broken.push(2..3, || damage("a"));
+        broken.push(3..5, || damage("b"));
+        broken.push(6..6, || damage("none"));
+        let mut others = Broken::default();
+        others.push(9..10, || damage("c"));
+        others.push_rest(&damage("d"));
+        broken.append(others);
+        assert_eq!(broken.runs(), [2..5, 9..10]);
+        let index = SampleIndex::in_memory(broken.columns(), 0).unwrap();
+        assert_eq!(Broken::read(&index, 10).unwrap().as_ref(), Some(&broken));
+        assert_eq!(Broken::read(&index, 9).unwrap(), None, "of a dataset that has no such sample");
+        let texts = ["x, byte 7: a", "x, byte 7: b (2 samples)", "x, byte 7: c", "x, byte 7: d"];
+        assert_eq!(broken.into_texts(), texts);
+    }
+
+    #[test]
+    fn of_many_places_the_rest_is_counted() {
+        let mut broken = Broken::default();
+        (0..MOST_TEXTS + 5).for_each(|number| broken.push(2 * number..2 * number + 1, || damage("a")));
+        assert_eq!(broken.runs().len(), MOST_TEXTS + 5);
+        let texts = broken.into_texts();
+        assert_eq!((texts.len(), texts.last().map(String::as_str)), (MOST_TEXTS + 1, Some("and 5 more")));
+    }
+
+    #[test]
+    fn an_index_whose_columns_do_not_fit_is_none() {
+        let mut broken = Broken::default();
+        broken.push(2..4, || damage("a"));
+        broken.push(6..7, || damage("b"));
+        let whole = broken.columns();
+        let refused = |column: usize, with: IndexColumn| {
+            let mut columns = whole.clone();
+            columns[column] = with;
+            Broken::read(&SampleIndex::in_memory(columns, 0).unwrap(), 10).unwrap().is_none()
+        };
+        assert!(refused(STARTS, IndexColumn::U64(vec![6, 2])), "they are not in order");
+        assert!(refused(STARTS, IndexColumn::U64(vec![2])));
+        assert!(refused(LENGTHS, IndexColumn::U64(vec![0, 1])));
+        assert!(refused(LENGTHS, IndexColumn::U64(vec![u64::MAX, 1])));
+        assert!(refused(TEXT_ENDS, IndexColumn::U64(vec![5, 1 << 40])));
+        assert!(refused(TEXT_ENDS, IndexColumn::U64(vec![5, 4])));
+        assert!(refused(UNTOLD, IndexColumn::U64(Vec::new())));
+        assert!(refused(STARTS, IndexColumn::U64(vec![1, 6])), "they are others");
+        assert!(!refused(STARTS, IndexColumn::U64(vec![2, 6])));
+    }
+}

@@ -1,0 +1,169 @@
+//! [`Lock`]: the right to make a file that many processes need.
+
+use std::env;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, Mode, OFlags, fcntl_lock};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+use rustix::system::uname;
+
+use crate::dataset::format::file::access::{is_at, make_private_folder};
+use crate::watch;
+use crate::{Error, Result};
+
+/// Whoever has a lock for longer is taken for stuck, unless `SLUICEGATE_LOCK_SECONDS` says otherwise: one that is dead has none.
+const DEADLINE: Duration = Duration::from_secs(15 * 60);
+
+/// The longest sleep between two looks.
+const LONGEST_SLEEP: Duration = Duration::from_millis(50);
+
+/// The right to make what is to be at some path. The operating system takes it from a process that dies, and no forked child
+/// inherits it. Two threads of one process may both have it: then both make the file, and one of the two stays.
+pub(in crate::dataset::format) struct Lock {
+    file: File,
+    path: PathBuf,
+}
+
+impl Lock {
+    /// Waits for the lock of `path`; nothing when there can't be a file there, or something is in its place that this user has not
+    /// made: a link, a FIFO, a file of someone else. On a file system without locks everybody has it at once.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when another process has it for too long.
+    pub(in crate::dataset::format) fn at(path: &Path) -> Result<Option<Self>> {
+        Self::before(path, deadline())
+    }
+
+    fn before(path: &Path, deadline: Duration) -> Result<Option<Self>> {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if make_private_folder(folder).is_err() {
+            return Ok(None);
+        }
+        let mut lock = path.as_os_str().to_owned();
+        lock.push(".lock");
+        let path = PathBuf::from(lock);
+        let (begin, mut sleep) = (Instant::now(), Duration::from_millis(1));
+        let mut file = loop {
+            let Some(mut file) = open_own(&path) else { return Ok(None) };
+            // Asked again and again: the system call that waits has no deadline.
+            match fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Err(Errno::ACCESS | Errno::AGAIN | Errno::INTR) => {}
+                // The process that had it may have removed it since it was opened.
+                _ if is_at(&file, &path) => break file,
+                _ => continue,
+            }
+            if begin.elapsed() >= deadline {
+                return Err(too_long(path, &mut file, deadline));
+            }
+            drop(file);
+            watch::advance(0)?;
+            thread::sleep(sleep);
+            sleep = (sleep * 2).min(LONGEST_SLEEP);
+        };
+        // For those who wait. Who can't write it has the lock all the same.
+        let _ = file
+            .set_len(0)
+            .and_then(|()| write!(file, "process {} on {}", process::id(), uname().nodename().to_string_lossy()));
+        Ok(Some(Self { file, path }))
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        if is_at(&self.file, &self.path) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// The lock file at `path`, made where there is none; nothing where this user has not made what is there, which must not be written
+/// to.
+fn open_own(path: &Path) -> Option<File> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).ok()?);
+    let found = file.metadata().ok()?;
+    // One that has another name too may be any file of this user.
+    (found.is_file() && found.nlink() <= 1 && found.uid() == geteuid().as_raw()).then_some(file)
+}
+
+fn deadline() -> Duration {
+    let said = env::var("SLUICEGATE_LOCK_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
+    said.map_or(DEADLINE, Duration::from_secs)
+}
+
+fn too_long(path: PathBuf, file: &mut File, deadline: Duration) -> Error {
+    let mut holder = String::new();
+    let _ = file.rewind().and_then(|()| file.take(200).read_to_string(&mut holder));
+    let holder = if holder.is_empty() { "another process".to_owned() } else { holder };
+    let reason = format!(
+        "{holder} has had this lock for {} s, and makes what this process needs: wait for it, end it, or set \
+         SLUICEGATE_LOCK_SECONDS to wait longer",
+        deadline.as_secs()
+    );
+    Error::Io { path, source: io::Error::new(io::ErrorKind::TimedOut, reason) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::process::Command;
+
+    use rustix::fs::{CWD, FileType, mknodat};
+    use tempfile::TempDir;
+
+    use super::*;
+
+    #[test]
+    fn what_others_have_put_in_the_place_of_a_lock_is_left_alone() {
+        let folder = TempDir::new().unwrap();
+        let (path, lock, other) =
+            (folder.path().join("index"), folder.path().join("index.lock"), folder.path().join("other"));
+        fs::write(&other, "of others").unwrap();
+        symlink(&other, &lock).unwrap();
+        assert!(Lock::at(&path).unwrap().is_none(), "a link");
+        fs::remove_file(&lock).unwrap();
+        symlink(folder.path().join("missing"), &lock).unwrap();
+        assert!(Lock::at(&path).unwrap().is_none() && !folder.path().join("missing").exists(), "a link to nothing");
+        fs::remove_file(&lock).unwrap();
+        fs::hard_link(&other, &lock).unwrap();
+        assert!(Lock::at(&path).unwrap().is_none(), "another name of a file");
+        fs::remove_file(&lock).unwrap();
+        mknodat(CWD, &lock, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        assert!(Lock::at(&path).unwrap().is_none(), "a FIFO");
+        assert!(fs::symlink_metadata(&lock).is_ok(), "it is not removed either");
+        assert_eq!(fs::read(&other).unwrap(), b"of others");
+    }
+
+    #[test]
+    fn a_lock_is_waited_for_until_the_deadline_and_its_holder_is_named() {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("a/index");
+        drop(Lock::at(&path).unwrap().unwrap());
+        assert!(!folder.path().join("a/index.lock").exists());
+        // Another process: the operating system does not tell threads apart.
+        let holder = "import fcntl, sys\nfile = open(sys.argv[1], 'w')\nfcntl.lockf(file, fcntl.LOCK_EX)\n\
+                      file.write('process 7 on there')\nfile.flush()\nprint('ready', flush=True)\nsys.stdin.read()";
+        let started = Command::new("python3")
+            .args(["-c", holder])
+            .arg(folder.path().join("a/index.lock"))
+            .stdin(process::Stdio::piped())
+            .stdout(process::Stdio::piped())
+            .spawn();
+        let Ok(mut started) = started else { return };
+        let mut ready = [0; 5];
+        started.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
+        let refused = Lock::before(&path, Duration::from_millis(20)).err().unwrap().to_string();
+        assert!(refused.contains("index.lock: process 7 on there has had this lock"), "{refused}");
+        // One that dies has it no more.
+        started.kill().unwrap();
+        assert!(Lock::before(&path, Duration::from_secs(60)).unwrap().is_some());
+        started.wait().unwrap();
+    }
+}

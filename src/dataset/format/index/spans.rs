@@ -1,0 +1,232 @@
+//! [`Spans`]: samples that are ranges of bytes in files, found by a scan that is kept.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::columns::{ColumnRole, IndexColumn};
+use super::place::{IndexPlace, SMALL};
+use super::sample_index::SampleIndex;
+use crate::dataset::format::file::open_file::OpenFile;
+use crate::dataset::format::file::pool::{FilePool, OPEN_FILES};
+use crate::dataset::format::file::recent_files::RecentFiles;
+use crate::dataset::format::file::room::make_room;
+use crate::dataset::format::file::source_files::SourceFiles;
+use crate::{Error, Result, watch};
+
+/// Neighbours in a batch that are neighbours in a file are read at once, up to so many bytes.
+const READ_TOGETHER: u64 = 1 << 20;
+
+/// And where no more bytes than these lie between them.
+const LARGEST_GAP: u64 = 4096;
+
+/// The range of a sample that a scan has found, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::dataset::format) struct Span {
+    pub(in crate::dataset::format) offset: u64,
+    /// Of four bytes, which bounds a sample to 4 GiB.
+    pub(in crate::dataset::format) bytes: u32,
+}
+
+impl Span {
+    /// The range from `start` to `end` of `file`.
+    pub(in crate::dataset::format) fn new(file: &OpenFile, start: u64, end: u64) -> Result<Self> {
+        match u32::try_from(end - start) {
+            Ok(bytes) => Ok(Self { offset: start, bytes }),
+            Err(_) => {
+                let reason = format!("a sample of {} bytes: 4 GiB are the most that is read", end - start);
+                Err(Error::Format { path: file.source().path.clone(), offset: start, reason })
+            }
+        }
+    }
+
+    fn end(self) -> u64 {
+        self.offset.saturating_add(u64::from(self.bytes))
+    }
+}
+
+/// Columns of the index: by sample, where it begins, and its bytes.
+const OFFSETS: usize = 0;
+const BYTES: usize = 1;
+const ROLES: [ColumnRole; 2] = [ColumnRole::Plain, ColumnRole::Plain];
+
+/// So many spans are looked at before signals are.
+const BLOCK: usize = 1 << 16;
+
+/// Samples of files, one file after the other.
+pub(in crate::dataset::format) struct Spans {
+    pool: FilePool,
+    index: SampleIndex,
+}
+
+impl Spans {
+    /// The samples of the files at `paths`, which `scan` finds in those files that are in no index at hand: by file.
+    ///
+    /// `kind` is the format with the version of its scan, and what else the scan depends on. The index of large files is
+    /// kept in `index_folder`, or beside the first file (in the user's cache where that can't be).
+    pub(in crate::dataset::format) fn open(
+        paths: Vec<PathBuf>,
+        kind: (&str, &str),
+        index_folder: Option<PathBuf>,
+        scan: impl Fn(&FilePool) -> Result<Vec<Vec<Span>>>,
+    ) -> Result<Self> {
+        let place = IndexPlace::new(index_folder)?;
+        let files = Arc::new(SourceFiles::look(paths)?);
+        let pool = FilePool::new(Arc::clone(&files), OPEN_FILES);
+        let make = |numbers: &[usize]| {
+            let unknown = FilePool::new(Arc::new(files.subset(numbers)), OPEN_FILES);
+            let spans = scan(&unknown)?;
+            // What was written to under the scan is not what was scanned.
+            (0..spans.len()).try_for_each(|number| unknown.file(number).map(drop))?;
+            // Each goes as soon as it is in columns: all of them at once would take long to free.
+            spans.into_iter().map(columns).collect()
+        };
+        let index = match files.bytes() < SMALL {
+            true => SampleIndex::scan_in_memory(&files, &ROLES, make)?,
+            false => SampleIndex::open_or_scan(&files, kind, &place, &ROLES, make)?,
+        };
+        let spans = Self { pool, index };
+        // An index is only as good as the file that it is in.
+        let last = files.files().len().checked_sub(1);
+        if spans.index.columns() != ROLES.len()
+            || spans.index.len(OFFSETS) != spans.index.len(BYTES)
+            || last.map_or(Ok(0), |last| spans.index.file_end(OFFSETS, last))? != spans.len()
+        {
+            let reason = "the columns of the index do not fit together: remove it".into();
+            return Err(Error::Changed { path: spans.index.path().map(PathBuf::from).unwrap_or_default(), reason });
+        }
+        Ok(spans)
+    }
+
+    /// The number of samples.
+    pub(in crate::dataset::format) fn len(&self) -> usize {
+        self.index.len(OFFSETS)
+    }
+
+    pub(in crate::dataset::format) fn pool(&self) -> &FilePool {
+        &self.pool
+    }
+
+    /// By file, where its last sample ends.
+    pub(in crate::dataset::format) fn ends(&self) -> Result<Vec<u64>> {
+        let (mut ends, mut start) = (Vec::new(), 0);
+        for number in 0..self.pool.files().files().len() {
+            let end = self.index.file_end(OFFSETS, number)?;
+            ends.push(if end > start { self.span(end - 1)?.end() } else { 0 });
+            start = end;
+        }
+        Ok(ends)
+    }
+
+    fn span(&self, index: usize) -> Result<Span> {
+        let bytes = self.index.get(BYTES, index)?;
+        Ok(Span { offset: self.index.get(OFFSETS, index)?, bytes: u32::try_from(bytes).unwrap_or(u32::MAX) })
+    }
+
+    /// Reads the samples at `indices` and calls `visit` for each, in order: with the file, where the sample begins, and its
+    /// bytes.
+    ///
+    /// # Errors
+    /// Those of `visit`, and whatever reading a file brings.
+    pub(in crate::dataset::format) fn visit(
+        &self,
+        indices: &[usize],
+        visit: impl FnMut(&OpenFile, u64, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let mut files = RecentFiles::of(&self.pool);
+        let visited = self.visit_all(indices, &mut files, visit);
+        let visited = files.checked(visited);
+        // First: if the index was cut, this is the reason of whatever went wrong.
+        self.index.check_whole()?;
+        visited
+    }
+
+    /// Has the operating system begin to read the samples at `indices`.
+    fn announce(&self, indices: &[usize]) -> Result<()> {
+        let mut files = RecentFiles::of(&self.pool);
+        let mut current = (0, 0..0);
+        for &index in indices {
+            if !current.1.contains(&index) {
+                current = self.file_of(index)?;
+            }
+            let span = self.span(index)?;
+            files.file(current.0)?.will_read(span.offset, u64::from(span.bytes));
+        }
+        Ok(())
+    }
+
+    /// The number of the file of sample `index`, and the samples that lie in it.
+    fn file_of(&self, index: usize) -> Result<(usize, Range<usize>)> {
+        let (number, start) = self.index.file_of(OFFSETS, index)?;
+        Ok((number, start..self.index.file_end(OFFSETS, number)?))
+    }
+
+    fn visit_all(
+        &self,
+        indices: &[usize],
+        files: &mut RecentFiles<'_>,
+        mut visit: impl FnMut(&OpenFile, u64, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        // Whatever is wrong will be said when it is read.
+        let mut batch = self.pool.page_cache().batch(|| drop(self.announce(indices)));
+        let mut buffer = Vec::new();
+        let mut current = (0, 0..0);
+        let mut run: Vec<Span> = Vec::new();
+        let mut row = 0;
+        while row < indices.len() {
+            let index = indices[row];
+            if index >= self.len() {
+                return Err(Error::IndexOutOfRange { index, len: self.len() });
+            }
+            if !current.1.contains(&index) {
+                current = self.file_of(index)?;
+            }
+            let (number, samples) = &current;
+            let file = files.file(*number)?;
+            let first = self.span(index)?;
+            run.clear();
+            run.push(first);
+            let mut end = first.end();
+            for (next, expected) in indices[row + 1..].iter().zip(index + 1..samples.end) {
+                if *next != expected || end - first.offset > READ_TOGETHER {
+                    break;
+                }
+                let span = self.span(*next)?;
+                if span.offset < end || span.offset - end > LARGEST_GAP {
+                    break;
+                }
+                end = span.end();
+                run.push(span);
+            }
+            if end > file.bytes() {
+                // Before room is made: a damaged index may ask for anything.
+                file.read_at(first.offset, &mut [])?;
+                let reason = format!(
+                    "by the index a sample of {} ends at byte {end}, but the file has {}: the index is damaged, remove it",
+                    file.source().path.display(),
+                    file.bytes()
+                );
+                return Err(Error::InvalidArgument { argument: "index", reason });
+            }
+            make_room(&mut buffer, (end - first.offset) as usize)?;
+            file.copy_at(first.offset, &mut buffer)?;
+            batch.was_read();
+            for span in &run {
+                let start = (span.offset - first.offset) as usize;
+                visit(file, span.offset, &buffer[start..start + span.bytes as usize])?;
+            }
+            row += run.len();
+        }
+        Ok(())
+    }
+}
+
+fn columns(spans: Vec<Span>) -> Result<Vec<IndexColumn>> {
+    let (mut offsets, mut bytes) = (Vec::with_capacity(spans.len()), Vec::with_capacity(spans.len()));
+    for block in spans.chunks(BLOCK) {
+        watch::advance(0)?;
+        offsets.extend(block.iter().map(|span| span.offset));
+        bytes.extend(block.iter().map(|span| span.bytes));
+    }
+    Ok(vec![IndexColumn::U64(offsets), IndexColumn::U32(bytes)])
+}

@@ -1,0 +1,223 @@
+//! [`MdsColumn`]: a column of MDS, and what its values become.
+
+use super::index::ColumnForm;
+use crate::dataset::format::field::number::Number;
+use crate::dataset::format::field::typed_field::TypedField;
+use crate::{DType, Field};
+
+/// How the values of a column are encoded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Encoding {
+    /// Bytes that are the field as they are.
+    Plain,
+    Text,
+    Json,
+    /// A text that is a number.
+    Digits(DType),
+    /// An array that says its shape, and its data type where the column does not.
+    Array {
+        dtype: Option<DType>,
+        shape: Option<Vec<usize>>,
+    },
+}
+
+/// A column: where its values come from, and the field that they become.
+#[derive(Debug, Clone)]
+pub(super) struct MdsColumn {
+    encoding: Encoding,
+    typed: TypedField,
+}
+
+/// The data types of arrays by their numbers in the format.
+const ARRAYS: [(u8, DType); 11] = [
+    (8, DType::UInt8),
+    (9, DType::Int8),
+    (16, DType::UInt16),
+    (17, DType::Int16),
+    (18, DType::Float16),
+    (32, DType::UInt32),
+    (33, DType::Int32),
+    (34, DType::Float32),
+    (64, DType::UInt64),
+    (65, DType::Int64),
+    (66, DType::Float64),
+];
+
+/// Arrays have at most so many axes.
+const MOST_AXES: usize = 63;
+
+type Reason = String;
+
+impl MdsColumn {
+    /// The column that `form` describes. What the column does not say of its arrays is taken from `first`, a value of it.
+    pub(super) fn new(form: &ColumnForm, first: Option<&[u8]>) -> Result<Self, Reason> {
+        let name = form.name.as_str();
+        let (kind, details) = form.encoding.split_once(':').unwrap_or((&form.encoding, ""));
+        let scalar = |dtype: DType| (Encoding::Plain, TypedField::plain(Field::new(name, dtype, [])));
+        let (encoding, typed) = match kind {
+            "int" => scalar(DType::Int64),
+            "bytes" | "jpeg" | "png" => (Encoding::Plain, TypedField::bytes(name)),
+            "str" | "str_decimal" => (Encoding::Text, TypedField::text(name)),
+            "json" => (Encoding::Json, TypedField::json(name)),
+            "str_int" => (Encoding::Digits(DType::Int64), TypedField::plain(Field::new(name, DType::Int64, []))),
+            "str_float" => (Encoding::Digits(DType::Float64), TypedField::plain(Field::new(name, DType::Float64, []))),
+            "ndarray" => array(name, details, first)?,
+            "pkl" => {
+                return Err(
+                    "its values are pickles, which can run any code and are never loaded: name the other columns"
+                        .into(),
+                );
+            }
+            dtype => match array_type(dtype) {
+                Some(dtype) => scalar(dtype),
+                None => return Err(format!("the encoding `{}` is not read: name the other columns", form.encoding)),
+            },
+        };
+        let expected = match &encoding {
+            Encoding::Plain if !typed.field().is_variable() => Some(typed.field().bytes() as u64),
+            Encoding::Array { dtype: Some(_), shape: Some(_) } => Some(typed.field().bytes() as u64),
+            _ => None,
+        };
+        if form.bytes != expected {
+            return Err(format!(
+                "values of `{}` have {expected:?} bytes, but the index says {:?}",
+                form.encoding, form.bytes
+            ));
+        }
+        Ok(Self { encoding, typed })
+    }
+
+    pub(super) fn typed(&self) -> &TypedField {
+        &self.typed
+    }
+
+    /// Whether `encoding` leaves something of its arrays to each value.
+    pub(super) fn needs_value(form: &ColumnForm) -> bool {
+        form.encoding == "ndarray" || form.encoding.starts_with("ndarray:") && form.bytes.is_none()
+    }
+
+    /// Puts the field that `value` stands for behind `into`.
+    pub(super) fn push(&self, value: &[u8], into: &mut Vec<u8>) -> Result<(), Reason> {
+        let field = self.typed.field();
+        match &self.encoding {
+            Encoding::Plain => push_numbers(value, field.dtype(), into),
+            Encoding::Text => {
+                let text = std::str::from_utf8(value).map_err(|error| no_text(&error))?;
+                into.extend(text.as_bytes());
+            }
+            Encoding::Json => {
+                let text = std::str::from_utf8(value).map_err(|error| no_text(&error))?;
+                crate::dataset::format::field::json_text::check(text).map_err(|(_, reason)| reason)?;
+                into.extend(text.as_bytes());
+            }
+            Encoding::Digits(dtype) => {
+                let text = std::str::from_utf8(value).map_err(|error| no_text(&error))?;
+                let number = Number::parse(text.trim(), *dtype);
+                let shown: String = text.chars().take(60).collect();
+                number.ok_or_else(|| format!("{shown:?} is no {dtype}"))?.push(*dtype, into)?;
+            }
+            Encoding::Array { dtype, shape } => {
+                let array = Array::parse(value, *dtype, shape.clone())?;
+                let inner = if field.is_variable() { array.shape.get(1..) } else { Some(&array.shape[..]) };
+                if array.dtype != field.dtype() || inner != Some(field.shape()) {
+                    let found = format!("{} {:?}", array.dtype, array.shape);
+                    return Err(format!(
+                        "an array of {found}, where the first sample of the dataset has one for {field}"
+                    ));
+                }
+                push_numbers(array.bytes, array.dtype, into);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn no_text(error: &std::str::Utf8Error) -> Reason {
+    format!("no UTF-8 text from byte {} of the value on", error.valid_up_to())
+}
+
+/// The numbers of the format are little-endian.
+fn push_numbers(value: &[u8], dtype: DType, into: &mut Vec<u8>) {
+    let start = into.len();
+    into.extend(value);
+    if cfg!(target_endian = "big") {
+        into[start..].chunks_exact_mut(dtype.bytes()).for_each(<[u8]>::reverse);
+    }
+}
+
+fn array_type(name: &str) -> Option<DType> {
+    ARRAYS.iter().map(|(_, dtype)| *dtype).find(|dtype| dtype.name() == name)
+}
+
+fn array(name: &str, details: &str, first: Option<&[u8]>) -> Result<(Encoding, TypedField), Reason> {
+    let (dtype, shape) = details.split_once(':').map_or((details, None), |(dtype, shape)| (dtype, Some(shape)));
+    let dtype = match dtype {
+        "" => None,
+        name => Some(array_type(name).ok_or_else(|| format!("arrays of `{name}` are not of the format"))?),
+    };
+    let shape =
+        shape.map(|shape| shape.split(',').map(|size| size.trim().parse().ok()).collect::<Option<Vec<usize>>>());
+    let shape = shape.map(|shape| shape.ok_or_else(|| format!("`{details}` has no shape"))).transpose()?;
+    if shape.as_ref().is_some_and(|shape| shape.len() > MOST_AXES) {
+        return Err("an array of too many axes".into());
+    }
+    let field = match (dtype, &shape) {
+        (Some(dtype), Some(shape)) => Field::new(name, dtype, &shape[..]),
+        _ => {
+            let Some(first) = first else { return Err("there is no sample to find data type and shape from".into()) };
+            let first = Array::parse(first, dtype, shape.clone())?;
+            match (&shape, first.shape.split_first()) {
+                (Some(shape), _) => Field::new(name, first.dtype, &shape[..]),
+                (None, Some((_, inner))) => Field::variable(name, first.dtype, inner),
+                (None, None) => return Err("arrays without an axis are not of the format".into()),
+            }
+        }
+    };
+    if field.bytes() > isize::MAX as usize {
+        return Err(format!("no memory can hold {field}"));
+    }
+    Ok((Encoding::Array { dtype, shape }, TypedField::plain(field)))
+}
+
+/// An array as it is encoded.
+struct Array<'a> {
+    dtype: DType,
+    shape: Vec<usize>,
+    bytes: &'a [u8],
+}
+
+impl<'a> Array<'a> {
+    fn parse(value: &'a [u8], dtype: Option<DType>, shape: Option<Vec<usize>>) -> Result<Self, Reason> {
+        let short = || "an array ends in the middle of its header".to_owned();
+        let mut rest = value;
+        let dtype = match dtype {
+            Some(dtype) => dtype,
+            None => {
+                let (&number, behind) = rest.split_first().ok_or_else(short)?;
+                rest = behind;
+                let found = ARRAYS.iter().find(|(of, _)| *of == number);
+                found.ok_or_else(|| format!("the data type number {number} is not of the format"))?.1
+            }
+        };
+        let shape = match shape {
+            Some(shape) => shape,
+            None => {
+                let (&form, behind) = rest.split_first().ok_or_else(short)?;
+                let (axes, width) = (usize::from(form >> 2), 1 << (form & 3));
+                let (sizes, behind) = behind.split_at_checked(axes * width).ok_or_else(short)?;
+                rest = behind;
+                let size = |bytes: &[u8]| {
+                    let mut word = [0; 8];
+                    word[..width].copy_from_slice(bytes);
+                    usize::try_from(u64::from_le_bytes(word)).unwrap_or(usize::MAX)
+                };
+                sizes.chunks_exact(width).map(size).collect()
+            }
+        };
+        let bytes = shape.iter().try_fold(dtype.bytes(), |bytes, &size| bytes.checked_mul(size));
+        if bytes != Some(rest.len()) {
+            return Err(format!("{} bytes are no array of {dtype} {shape:?}", rest.len()));
+        }
+        Ok(Self { dtype, shape, bytes: rest })
+    }
+}

@@ -1,0 +1,144 @@
+//! [`Npy`]: a NumPy `.npy` file.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::dataset::format::array::header::{LONGEST_HEADER, NpyHeader};
+use crate::dataset::format::file::mapped_file::MappedFile;
+use crate::dataset::format::file::parts::file_parts;
+use crate::dataset::{Concat, Dataset, ReadMany};
+use crate::memory::Array;
+use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema};
+
+/// The rows of one `.npy` file, memory-mapped: opening reads the header, a batch reads its rows. The file may be larger
+/// than memory. C and Fortran order are read.
+///
+/// The size of the file is checked before every batch, and whether its pages were there after it: a file that shrank is
+/// [`Error::Shrunk`], also when somebody cuts it while a batch of it is being copied, and one that was replaced
+/// [`Error::Changed`].
+///
+/// Source: NumPy's format specification (`numpy.lib.format`).
+///
+/// # Example
+/// ```
+/// use sluicegate::{Dataset, Npy};
+/// # let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+/// # let mut bytes = b"\x93NUMPY\x01\x00\x40\x00{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3)}".to_vec();
+/// # bytes.resize(10 + 64, b' ');
+/// # bytes.extend([1, 2, 3, 4, 5, 6]);
+/// # std::fs::write(&path, bytes).unwrap();
+/// let images = Npy::open("image", &path).unwrap();
+/// assert_eq!((images.len(), images.schema().to_string().as_str()), (2, "(image: uint8[3])"));
+/// ```
+pub struct Npy {
+    file: MappedFile,
+    array: Array,
+    schema: Schema,
+}
+
+impl Npy {
+    /// Opens the file at `path`; its rows are the field `name`.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when it can't be opened; [`Error::Format`] when it is no `.npy` file, holds objects or another type
+    /// that torch does not have, is a scalar, or is shorter than its header says.
+    pub fn open(name: impl Into<String>, path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref().to_path_buf();
+        let io = |source| Error::Io { path: path.clone(), source };
+        let refuse = |offset, reason| Error::Format { path: path.clone(), offset, reason };
+        let file = MappedFile::open(&path)?;
+        let mut start = Vec::new();
+        (&file).take(LONGEST_HEADER as u64 + 12).read_to_end(&mut start).map_err(io)?;
+        let header = NpyHeader::parse(&start).map_err(|(offset, reason)| refuse(offset, reason))?;
+        let Some((_, row_shape)) = header.shape.split_first() else {
+            return Err(refuse(8, "the array is a scalar: the first axis must count the samples".into()));
+        };
+        // As NumPy does, an axis of length 0 is left out here: it must not hide that the strides can't be counted.
+        let mut axes = header.shape.iter().filter(|&&axis| axis > 0);
+        let size = axes.try_fold(header.dtype.bytes(), |size, &axis| size.checked_mul(axis));
+        let bytes = size
+            .map(|size| if header.shape.contains(&0) { 0 } else { size })
+            .and_then(|size| size.checked_add(header.data_offset))
+            .ok_or_else(|| refuse(8, format!("no memory can hold an array of shape {:?}", header.shape)))?;
+        let found = file.metadata().map_err(io)?.len();
+        if found < bytes as u64 {
+            let reason = format!(
+                "the file is truncated: {} {:?} after a header of {} bytes needs {bytes} bytes, the file has {found}: \
+                 write or copy it again",
+                header.dtype, header.shape, header.data_offset
+            );
+            return Err(refuse(found, reason));
+        }
+        let file = MappedFile::new(path, file, bytes)?;
+        let array = Array::new(
+            Arc::clone(file.segment()),
+            header.data_offset,
+            header.dtype.bytes(),
+            &header.shape,
+            &strides(&header),
+        )?;
+        let schema = Schema::new([Field::new(name, header.dtype, row_shape)]);
+        Ok(Self { file, array, schema })
+    }
+
+    /// The files at `paths`, one after the other, whose rows are alike; they are the field `name`. Of many files 4,096 stay
+    /// mapped, the others are when they are read.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); [`Error::InvalidArgument`] names the first file whose rows are not like those of the first one.
+    pub fn open_all(name: impl Into<String>, paths: &[PathBuf]) -> Result<Concat> {
+        let name = name.into();
+        let open = move |path: &PathBuf| Self::open(name.clone(), path);
+        file_parts(paths, open, |path, found, first| {
+            let row = |schema: &Schema| schema.fields().first().map(|field| (field.dtype(), field.shape().to_vec()));
+            let words = |schema| row(schema).map_or(String::new(), |(dtype, shape)| format!("{dtype} {shape:?}"));
+            let reason = format!(
+                "{}: its rows are {}, but those of the first file, {}, are {}: one list holds files of equal rows",
+                path.display(),
+                words(found),
+                paths[0].display(),
+                words(first)
+            );
+            Error::InvalidArgument { argument: "paths", reason }
+        })
+    }
+}
+
+/// The distance between neighbours on each axis, in bytes.
+fn strides(header: &NpyHeader) -> Vec<usize> {
+    let axes = header.shape.len();
+    let mut strides = vec![0; axes];
+    let mut stride = header.dtype.bytes();
+    for step in 0..axes {
+        let axis = if header.fortran_order { step } else { axes - 1 - step };
+        strides[axis] = stride;
+        stride *= header.shape[axis];
+    }
+    strides
+}
+
+impl Dataset for Npy {
+    fn len(&self) -> usize {
+        self.array.len()
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
+        self.file.read(|| self.array.copy_row(index, into.field(0)))
+    }
+
+    fn as_read_many(&self) -> Option<&dyn ReadMany> {
+        Some(self)
+    }
+}
+
+impl ReadMany for Npy {
+    fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
+        let arrays = std::iter::once(&self.array);
+        self.file.read_rows(arrays, indices, into, |indices, into| self.array.gather(indices, into.field(0)))
+    }
+}

@@ -1,0 +1,5 @@
+//! NPY files.
+
+mod dataset;
+
+pub use dataset::Npy;

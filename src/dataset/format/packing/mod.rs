@@ -1,0 +1,7 @@
+//! Compressed files: unpacked to a folder, or on the way.
+
+pub(super) mod unpacked;
+pub(super) mod unpacked_room;
+pub(super) mod zstd_frames;
+
+pub use unpacked::UnpackedFolder;

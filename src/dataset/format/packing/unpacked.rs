@@ -1,0 +1,287 @@
+//! [`unpack`]: compressed files, unpacked once into a folder of bounded size.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{self, File, FileTimes};
+use std::io::{self, BufReader, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use flate2::read::MultiGzDecoder;
+
+use super::unpacked_room::{Lease, Room, UNPACKED, sums_of};
+use super::zstd_frames::ZstdFrames;
+use crate::dataset::format::file::access::{is_of_stranger, make_private_folder};
+use crate::dataset::format::file::block_sums::{BlockSums, NewBlockSums};
+use crate::dataset::format::file::data_file::open_at_once;
+use crate::dataset::format::file::notices::notice;
+use crate::dataset::format::file::scan::scan;
+use crate::dataset::format::file::source_files::{FileFacts, SourceFile, SourceFiles};
+use crate::dataset::format::index::file::digest_of;
+use crate::dataset::format::index::freshness::sample_of;
+use crate::dataset::format::index::lock::Lock;
+use crate::dataset::format::index::place::user_cache;
+use crate::local_path::check_writable;
+use crate::watch;
+use crate::{Error, Result};
+
+/// So many bytes of unpacked files are kept, unless the caller says otherwise.
+const UNPACKED_BYTES: u64 = 64 << 30;
+
+/// What is unpacked at a time.
+const PIECE: usize = 256 << 10;
+
+/// Where compressed files are unpacked to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnpackedFolder {
+    /// The folder; nothing for `unpacked` in the user's cache folder (`$SLUICEGATE_CACHE`, `$XDG_CACHE_HOME/sluicegate` or
+    /// `~/.cache/sluicegate`).
+    pub path: Option<PathBuf>,
+    /// How many bytes the files in it may have together: those opened longest ago are removed first. Files that a process uses
+    /// stay, so the folder may grow beyond this, with a notice. One archive that unpacks to more is an error.
+    pub bytes: u64,
+}
+
+impl Default for UnpackedFolder {
+    fn default() -> Self {
+        Self { path: None, bytes: UNPACKED_BYTES }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Compression {
+    Gzip,
+    Zstd,
+}
+
+impl Compression {
+    /// By the name alone: nothing is opened to find out.
+    fn of(path: &Path) -> Option<Self> {
+        let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+        match extension.as_str() {
+            "gz" | "tgz" => Some(Self::Gzip),
+            "zst" | "tzst" => Some(Self::Zstd),
+            _ => None,
+        }
+    }
+}
+
+/// The files to be read for some that were named.
+pub(in crate::dataset::format) struct Unpacked {
+    pub(in crate::dataset::format) paths: Vec<PathBuf>,
+    /// By file, the checksums of a copy.
+    pub(in crate::dataset::format) sums: Vec<Option<Arc<BlockSums>>>,
+    /// As long as it is kept, no process removes the copies to make room.
+    pub(in crate::dataset::format) lease: Option<Lease>,
+}
+
+/// The files to be read for those at `paths`: the same ones, but for compressed ones those that they were unpacked to. Each is
+/// unpacked by the first process that needs it, under another name until it is whole, while all others wait for it.
+///
+/// # Errors
+/// [`Error::Io`]; [`Error::Format`] when one is damaged, or by itself larger than the folder may be.
+pub(in crate::dataset::format) fn unpack(paths: &[PathBuf], folder: &UnpackedFolder) -> Result<Unpacked> {
+    folder.path.iter().try_for_each(|folder| check_writable("cache_folder", folder))?;
+    let compressed: Vec<PathBuf> = paths.iter().filter(|path| Compression::of(path).is_some()).cloned().collect();
+    if compressed.is_empty() {
+        return Ok(Unpacked { paths: paths.to_vec(), sums: vec![None; paths.len()], lease: None });
+    }
+    let root = folder.path.clone().or_else(|| Some(user_cache()?.join("unpacked"))).ok_or_else(|| {
+        let reason = "there is no folder to unpack compressed files to: name one, or set SLUICEGATE_CACHE".to_owned();
+        Error::InvalidArgument { argument: "cache_folder", reason }
+    })?;
+    make_private_folder(&root).map_err(|source| Error::Io { path: root.clone(), source })?;
+    let sources = SourceFiles::look(compressed)?;
+    let names = scan(sources.files(), name_of)?;
+    let lease = Room::enter(&root)?.lease(&names);
+    // A file that is named twice is unpacked once.
+    let pairs: BTreeMap<&OsString, &SourceFile> = names.iter().zip(sources.files()).collect();
+    let pairs: Vec<(&OsString, &SourceFile)> = pairs.into_iter().collect();
+    let copies = scan(&pairs, |&(name, source)| {
+        let sums = unpack_one(source, &root.join(name), &root, (lease.as_ref(), &names), folder.bytes)?;
+        Ok((name, Arc::new(sums)))
+    })?;
+    let copies: BTreeMap<&OsString, Arc<BlockSums>> = copies.into_iter().collect();
+    let bytes: u64 = copies.values().map(|sums| sums.bytes()).sum();
+    if bytes > folder.bytes {
+        notice(format!(
+            "cache_bytes: the archives of this dataset unpack to {bytes} bytes, more than the {} allowed in {}; all are kept \
+             there while they are in use: raise cache_bytes, unpack them yourself, or read them with TarStream",
+            folder.bytes,
+            root.display()
+        ));
+    }
+    let mut names = names.iter();
+    let (paths, sums) = paths
+        .iter()
+        .map(|path| match Compression::of(path).and_then(|_| names.next()) {
+            Some(name) => (root.join(name), copies.get(name).map(Arc::clone)),
+            None => (path.clone(), None),
+        })
+        .unzip();
+    Ok(Unpacked { paths, sums, lease })
+}
+
+/// A name that no other file has, nor the same one with other contents.
+fn name_of(source: &SourceFile) -> Result<OsString> {
+    let absolute = std::path::absolute(&source.path).unwrap_or_else(|_| source.path.clone());
+    let mut all = absolute.into_os_string().into_encoded_bytes();
+    all.extend(source.facts.bytes.to_le_bytes());
+    all.extend(source.facts.modified.to_le_bytes());
+    all.extend(source.facts.changed.to_le_bytes());
+    all.extend(sample_of(source)?.to_le_bytes());
+    let stem = source.path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let stem: String = stem.chars().take(40).map(|letter| if letter.is_control() { '_' } else { letter }).collect();
+    Ok(format!("{stem}.{:016x}{UNPACKED}", digest_of(&all)).into())
+}
+
+fn unpack_one(
+    source: &SourceFile,
+    target: &Path,
+    root: &Path,
+    (lease, needed): (Option<&Lease>, &[OsString]),
+    limit: u64,
+) -> Result<BlockSums> {
+    if let Copy::Whole(sums) = look_for(target) {
+        return Ok(sums);
+    }
+    let _lock = Lock::at(target)?;
+    let write_error = |error| Error::Io { path: target.to_path_buf(), source: error };
+    let new = {
+        let room = Room::enter(root)?;
+        match look_for(target) {
+            Copy::Whole(sums) => return Ok(sums),
+            Copy::Damaged => {
+                notice(format!("{}: this unpacked copy is damaged and is made again", target.display()));
+                fs::remove_file(target).map_err(write_error)?;
+            }
+            Copy::Missing => {}
+        }
+        room.begin(target).map_err(write_error)?
+    };
+    let written = write_unpacked(source, target, new.file(), limit)?;
+    // Not while others wait for the room.
+    new.file().sync_all().map_err(write_error)?;
+    // Until the copy has its name: another one that is made at the same time must find it counted.
+    let room = Room::enter(root)?;
+    room.make(lease, needed, written.bytes(), limit)?;
+    let name = target.file_name().unwrap_or_default();
+    // Before the copy: one without checksums would be taken for a damaged one.
+    written.put(&sums_of(target), name.as_bytes(), source.facts.access).map_err(write_error)?;
+    // Another thread may have been faster, and whoever has opened its copy must not find another.
+    new.put_first(name, source.facts.access).map_err(write_error)?;
+    drop(room);
+    match look_for(target) {
+        Copy::Whole(sums) => Ok(sums),
+        _ => Err(Error::Changed {
+            path: target.into(),
+            reason: "it was removed or written to by another program".into(),
+        }),
+    }
+}
+
+/// What is found where a copy should be.
+enum Copy {
+    Missing,
+    Damaged,
+    Whole(BlockSums),
+}
+
+/// Looks for the copy at `target`. A whole one is the last one from now on that will go to make room.
+fn look_for(target: &Path) -> Copy {
+    let Ok(file) = open_at_once(target) else { return Copy::Missing };
+    let Ok(metadata) = file.metadata() else { return Copy::Missing };
+    // After the copy was opened: its checksums are put first.
+    let sums = BlockSums::read(&sums_of(target), target.file_name().unwrap_or_default().as_bytes());
+    match sums {
+        Some(sums) if metadata.is_file() && metadata.len() == sums.bytes() && !is_of_stranger(&metadata, target) => {
+            // Not the time of the last change: who has the file open would take it for another. A folder that others own, or that
+            // can't be written to, has no order of going.
+            let _ = file.set_times(FileTimes::new().set_accessed(SystemTime::now()));
+            Copy::Whole(sums)
+        }
+        _ => Copy::Damaged,
+    }
+}
+
+fn write_unpacked(source: &SourceFile, target: &Path, mut into: &File, limit: u64) -> Result<NewBlockSums> {
+    let write_error = |error| Error::Io { path: target.to_path_buf(), source: error };
+    let damaged = |offset: u64, reason: String| Error::Format { path: source.path.clone(), offset, reason };
+    let io = |error| Error::Io { path: source.path.clone(), source: error };
+    let packed = open_at_once(&source.path).map_err(io)?;
+    source.check(&FileFacts::of(&packed.metadata().map_err(io)?))?;
+    let mut written = NewBlockSums::default();
+    let mut piece = vec![0; PIECE];
+    let mut reader = Packed::new(BufReader::with_capacity(PIECE, packed), Compression::of(&source.path));
+    loop {
+        let read = match reader.read(&mut piece) {
+            Ok(0) => return Ok(written),
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                return Err(damaged(reader.taken(), error.to_string()));
+            }
+            Err(error) => {
+                let reason =
+                    format!("after {} unpacked bytes: {error}: the file is damaged or was cut", written.bytes());
+                return Err(damaged(reader.taken(), reason));
+            }
+        };
+        watch::advance(read)?;
+        written.push(&piece[..read]);
+        if written.bytes() > limit {
+            let reason = format!(
+                "it unpacks to more than the {limit} bytes that cache_bytes allows: raise cache_bytes, or unpack it yourself"
+            );
+            return Err(damaged(reader.taken(), reason));
+        }
+        into.write_all(&piece[..read]).map_err(write_error)?;
+    }
+}
+
+/// A compressed file that is unpacked as it is read.
+enum Packed {
+    Gzip(Box<MultiGzDecoder<Counted>>),
+    Zstd(Box<ZstdFrames<Counted>>),
+}
+
+impl Packed {
+    fn new(file: BufReader<File>, compression: Option<Compression>) -> Self {
+        let counted = Counted { file, taken: 0 };
+        match compression {
+            Some(Compression::Zstd) => Self::Zstd(Box::new(ZstdFrames::new(counted))),
+            _ => Self::Gzip(Box::new(MultiGzDecoder::new(counted))),
+        }
+    }
+
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Gzip(decoder) => decoder.read(into),
+            Self::Zstd(frames) => frames.read(into),
+        }
+    }
+
+    /// How many bytes of the file were taken.
+    fn taken(&self) -> u64 {
+        match self {
+            Self::Gzip(decoder) => decoder.get_ref().taken,
+            Self::Zstd(frames) => frames.get_ref().taken,
+        }
+    }
+}
+
+/// A file that knows how far it was read.
+struct Counted {
+    file: BufReader<File>,
+    taken: u64,
+}
+
+impl Read for Counted {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read(into)?;
+        self.taken += read as u64;
+        Ok(read)
+    }
+}

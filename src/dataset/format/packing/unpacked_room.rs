@@ -1,0 +1,204 @@
+//! [`Room`]: which files in a folder of unpacked files are in use, and which may go.
+//!
+//! Each process that reads unpacked files has a lease: a file that names them, and that it keeps locked (`flock`) as long as it may
+//! open them. The kernel unlocks it when the last process that has it ends in any way. Who needs room removes only what no lease
+//! names, and leases that nobody has any more.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use rustix::fs::{FlockOperation, Mode, OFlags, fchmod, flock};
+use rustix::io::Errno;
+
+use crate::dataset::format::file::new_file::{NewFile, RANDOM, UNFINISHED, random_number};
+use crate::dataset::format::file::notices::notice;
+use crate::dataset::format::index::lock::Lock;
+use crate::memory::PerProcess;
+use crate::{Error, Result};
+
+/// How the names of copies end, of their checksums, and of leases.
+pub(super) const UNPACKED: &str = ".unpacked";
+const SUMS: &str = ".sums";
+const LEASE: &str = ".lease";
+
+/// The right to change which files there are. One process at a time has it, and one thread of it; for some milliseconds.
+pub(super) struct Room<'a> {
+    root: &'a Path,
+    _lock: Option<Lock>,
+    _thread: MutexGuard<'static, ()>,
+}
+
+/// Keeps files from being removed to make room, as long as this is kept by any process. A forked child has it too.
+pub(in crate::dataset::format) struct Lease {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.file = None;
+        // Unless a process that was forked has it still.
+        remove_unlocked(&self.path);
+    }
+}
+
+impl<'a> Room<'a> {
+    /// Waits for the right.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when another process has it for too long.
+    pub(super) fn enter(root: &'a Path) -> Result<Self> {
+        static THREADS: PerProcess<Mutex<()>> = PerProcess::new();
+        let thread = THREADS.get_or_make(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(Self { root, _lock: Lock::at(&root.join("room"))?, _thread: thread })
+    }
+
+    /// A lease of the files of these names; nothing where none can be had, as on a file system without locks.
+    pub(super) fn lease(&self, names: &[OsString]) -> Option<Lease> {
+        let mut text = names.iter().fold(Vec::new(), |mut text, name| {
+            text.extend(name.as_bytes());
+            text.push(b'\n');
+            text
+        });
+        text.extend(format!("{:08x}", crc32c::crc32c(&text)).into_bytes());
+        let path = self.root.join(format!("{:016x}{LEASE}", random_number()));
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = File::from(rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR).ok()?);
+        // It holds only names that all can see who may use the folder, and they must be able to tell whether it is locked.
+        let readable = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
+        let written = flock(&file, FlockOperation::NonBlockingLockShared)
+            .and_then(|()| fchmod(&file, readable))
+            .map_err(io::Error::from)
+            .and_then(|()| (&file).write_all(&text));
+        if written.is_err() {
+            let _ = fs::remove_file(&path);
+            return None;
+        }
+        Some(Lease { path, file: Some(file) })
+    }
+
+    /// Begins the copy that is to be at `target`; it counts as abandoned when this process has ended.
+    pub(super) fn begin(&self, target: &Path) -> io::Result<NewFile> {
+        let new = NewFile::beside(target)?;
+        // Where there are no locks, abandoned copies are not removed.
+        let _ = flock(new.file(), FlockOperation::NonBlockingLockShared);
+        Ok(new)
+    }
+
+    /// Removes the files that no process uses, the one opened longest ago first, until `bytes` more fit into `limit`. Where too
+    /// much is in use, the folder grows beyond the limit, with a notice. The files named `needed` are the caller's, who has this
+    /// lease of them. Without a lease other processes may have none either, so nothing is removed.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the folder can't be listed.
+    pub(super) fn make(&self, lease: Option<&Lease>, needed: &[OsString], bytes: u64, limit: u64) -> Result<()> {
+        let io = |source| Error::Io { path: self.root.to_path_buf(), source };
+        let names: Vec<OsString> = fs::read_dir(self.root)
+            .map_err(io)?
+            .map(|entry| Ok(entry.map_err(io)?.file_name()))
+            .collect::<Result<_>>()?;
+        let used = self.used(&names).filter(|_| lease.is_some());
+        let (mut own, mut total, mut others) = (bytes, bytes, Vec::new());
+        for name in names.iter().filter(|name| name.as_bytes().ends_with(UNPACKED.as_bytes())) {
+            // Another process may have removed it.
+            let Ok(metadata) = fs::symlink_metadata(self.root.join(name)) else { continue };
+            total += metadata.len();
+            if needed.contains(name) {
+                own += metadata.len();
+            } else if used.as_ref().is_some_and(|used| !used.contains(name)) {
+                others.push((metadata.accessed().unwrap_or(SystemTime::UNIX_EPOCH), metadata.len(), name));
+            }
+        }
+        others.sort_unstable_by(|a, b| b.cmp(a));
+        while total > limit {
+            let Some((_, bytes, name)) = others.pop() else {
+                // What the caller needs by itself is noticed once, when all of it is known.
+                if own <= limit {
+                    notice(self.too_full(limit, lease.is_some()));
+                }
+                break;
+            };
+            // In this order: a copy without checksums would be taken for a damaged one.
+            let _ =
+                fs::remove_file(self.root.join(name)).and_then(|()| fs::remove_file(sums_of(&self.root.join(name))));
+            total -= bytes;
+        }
+        Ok(())
+    }
+
+    /// Without the size, which grows with each archive: a text is noticed once.
+    fn too_full(&self, limit: u64, has_locks: bool) -> String {
+        let why = if has_locks {
+            "other processes use files in it: raise cache_bytes, or give each job a folder of its own"
+        } else {
+            "files cannot be locked there (flock), so none is removed: delete those that no job uses, or set cache_folder \
+             to a local disk"
+        };
+        format!("cache_bytes: {} has more than the {limit} bytes allowed, since {why}", self.root.display())
+    }
+
+    /// The names of all files that are in use; nothing where that can't be told, and so none may go. Removes what processes have
+    /// left that have ended.
+    fn used(&self, names: &[OsString]) -> Option<HashSet<OsString>> {
+        let mut used = Some(HashSet::new());
+        for name in names {
+            let path = self.root.join(name);
+            let bytes = name.as_bytes();
+            if is_unfinished(bytes, UNPACKED) {
+                remove_unlocked(&path);
+            } else if bytes.ends_with(LEASE.as_bytes()) && !remove_unlocked(&path) {
+                used = match (used, read_lease(&path)) {
+                    (Some(mut used), Some(names)) => {
+                        used.extend(names);
+                        Some(used)
+                    }
+                    _ => None,
+                };
+            }
+        }
+        used
+    }
+}
+
+/// Whether this is the name of an unfinished file whose own name is to end in `ending`.
+fn is_unfinished(name: &[u8], ending: &str) -> bool {
+    let own = name
+        .strip_suffix(UNFINISHED.as_bytes())
+        .and_then(|name| name.len().checked_sub(RANDOM).map(|end| &name[..end]));
+    own.is_some_and(|own| own.ends_with(ending.as_bytes()))
+}
+
+/// The path of the checksums of the copy at `copy`.
+pub(super) fn sums_of(copy: &Path) -> PathBuf {
+    let mut path = copy.as_os_str().to_owned();
+    path.push(SUMS);
+    path.into()
+}
+
+/// Removes a file that no process has locked; whether there is none now.
+fn remove_unlocked(path: &Path) -> bool {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(file) => file,
+        Err(error) => return error == Errno::NOENT,
+    };
+    flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() && fs::remove_file(path).is_ok()
+}
+
+/// The names in a lease; nothing when it is damaged.
+fn read_lease(path: &Path) -> Option<Vec<OsString>> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let mut text = Vec::new();
+    File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?).read_to_end(&mut text).ok()?;
+    let (names, sum) = text.split_last_chunk::<8>()?;
+    (format!("{:08x}", crc32c::crc32c(names)).as_bytes() == sum).then(|| {
+        let names = names.split(|&byte| byte == b'\n').filter(|name| !name.is_empty());
+        names.map(|name| OsString::from_vec(name.to_vec())).collect()
+    })
+}

@@ -1,0 +1,115 @@
+//! [`ZstdFrames`]: a Zstandard file, unpacked as it is read.
+
+use std::io::{self, Read};
+
+use ruzstd::decoding::{BlockDecodingStrategy, DEFAULT_MAX_WINDOW_SIZE, FrameDecoder};
+
+/// The frames of a file one after the other, with their checksums compared.
+///
+/// A frame may ask for a window of 128 MiB, as much as `zstd` itself gives it unless it is told to give more. What is unpacked
+/// and not yet read has at most twice as much; where there is no memory for that, it is an error.
+pub(in crate::dataset::format) struct ZstdFrames<R> {
+    source: R,
+    decoder: FrameDecoder,
+    /// Whether the decoder is inside a frame.
+    is_inside: bool,
+}
+
+impl<R: Read> ZstdFrames<R> {
+    pub(in crate::dataset::format) fn new(source: R) -> Self {
+        Self { source, decoder: FrameDecoder::new(), is_inside: false }
+    }
+
+    pub(in crate::dataset::format) fn get_ref(&self) -> &R {
+        &self.source
+    }
+
+    /// Goes to the next frame; `false` at the end of the file.
+    fn begin(&mut self) -> io::Result<bool> {
+        loop {
+            let mut magic = [0; 4];
+            let mut found = 0;
+            while found < magic.len() {
+                match self.source.read(&mut magic[found..])? {
+                    0 if found == 0 => return Ok(false),
+                    0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    read => found += read,
+                }
+            }
+            if u32::from_le_bytes(magic) & 0xffff_fff0 != 0x184d_2a50 {
+                let head = self.head(magic)?;
+                self.decoder.reset(head.chain(&mut self.source)).map_err(io::Error::other)?;
+                self.is_inside = true;
+                return Ok(true);
+            }
+            // A frame that is to be skipped: its length, and anything.
+            let mut length = [0; 4];
+            self.source.read_exact(&mut length)?;
+            let length = u64::from(u32::from_le_bytes(length));
+            if io::copy(&mut (&mut self.source).take(length), &mut io::sink())? < length {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+}
+
+impl<R: Read> ZstdFrames<R> {
+    /// The header of a frame, up to where it says how large its window is; fails where there is no memory for that, with
+    /// which the decoder would panic.
+    fn head(&mut self, magic: [u8; 4]) -> io::Result<Vec<u8>> {
+        let mut head = magic.to_vec();
+        let mut take = |bytes: usize| {
+            let start = head.len();
+            head.resize(start + bytes, 0);
+            self.source.read_exact(&mut head[start..])?;
+            let mut word = [0; 8];
+            word[..bytes].copy_from_slice(&head[start..]);
+            io::Result::Ok(u64::from_le_bytes(word))
+        };
+        let descriptor = take(1)?;
+        let is_single_segment = descriptor & 0x20 != 0;
+        let window = if is_single_segment {
+            // Behind the number of a dictionary; the window is all of the frame.
+            take([0, 1, 2, 4][(descriptor & 3) as usize])?;
+            take(1 << (descriptor >> 6))?
+        } else {
+            let window = take(1)?;
+            let base = 1_u64 << (10 + (window >> 3));
+            base + base / 8 * (window & 7)
+        };
+        if window > DEFAULT_MAX_WINDOW_SIZE {
+            let reason = format!(
+                "a Zstandard frame needs a window of {window} bytes, where {DEFAULT_MAX_WINDOW_SIZE} are allowed: unpack it \
+                 with `zstd -d --long=31`, or pack it without `--long`"
+            );
+            return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
+        }
+        if Vec::<u8>::new().try_reserve_exact(2 * window as usize).is_err() {
+            let reason = format!("no memory for twice a window of {window} bytes");
+            return Err(io::Error::new(io::ErrorKind::OutOfMemory, reason));
+        }
+        Ok(head)
+    }
+}
+
+impl<R: Read> Read for ZstdFrames<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if !self.is_inside && !self.begin()? {
+                return Ok(0);
+            }
+            while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
+                let strategy = BlockDecodingStrategy::UptoBlocks(1);
+                self.decoder.decode_blocks(&mut self.source, strategy).map_err(io::Error::other)?;
+            }
+            if self.decoder.can_collect() > 0 {
+                return self.decoder.read(into);
+            }
+            let stored = self.decoder.get_checksum_from_data();
+            if stored.is_some() && stored != self.decoder.get_calculated_checksum() {
+                return Err(io::Error::other("the checksum of a frame is wrong"));
+            }
+            self.is_inside = false;
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! [`ParquetField`] and [`ParquetColumn`]: samples as they come, and the Arrow arrays that they become.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::types::{
+    ArrowPrimitiveType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, BooleanArray, FixedSizeListArray, ListArray, PrimitiveArray, StringArray,
+};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef};
+
+use super::nested::{NestedArray, nested_type};
+use crate::dataset::format::field::nested_type::NestedType;
+use crate::{DType, Error, Result};
+
+/// What a field's elements are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ParquetElement {
+    /// Numbers or booleans of a data type.
+    Number(DType),
+    /// UTF-8.
+    Text,
+    /// Bytes.
+    Bytes,
+    /// Lists and dictionaries of such, as the bytes that [`NestedType`] describes, of which any may be null.
+    Nested(NestedType),
+}
+
+/// A field of the samples of a Parquet file. Each of its values may be missing, as a whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParquetField {
+    /// Its name.
+    pub name: String,
+    /// What its elements are.
+    pub element: ParquetElement,
+    /// Whether a sample has any number of elements: a list.
+    pub is_list: bool,
+    /// The shape of an element; of texts and bytes none. It becomes fixed-size lists, one in the other.
+    pub shape: Vec<usize>,
+}
+
+/// The values of a field for some samples, one after the other.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ParquetColumn<'a> {
+    /// The elements of all samples; of one that is missing any, as many as it would have, and none of a list, a text, bytes.
+    pub values: &'a [u8],
+    /// Of texts and bytes, how long each one is.
+    pub sizes: &'a [i64],
+    /// Of lists, how many elements each sample has.
+    pub lengths: &'a [i64],
+    /// Which samples are missing; nothing for none.
+    pub missing: &'a [bool],
+}
+
+/// A column whose parts can be cut out.
+pub(super) struct Cut<'a> {
+    field: &'a ParquetField,
+    column: ParquetColumn<'a>,
+    /// By sample, how many elements come before it; one more for their end.
+    elements: Vec<usize>,
+    /// By element, how many bytes come before it; one more for their end. Not of numbers.
+    bytes: Vec<usize>,
+}
+
+impl ParquetField {
+    /// The Arrow field.
+    pub(in crate::dataset::format) fn arrow(&self) -> Result<Field> {
+        Ok(Field::new(&self.name, self.arrow_type()?, true))
+    }
+
+    fn arrow_type(&self) -> Result<DataType> {
+        let mut data_type = match &self.element {
+            ParquetElement::Text => DataType::Utf8,
+            ParquetElement::Bytes => DataType::Binary,
+            ParquetElement::Number(dtype) => number_type(*dtype).map_err(|reason| self.refuse(&reason))?,
+            ParquetElement::Nested(_) if self.is_list || !self.shape.is_empty() => {
+                return Err(self.refuse("nested values say themselves what they are lists of"));
+            }
+            ParquetElement::Nested(of) => nested_type(of).map_err(|reason| self.refuse(&reason))?,
+        };
+        for &size in self.shape.iter().rev() {
+            let size = i32::try_from(size).ok().filter(|&size| size > 0).ok_or_else(|| {
+                self.refuse(&format!(
+                    "arrays of shape {:?}: each axis has at least one element, and below 2^31",
+                    self.shape
+                ))
+            })?;
+            data_type = DataType::FixedSizeList(element_of(data_type), size);
+        }
+        Ok(if self.is_list { DataType::List(element_of(data_type)) } else { data_type })
+    }
+
+    fn refuse(&self, reason: &str) -> Error {
+        Error::InvalidArgument { argument: "fields", reason: format!("`{}`: {reason}", self.name) }
+    }
+
+    /// How many numbers an element is made of.
+    fn numbers(&self) -> usize {
+        self.shape.iter().product()
+    }
+}
+
+impl<'a> Cut<'a> {
+    /// A column of `rows` samples.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when its parts do not fit together.
+    pub(super) fn new(field: &'a ParquetField, column: ParquetColumn<'a>, rows: usize) -> Result<Self> {
+        let broken = || field.refuse("its values, sizes and lengths do not fit together");
+        let elements = if field.is_list {
+            ends(column.lengths).filter(|ends| ends.len() == rows + 1).ok_or_else(broken)?
+        } else {
+            (0..=rows).collect()
+        };
+        let count = elements[rows];
+        let (bytes, total) = match field.element {
+            ParquetElement::Number(dtype) => (Vec::new(), count.checked_mul(field.numbers() * dtype.bytes())),
+            _ => {
+                let bytes = ends(column.sizes).filter(|ends| ends.len() == count + 1).ok_or_else(broken)?;
+                let total = bytes[count];
+                (bytes, Some(total))
+            }
+        };
+        if total != Some(column.values.len()) || !matches!(column.missing.len(), 0) && column.missing.len() != rows {
+            return Err(broken());
+        }
+        Ok(Self { field, column, elements, bytes })
+    }
+
+    /// How many bytes a sample takes before it is encoded.
+    pub(super) fn row_bytes(&self, row: usize) -> u64 {
+        let values = self.value_range(&(row..row + 1));
+        let offsets = match self.field.element {
+            ParquetElement::Number(_) => 0,
+            _ => 4 * (self.elements[row + 1] - self.elements[row]),
+        };
+        (values.len() + offsets + 4 * usize::from(self.field.is_list)) as u64
+    }
+
+    fn value_range(&self, rows: &Range<usize>) -> Range<usize> {
+        let elements = self.elements[rows.start]..self.elements[rows.end];
+        match self.field.element {
+            ParquetElement::Number(dtype) => {
+                let bytes = self.field.numbers() * dtype.bytes();
+                elements.start * bytes..elements.end * bytes
+            }
+            _ => self.bytes[elements.start]..self.bytes[elements.end],
+        }
+    }
+
+    /// The samples `rows`, which take less than 2 GiB.
+    pub(super) fn array(&self, rows: &Range<usize>) -> Result<ArrayRef> {
+        let elements = self.elements[rows.start]..self.elements[rows.end];
+        let values = &self.column.values[self.value_range(rows)];
+        let nulls = self
+            .column
+            .missing
+            .get(rows.clone())
+            .filter(|missing| missing.contains(&true))
+            .map(|missing| NullBuffer::new(BooleanBuffer::collect_bool(missing.len(), |row| !missing[row])));
+        let refuse = |error: ArrowError| self.field.refuse(&error.to_string());
+        // Those of the innermost array, when that is the column itself.
+        let is_flat = !self.field.is_list && self.field.shape.is_empty();
+        let own = nulls.clone().filter(|_| is_flat);
+        let mut array = match &self.field.element {
+            ParquetElement::Number(dtype) => numbers(*dtype, values, own),
+            ParquetElement::Nested(of) => return self.nested(of, elements),
+            element => {
+                let sizes = elements.clone().map(|place| self.bytes[place + 1] - self.bytes[place]);
+                let (offsets, values) = (OffsetBuffer::from_lengths(sizes), Buffer::from(values));
+                match element {
+                    ParquetElement::Text => {
+                        Arc::new(StringArray::try_new(offsets, values, own).map_err(refuse)?) as ArrayRef
+                    }
+                    _ => Arc::new(BinaryArray::try_new(offsets, values, own).map_err(refuse)?),
+                }
+            }
+        };
+        for (depth, &size) in self.field.shape.iter().enumerate().rev() {
+            let own = nulls.clone().filter(|_| depth == 0 && !self.field.is_list);
+            let element = element_of(array.data_type().clone());
+            array = Arc::new(FixedSizeListArray::try_new(element, size as i32, array, own).map_err(refuse)?);
+        }
+        if self.field.is_list {
+            let lengths = rows.clone().map(|row| self.elements[row + 1] - self.elements[row]);
+            let element = element_of(array.data_type().clone());
+            let offsets = OffsetBuffer::from_lengths(lengths);
+            array = Arc::new(ListArray::try_new(element, offsets, array, nulls).map_err(refuse)?);
+        }
+        Ok(array)
+    }
+}
+
+impl Cut<'_> {
+    /// The nested values of the samples `rows`.
+    fn nested(&self, of: &NestedType, rows: Range<usize>) -> Result<ArrayRef> {
+        let mut array = NestedArray::new(of);
+        for row in rows {
+            let value = &self.column.values[self.bytes[row]..self.bytes[row + 1]];
+            array.push(value).ok_or_else(|| self.field.refuse("its bytes are no nested values of its type"))?;
+        }
+        let data_type = nested_type(of).map_err(|reason| self.field.refuse(&reason))?;
+        array.finish(&data_type).map_err(|error| self.field.refuse(&error.to_string()))
+    }
+}
+
+/// The type that Arrow has for numbers of `dtype`; the reason why it has none.
+pub(super) fn number_type(dtype: DType) -> std::result::Result<DataType, String> {
+    Ok(match dtype {
+        DType::Bool => DataType::Boolean,
+        DType::UInt8 => DataType::UInt8,
+        DType::Int8 => DataType::Int8,
+        DType::UInt16 => DataType::UInt16,
+        DType::Int16 => DataType::Int16,
+        DType::UInt32 => DataType::UInt32,
+        DType::Int32 => DataType::Int32,
+        DType::UInt64 => DataType::UInt64,
+        DType::Int64 => DataType::Int64,
+        DType::Float16 => DataType::Float16,
+        DType::Float32 => DataType::Float32,
+        DType::Float64 => DataType::Float64,
+        other => return Err(format!("Parquet has no {other}: convert it, or write its bytes")),
+    })
+}
+
+/// As Parquet names what is in a list.
+fn element_of(data_type: DataType) -> FieldRef {
+    Arc::new(Field::new("element", data_type, false))
+}
+
+/// Where each of these parts ends, after a zero; nothing when one is negative, or they are too many.
+fn ends(parts: &[i64]) -> Option<Vec<usize>> {
+    let mut end = 0_usize;
+    let rest = parts.iter().map(|&part| {
+        end = end.checked_add(usize::try_from(part).ok()?)?;
+        Some(end)
+    });
+    std::iter::once(Some(0)).chain(rest).collect()
+}
+
+pub(in crate::dataset::format) fn numbers(dtype: DType, values: &[u8], nulls: Option<NullBuffer>) -> ArrayRef {
+    match dtype {
+        DType::Bool => {
+            let bits = BooleanBuffer::collect_bool(values.len(), |place| values[place] != 0);
+            Arc::new(BooleanArray::new(bits, nulls))
+        }
+        DType::UInt8 => primitive::<UInt8Type>(values, nulls),
+        DType::Int8 => primitive::<Int8Type>(values, nulls),
+        DType::UInt16 => primitive::<UInt16Type>(values, nulls),
+        DType::Int16 => primitive::<Int16Type>(values, nulls),
+        DType::UInt32 => primitive::<UInt32Type>(values, nulls),
+        DType::Int32 => primitive::<Int32Type>(values, nulls),
+        DType::UInt64 => primitive::<UInt64Type>(values, nulls),
+        DType::Float16 => primitive::<Float16Type>(values, nulls),
+        DType::Float32 => primitive::<Float32Type>(values, nulls),
+        DType::Float64 => primitive::<Float64Type>(values, nulls),
+        // No other has a field.
+        _ => primitive::<Int64Type>(values, nulls),
+    }
+}
+
+fn primitive<T: ArrowPrimitiveType>(values: &[u8], nulls: Option<NullBuffer>) -> ArrayRef {
+    let len = values.len() / size_of::<T::Native>();
+    // Copied, to memory that is aligned.
+    let values = ScalarBuffer::<T::Native>::new(Buffer::from(values), 0, len);
+    Arc::new(PrimitiveArray::<T>::new(values, nulls))
+}

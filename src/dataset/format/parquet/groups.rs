@@ -1,0 +1,136 @@
+//! [`Groups`]: which row group of which file a sample is in, by arithmetic.
+
+use std::path::PathBuf;
+
+use crate::dataset::format::block::starts::BlockStarts;
+use crate::dataset::format::file::pool::FilePool;
+use crate::dataset::format::index::place::IndexPlace;
+use crate::dataset::format::index::sample_index::{IndexColumn, SampleIndex};
+use crate::{Error, Result};
+
+/// From so many files on the numbers of their footers are kept in an index.
+const MANY_FILES: usize = 64;
+
+/// What a scan has found of one row group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FoundGroup {
+    pub(super) rows: usize,
+    /// Those that a filter leaves: a bit for each, where it leaves some and not all.
+    pub(super) left: Left,
+}
+
+/// What a filter leaves of a row group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Left {
+    All,
+    None,
+    /// As many as are said, in words of 64 bits.
+    Some(usize, Vec<u64>),
+}
+
+/// Columns of the index: by file, the number of groups up to its end; by group, the number of samples, and of words of bits,
+/// up to its end; and the words.
+const GROUP_ENDS: usize = 0;
+const SAMPLE_ENDS: usize = 1;
+const WORD_ENDS: usize = 2;
+const WORDS: usize = 3;
+
+/// The row groups of some files, one file after the other.
+pub(in crate::dataset::format) struct Groups {
+    /// By file, the number of groups up to its end.
+    group_ends: Vec<usize>,
+    /// Which of the groups a sample is in.
+    pub(in crate::dataset::format) starts: BlockStarts,
+    index: SampleIndex,
+}
+
+/// Where a row group is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct GroupPlace {
+    pub(super) file: usize,
+    pub(super) in_file: usize,
+}
+
+impl Groups {
+    /// Those that `scan` finds, by file, unless an index of them is at hand. `parameters` is what they depend on besides the
+    /// files. An index is kept of many files, or where `is_costly`.
+    pub(in crate::dataset::format) fn open(
+        pool: &FilePool,
+        parameters: &str,
+        index_folder: Option<PathBuf>,
+        is_costly: bool,
+        scan: impl FnOnce() -> Result<Vec<Vec<FoundGroup>>>,
+    ) -> Result<Self> {
+        let place = IndexPlace::new(index_folder)?;
+        let make = || Ok(columns(&scan()?));
+        let index = match is_costly || pool.files().files().len() >= MANY_FILES {
+            false => SampleIndex::in_memory(make()?, 0)?,
+            true => SampleIndex::open_or_build(pool.files(), ("parquet 1", parameters), &place, make)?,
+        };
+        let damaged = || {
+            let reason = "the columns of the index do not fit together: remove it".into();
+            Error::Changed { path: index.path().map(PathBuf::from).unwrap_or_default(), reason }
+        };
+        if index.columns() != 4 || index.len(GROUP_ENDS) != pool.files().files().len() {
+            return Err(damaged());
+        }
+        let numbers = |column| -> Result<Vec<usize>> {
+            let mut words = vec![0; index.len(column)];
+            index.get_range(column, 0, &mut words)?;
+            Ok(words.into_iter().map(|word| word as usize).collect())
+        };
+        let (group_ends, sample_ends) = (numbers(GROUP_ENDS)?, numbers(SAMPLE_ENDS)?);
+        let fits = group_ends.is_sorted()
+            && sample_ends.is_sorted()
+            && group_ends.last().copied().unwrap_or(0) == sample_ends.len()
+            && index.len(WORD_ENDS) == sample_ends.len();
+        if !fits {
+            return Err(damaged());
+        }
+        Ok(Self { group_ends, starts: BlockStarts::new(sample_ends), index })
+    }
+
+    pub(in crate::dataset::format) fn place(&self, group: usize) -> GroupPlace {
+        let file = self.group_ends.partition_point(|&end| end <= group);
+        GroupPlace { file, in_file: group - if file == 0 { 0 } else { self.group_ends[file - 1] } }
+    }
+
+    /// A bit for each of the `rows` rows of `group`, where some are left out.
+    pub(in crate::dataset::format) fn bits(&self, group: usize, rows: usize) -> Result<Option<Vec<u64>>> {
+        let start = if group == 0 { 0 } else { self.index.get(WORD_ENDS, group - 1)? };
+        let count = self.index.get(WORD_ENDS, group)?.saturating_sub(start) as usize;
+        if count == 0 {
+            return Ok(None);
+        }
+        if count != rows.div_ceil(64) {
+            let reason = format!("the index has bits for {count} times 64 rows, but there are {rows}: remove it");
+            return Err(Error::Changed { path: self.index.path().map(PathBuf::from).unwrap_or_default(), reason });
+        }
+        let mut words = vec![0; count];
+        self.index.get_range(WORDS, start as usize, &mut words)?;
+        Ok(Some(words))
+    }
+}
+
+fn columns(files: &[Vec<FoundGroup>]) -> Vec<IndexColumn> {
+    let (mut group_ends, mut sample_ends) = (Vec::with_capacity(files.len()), Vec::new());
+    let (mut word_ends, mut words) = (Vec::new(), Vec::new());
+    let mut samples = 0_u64;
+    for groups in files {
+        for group in groups {
+            let left = match &group.left {
+                Left::All => group.rows,
+                Left::None => 0,
+                Left::Some(left, bits) => {
+                    words.extend(bits);
+                    *left
+                }
+            };
+            samples = samples.saturating_add(left as u64);
+            sample_ends.push(samples);
+            word_ends.push(words.len() as u64);
+        }
+        group_ends.push(sample_ends.len() as u64);
+    }
+    [group_ends, sample_ends, word_ends, words].map(IndexColumn::U64).into()
+}

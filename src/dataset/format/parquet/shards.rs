@@ -1,0 +1,340 @@
+//! [`ParquetShards`]: Parquet files of bounded size, encoded by threads while the next samples are made.
+
+use std::io;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+
+use arrow_array::RecordBatch;
+use arrow_schema::{Schema, SchemaRef};
+use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowRowGroupWriterFactory, compute_leaves};
+use parquet::arrow::{ArrowSchemaConverter, add_encoded_arrow_schema_to_metadata};
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::properties::{WriterProperties, WriterPropertiesPtr};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::TypePtr;
+use rayon::ThreadPool;
+
+use super::columns::{Cut, ParquetColumn, ParquetField};
+use crate::dataset::format::shard::file::ShardFile;
+use crate::dataset::format::shard::thread_pool::pool;
+use crate::dataset::format::shard::threads::{ShardThreads, ShardWriter, Wait, WrittenShard};
+use crate::error::catch;
+use crate::{Error, Result};
+
+/// A row group has at most so many bytes before it is encoded, or one sample: readers decode a row group at once.
+const ROW_GROUP_BYTES: u64 = 64 << 20;
+
+/// An Arrow array of texts has less than 2 GiB.
+const LARGEST: u64 = (1 << 31) - 1;
+
+/// How the pages of a Parquet file are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ParquetCompression {
+    /// Zstandard at its lowest level.
+    #[default]
+    Zstd,
+    /// Snappy.
+    Snappy,
+    /// Not at all.
+    Uncompressed,
+}
+
+/// How Parquet files are written.
+#[derive(Debug, Clone)]
+pub struct ParquetShardOptions {
+    /// The samples of a file take at most so many bytes before they are encoded, or it has one sample.
+    pub shard_bytes: u64,
+    /// A row group has at most so many samples.
+    pub row_group_rows: usize,
+    /// How pages are compressed.
+    pub compression: ParquetCompression,
+    /// The number of threads that encode.
+    pub threads: usize,
+}
+
+/// Distributes samples over Parquet files. Row groups are encoded side by side, and written in order, while the next ones are
+/// filled. The bytes depend on the samples and options alone. What is dropped before it was ended leaves no file.
+///
+/// # Example
+/// ```
+/// use sluicegate::{DType, ParquetColumn, ParquetElement, ParquetField, ParquetShardOptions, ParquetShards, Wait};
+/// # let folder = tempfile::TempDir::new().unwrap();
+/// # let path = folder.path().join("a.parquet");
+/// let element = ParquetElement::Number(DType::UInt8);
+/// let field = ParquetField { name: "x".into(), element, is_list: false, shape: vec![2] };
+/// let options = ParquetShardOptions { shard_bytes: 1 << 20, row_group_rows: 1000, compression: Default::default(), threads: 1 };
+/// let mut shards = ParquetShards::new(vec![field], &options)?;
+/// shards.begin(path.clone());
+/// let column = ParquetColumn { values: &[1, 2, 3, 4, 5, 6], ..ParquetColumn::default() };
+/// assert_eq!(shards.append(&[column], 0..3)?, 3);
+/// shards.end();
+/// assert_eq!(shards.written(Wait::ForAll)?[0].samples, 3);
+/// assert!(std::fs::read(&path).unwrap().starts_with(b"PAR1"));
+/// # Ok::<(), sluicegate::Error>(())
+/// ```
+pub struct ParquetShards {
+    // Before the encoders: its threads wait for what those make.
+    threads: ShardThreads<RowGroup>,
+    encoders: ThreadPool,
+    form: Arc<Form>,
+    fields: Vec<ParquetField>,
+    options: ParquetShardOptions,
+    current: Option<Current>,
+}
+
+/// A row group that is encoded somewhere else.
+type RowGroup = Receiver<Result<Vec<ArrowColumnChunk>>>;
+
+/// What all files have in common.
+struct Form {
+    arrow: SchemaRef,
+    root: TypePtr,
+    properties: WriterPropertiesPtr,
+    columns: ArrowRowGroupWriterFactory,
+}
+
+#[derive(Default)]
+struct Current {
+    bytes: u64,
+    samples: usize,
+    group: Vec<RecordBatch>,
+    group_bytes: u64,
+    group_rows: usize,
+}
+
+impl ParquetShards {
+    /// Shards of samples of these fields.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when a field can't be written, or there is none; [`Error::Threads`].
+    pub fn new(fields: Vec<ParquetField>, options: &ParquetShardOptions) -> Result<Self> {
+        if fields.is_empty() {
+            let reason = "at least one is needed".into();
+            return Err(Error::InvalidArgument { argument: "fields", reason });
+        }
+        let form = Form::new(&fields, options.compression)?;
+        Ok(Self {
+            threads: ShardThreads::new(1, options.threads.max(1))?,
+            encoders: pool(options.threads, "encode")?,
+            form: Arc::new(form),
+            fields,
+            options: options.clone(),
+            current: None,
+        })
+    }
+
+    /// Appends the samples `rows` of these columns, one a field, to the shard that is being filled. Returns how many there was
+    /// room for.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when columns do not fit together or to their fields, or a sample is larger than 2 GiB; what
+    /// was appended before stays.
+    pub fn append(&mut self, columns: &[ParquetColumn<'_>], rows: Range<usize>) -> Result<usize> {
+        if columns.len() != self.fields.len() {
+            let reason = format!("{} columns for {} fields", columns.len(), self.fields.len());
+            return Err(Error::InvalidArgument { argument: "columns", reason });
+        }
+        let cuts = self.fields.iter().zip(columns).map(|(field, column)| Cut::new(field, *column, rows.end));
+        let cuts = cuts.collect::<Result<Vec<_>>>()?;
+        let Some(mut current) = self.current.take() else { return Ok(0) };
+        let appended = self.append_to(&mut current, &cuts, &rows);
+        // What was appended before stays, whatever is wrong with these.
+        self.current = Some(current);
+        appended
+    }
+
+    fn append_to(&self, current: &mut Current, cuts: &[Cut<'_>], rows: &Range<usize>) -> Result<usize> {
+        for row in rows.clone() {
+            let bytes = bytes_of(cuts, row);
+            if bytes > LARGEST {
+                let reason = format!("sample {row} of these takes {bytes} bytes: below 2 GiB are written");
+                return Err(Error::InvalidArgument { argument: "columns", reason });
+            }
+        }
+        // Samples that go to one row group, as one batch.
+        let mut run = rows.start..rows.start;
+        let mut run_bytes = 0;
+        for row in rows.clone() {
+            let bytes = bytes_of(cuts, row);
+            if current.samples > 0 && current.bytes + bytes > self.options.shard_bytes {
+                break;
+            }
+            let is_full = current.group_rows >= self.options.row_group_rows.max(1)
+                || current.group_rows > 0 && current.group_bytes + bytes > ROW_GROUP_BYTES;
+            if is_full || run_bytes + bytes > LARGEST {
+                current.push(&self.form, cuts, &run, run_bytes)?;
+                (run, run_bytes) = (row..row, 0);
+            }
+            if is_full {
+                self.flush(current);
+            }
+            (run.end, run_bytes) = (row + 1, run_bytes + bytes);
+            current.samples += 1;
+            current.bytes += bytes;
+            current.group_rows += 1;
+            current.group_bytes += bytes;
+        }
+        current.push(&self.form, cuts, &run, run_bytes)?;
+        Ok(run.end - rows.start)
+    }
+
+    /// Sends the row group that was filled.
+    fn flush(&self, current: &mut Current) {
+        let batches = std::mem::take(&mut current.group);
+        (current.group_rows, current.group_bytes) = (0, 0);
+        if batches.is_empty() {
+            return;
+        }
+        let (sender, receiver) = sync_channel(1);
+        let form = Arc::clone(&self.form);
+        self.encoders.spawn(move || {
+            // Nobody waits for it any more when the shard was given up.
+            let _ = sender.send(catch(|| form.encode(&batches)));
+        });
+        self.threads.send(receiver);
+    }
+
+    /// Ends the shard that is being filled, and begins the one that is to be at `path`.
+    pub fn begin(&mut self, path: PathBuf) {
+        self.end();
+        let form = Arc::clone(&self.form);
+        self.threads.begin(path.clone(), move || ParquetWriter::create(path, &form));
+        self.current = Some(Current::default());
+    }
+
+    /// Ends the shard that is being filled.
+    pub fn end(&mut self) {
+        if let Some(mut current) = self.current.take() {
+            self.flush(&mut current);
+            self.threads.end(current.samples);
+        }
+    }
+
+    /// The shards that are whole since this was asked last; with [`Wait::ForAll`] all that were ended.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn written(&mut self, wait: Wait) -> Result<Vec<WrittenShard>> {
+        self.threads.written(wait)
+    }
+
+    /// Gives up the shard that is being filled, and waits until no thread writes any more.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when a thread does not end within 20 seconds, as the file system does not answer; it names the shard.
+    pub fn close(&mut self) -> Result<()> {
+        self.current = None;
+        self.threads.close()
+    }
+}
+
+fn bytes_of(cuts: &[Cut<'_>], row: usize) -> u64 {
+    cuts.iter().map(|cut| cut.row_bytes(row)).fold(0, u64::saturating_add)
+}
+
+impl Current {
+    /// Puts `rows`, which are counted and take so many `bytes`, into the row group.
+    fn push(&mut self, form: &Form, cuts: &[Cut<'_>], rows: &Range<usize>, bytes: u64) -> Result<()> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let arrays = cuts.iter().map(|cut| cut.array(rows)).collect::<Result<Vec<_>>>();
+        let batch = arrays
+            .and_then(|arrays| RecordBatch::try_new(Arc::clone(&form.arrow), arrays).map_err(|error| invalid(&error)));
+        // What can't be written is not counted either: the shard goes on with the next samples.
+        self.group.push(batch.inspect_err(|_| {
+            self.samples -= rows.len();
+            self.group_rows -= rows.len();
+            self.bytes -= bytes;
+            self.group_bytes -= bytes;
+        })?);
+        Ok(())
+    }
+}
+
+impl Form {
+    fn new(fields: &[ParquetField], compression: ParquetCompression) -> Result<Self> {
+        let arrow = Arc::new(Schema::new(fields.iter().map(ParquetField::arrow).collect::<Result<Vec<_>>>()?));
+        let compression = match compression {
+            ParquetCompression::Zstd => Compression::ZSTD(ZstdLevel::default()),
+            ParquetCompression::Snappy => Compression::SNAPPY,
+            ParquetCompression::Uncompressed => Compression::UNCOMPRESSED,
+        };
+        let mut properties = WriterProperties::builder().set_compression(compression).build();
+        // So that fixed-size lists and the like come back as what they were.
+        add_encoded_arrow_schema_to_metadata(&arrow, &mut properties);
+        let properties = Arc::new(properties);
+        let root = ArrowSchemaConverter::new().convert(&arrow).map_err(|error| invalid(&error))?.root_schema_ptr();
+        // Of the columns of a file only the schema matters.
+        let file = SerializedFileWriter::new(io::sink(), Arc::clone(&root), Arc::clone(&properties));
+        let columns = ArrowRowGroupWriterFactory::new(&file.map_err(|error| invalid(&error))?, Arc::clone(&arrow));
+        Ok(Self { arrow, root, properties, columns })
+    }
+
+    /// The columns of a row group.
+    fn encode(&self, batches: &[RecordBatch]) -> Result<Vec<ArrowColumnChunk>> {
+        let encode = || {
+            let mut writers = self.columns.create_column_writers(0)?;
+            for batch in batches {
+                let mut next = writers.iter_mut();
+                for (field, array) in self.arrow.fields().iter().zip(batch.columns()) {
+                    for (leaf, writer) in compute_leaves(field, array)?.iter().zip(&mut next) {
+                        writer.write(leaf)?;
+                    }
+                }
+            }
+            writers.into_iter().map(|writer| writer.close()).collect::<parquet::errors::Result<Vec<_>>>()
+        };
+        encode().map_err(|error| invalid(&error))
+    }
+}
+
+fn invalid(error: &dyn std::error::Error) -> Error {
+    Error::InvalidArgument { argument: "samples", reason: format!("can't be written as Parquet: {error}") }
+}
+
+struct ParquetWriter {
+    path: PathBuf,
+    file: SerializedFileWriter<ShardFile>,
+}
+
+impl ParquetWriter {
+    fn create(path: PathBuf, form: &Form) -> Result<Self> {
+        let file = ShardFile::create(path.clone())?;
+        let file = SerializedFileWriter::new(file, Arc::clone(&form.root), Arc::clone(&form.properties));
+        Ok(Self { file: file.map_err(|error| refused(&path, error))?, path })
+    }
+}
+
+impl ShardWriter<RowGroup> for ParquetWriter {
+    fn write(&mut self, group: RowGroup) -> Result<()> {
+        let columns = group.recv().unwrap_or_else(|_| {
+            let reason = "no thread is left that encodes row groups".into();
+            Err(Error::State { reason })
+        })?;
+        let write = || {
+            let mut group = self.file.next_row_group()?;
+            columns.into_iter().try_for_each(|column| column.append_to_row_group(&mut group))?;
+            group.close()
+        };
+        write().map(drop).map_err(|error| refused(&self.path, error))
+    }
+
+    fn finish(self: Box<Self>) -> Result<u64> {
+        self.file.into_inner().map_err(|error| refused(&self.path, error))?.finish()
+    }
+}
+
+fn refused(path: &std::path::Path, error: ParquetError) -> Error {
+    let path = path.to_path_buf();
+    match error {
+        ParquetError::External(source) => match source.downcast::<io::Error>() {
+            Ok(source) => Error::Io { path, source: *source },
+            Err(other) => Error::Io { path, source: io::Error::other(other) },
+        },
+        other => Error::Io { path, source: io::Error::other(other) },
+    }
+}

@@ -1,0 +1,6 @@
+//! Files of samples of one size, without a header.
+
+mod dataset;
+pub(super) mod parse;
+
+pub use dataset::{Raw, RawField};

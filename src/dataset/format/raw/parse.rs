@@ -1,0 +1,69 @@
+//! [`RawParse`]: samples of one size that are read from front to back.
+
+use super::dataset::{RawField, check_fields};
+use crate::dataset::format::field::typed_field::TypedField;
+use crate::dataset::format::sequential::byte_stream::ByteStream;
+use crate::dataset::format::sequential::parse::{Found, Parse, Sample, Step, Trouble};
+use crate::{Error, Result};
+
+/// Samples, as [`Raw`](crate::Raw) has them.
+pub(in crate::dataset::format) struct RawParse {
+    fields: Vec<RawField>,
+    typed: Vec<TypedField>,
+    header_bytes: usize,
+    sample_bytes: usize,
+}
+
+impl RawParse {
+    pub(in crate::dataset::format) fn new(
+        header_bytes: usize,
+        sample_bytes: usize,
+        fields: Vec<RawField>,
+        largest: u64,
+    ) -> Result<Self> {
+        check_fields(&fields, sample_bytes)?;
+        if sample_bytes as u64 > largest {
+            let reason = format!("a sample has {sample_bytes} bytes, where {largest} are allowed");
+            return Err(Error::InvalidArgument { argument: "max_sample_bytes", reason });
+        }
+        let typed = fields.iter().map(|field| TypedField::plain(field.field().clone())).collect();
+        Ok(Self { fields, typed, header_bytes, sample_bytes })
+    }
+}
+
+impl Parse for RawParse {
+    fn fields(&self) -> &[TypedField] {
+        &self.typed
+    }
+
+    fn begin(&mut self, bytes: &mut ByteStream) -> Found<()> {
+        let found = bytes.skip(self.header_bytes as u64)?;
+        if found < self.header_bytes as u64 {
+            let reason = format!("{found} bytes, where the header alone has {}: it was cut", self.header_bytes);
+            return Err(Trouble::Rest { offset: 0, reason });
+        }
+        Ok(())
+    }
+
+    fn next(&mut self, bytes: &mut ByteStream, sample: Sample<'_>) -> Found<Step> {
+        if !bytes.fill(self.sample_bytes)? {
+            let left = bytes.window().len();
+            if left == 0 {
+                return Ok(Step::End);
+            }
+            let reason = format!(
+                "{left} bytes are left, where a sample has {}: it was cut, or dtype, shape or header_bytes are others",
+                self.sample_bytes
+            );
+            return Err(Trouble::Rest { offset: bytes.offset(), reason });
+        }
+        if let Sample::Decode(into) = sample {
+            let whole = &bytes.window()[..self.sample_bytes];
+            for (number, field) in self.fields.iter().enumerate() {
+                field.extract(whole, &mut into.column(number).bytes);
+            }
+        }
+        bytes.consume(self.sample_bytes);
+        Ok(Step::Sample)
+    }
+}

@@ -1,0 +1,6 @@
+//! Safetensors files.
+
+mod dataset;
+mod header;
+
+pub use dataset::Safetensors;

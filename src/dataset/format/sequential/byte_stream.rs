@@ -1,0 +1,380 @@
+//! [`ByteStream`]: bytes from front to back, unpacked on the way.
+
+use std::io::{self, BufReader, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use flate2::read::MultiGzDecoder;
+
+use super::parse::{Found, Trouble};
+use super::source::{Failure, SourceBytes, StreamSource};
+use crate::Error;
+use crate::dataset::StopSignal;
+use crate::dataset::format::packing::zstd_frames::ZstdFrames;
+
+/// Bytes are read and unpacked in pieces of so many.
+const PIECE: usize = 128 << 10;
+
+/// So many bytes tell how a stream is packed.
+const MAGIC: usize = 6;
+
+/// What packed streams begin with: gzip, Zstandard (a frame, or what is passed over before it), bzip2 and xz.
+const MAGICS: [&[u8]; 5] = [b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18", b"BZh1", b"\xfd7zXZ\0"];
+
+/// Whether a stream that begins with `head` may still turn out to begin with `magic`, of whose last digits some stand for
+/// others.
+fn is_begun(magic: &[u8], head: &[u8]) -> bool {
+    let alike = |(&a, &b): (&u8, &u8)| a == b || (a == 0x50 && b & 0xf0 == 0x50) || (a == b'1' && b.is_ascii_digit());
+    head.len() < magic.len() && magic.iter().zip(head).all(alike)
+}
+
+/// How the bytes of a stream are packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum StreamPacking {
+    /// As their first bytes say it.
+    #[default]
+    ByContent,
+    /// Not at all.
+    None,
+}
+
+/// The bytes of one source, of which those that were looked at and not taken are kept.
+pub(in crate::dataset::format) struct ByteStream {
+    name: PathBuf,
+    reader: Unpacking,
+    failure: Failure,
+    buffer: Vec<u8>,
+    /// What is in the buffer and was not taken.
+    start: usize,
+    end: usize,
+    /// Where `start` lies in the stream.
+    offset: u64,
+    /// If what is taken stays in the buffer, to be read again: the most bytes that may.
+    kept: Option<usize>,
+    has_ended: bool,
+    /// Looked at between pieces: what unpacks to very much takes long without waiting for its source.
+    stop: StopSignal,
+}
+
+impl ByteStream {
+    pub(in crate::dataset::format) fn open(
+        source: &StreamSource,
+        packing: StreamPacking,
+        stop: &StopSignal,
+    ) -> Found<Self> {
+        let name = source.name();
+        let mut source = source.open(stop)?;
+        let failure = source.failure();
+        let begin = source.begin().map_err(|source| Error::Io { path: name.clone(), source })?;
+        let head = Head { bytes: Vec::with_capacity(MAGIC), taken: 0, begin, source };
+        // Of what is not packed, as far as is known.
+        let (buffer, reader) = (Vec::new(), Unpacking::Plain(head));
+        let (start, end, offset) = (0, 0, 0);
+        let (kept, has_ended, stop) = (None, false, stop.clone());
+        let mut stream = Self { name, reader, failure, buffer, start, end, offset, kept, has_ended, stop };
+        if packing == StreamPacking::ByContent {
+            stream.look_at_head()?;
+        }
+        Ok(stream)
+    }
+
+    /// Finds out how the stream is packed.
+    fn look_at_head(&mut self) -> Found<()> {
+        let Unpacking::Plain(head) = &mut self.reader else { return Ok(()) };
+        // Not one byte more is waited for than it takes: the rest may come much later.
+        while head.bytes.len() < MAGIC && MAGICS.iter().any(|magic| is_begun(magic, &head.bytes)) {
+            let mut more = [0; MAGIC];
+            let room = MAGIC - head.bytes.len();
+            match head.source.read(&mut more[..room]) {
+                Ok(0) => break,
+                Ok(read) => head.bytes.extend(&more[..read]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.broken(error)),
+            }
+        }
+        let program = match &*head.bytes {
+            [b'B', b'Z', b'h', b'1'..=b'9', ..] => "bzip2",
+            [0xfd, b'7', b'z', b'X', b'Z', 0] => "xz",
+            _ => {
+                self.unpack();
+                return Ok(());
+            }
+        };
+        let reason = format!(
+            "this is packed by {program}, which is not read: let a program unpack it (`pipe:{program} -dc ...`)"
+        );
+        Err(Trouble::Rest { offset: 0, reason })
+    }
+
+    fn unpack(&mut self) {
+        let Unpacking::Plain(head) = &self.reader else { return };
+        let wrap: fn(Head) -> Unpacking = match &*head.bytes {
+            [0x1f, 0x8b, ..] => |head| Unpacking::Gzip(Box::new(MultiGzDecoder::new(head))),
+            // A frame, or one that is to be skipped before it.
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
+                |head| Unpacking::Zstd(Box::new(ZstdFrames::new(BufReader::with_capacity(PIECE, head))))
+            }
+            _ => return,
+        };
+        if let Unpacking::Plain(head) = std::mem::replace(&mut self.reader, Unpacking::Nothing) {
+            self.reader = wrap(head);
+        }
+    }
+
+    /// The name of the source.
+    pub(in crate::dataset::format) fn name(&self) -> &Path {
+        &self.name
+    }
+
+    /// How many bytes were taken.
+    pub(in crate::dataset::format) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// What has been read and not taken.
+    pub(in crate::dataset::format) fn window(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
+    /// Whether more would have to be waited for.
+    pub(in crate::dataset::format) fn would_wait(&self) -> bool {
+        self.start == self.end && !self.has_ended && self.source().is_some_and(SourceBytes::would_wait)
+    }
+
+    /// Takes bytes of the window.
+    pub(in crate::dataset::format) fn consume(&mut self, bytes: usize) {
+        debug_assert!(bytes <= self.end - self.start, "only what was looked at is taken");
+        self.start += bytes;
+        self.offset += bytes as u64;
+    }
+
+    /// Reads more behind the window; false at the end.
+    pub(in crate::dataset::format) fn more(&mut self) -> Found<bool> {
+        if self.has_ended {
+            return Ok(false);
+        }
+        self.check_room()?;
+        if self.kept.is_none() && self.start > 0 {
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        if self.buffer.len() < self.end + PIECE {
+            self.buffer.resize(self.end + PIECE, 0);
+        }
+        let read = self.reader.read(&mut self.buffer[self.end..]);
+        let read = read.map_err(|error| self.broken(error))?;
+        self.end += read;
+        self.has_ended = read == 0;
+        Ok(read > 0)
+    }
+
+    /// Reads until the window has so many bytes; false when the stream ends before that.
+    pub(in crate::dataset::format) fn fill(&mut self, bytes: usize) -> Found<bool> {
+        while self.window().len() < bytes {
+            if !self.more()? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Passes over so many bytes, or as many as there are; says how many.
+    pub(in crate::dataset::format) fn skip(&mut self, bytes: u64) -> Found<u64> {
+        let mut left = bytes;
+        loop {
+            let now = left.min(self.window().len() as u64);
+            self.consume(now as usize);
+            left -= now;
+            if left == 0 {
+                break;
+            }
+            if let Some(there) = self.leap(left)? {
+                left -= there;
+                break;
+            }
+            if !self.more()? {
+                break;
+            }
+        }
+        Ok(bytes - left)
+    }
+
+    /// Passes over bytes of a plain file behind the window, without reading them.
+    fn leap(&mut self, bytes: u64) -> Found<Option<u64>> {
+        if self.kept.is_some() || bytes < PIECE as u64 || !self.can_seek() {
+            return Ok(None);
+        }
+        let Some(size) = self.source().and_then(SourceBytes::bytes) else { return Ok(None) };
+        let begin = if let Unpacking::Plain(head) = &self.reader { head.begin } else { None };
+        let there = bytes.min(size.saturating_sub(begin.unwrap_or(0)).saturating_sub(self.offset));
+        self.seek(self.offset + there)?;
+        Ok(Some(there))
+    }
+
+    /// Moves so many bytes behind `into`, or as many as there are; says how many. Room is made as they come: a damaged
+    /// number may ask for anything.
+    pub(in crate::dataset::format) fn take(&mut self, bytes: u64, into: &mut Vec<u8>) -> Found<u64> {
+        let mut left = bytes;
+        loop {
+            let now = left.min(self.window().len() as u64) as usize;
+            into.extend(&self.buffer[self.start..self.start + now]);
+            self.consume(now);
+            left -= now as u64;
+            if left == 0 {
+                break;
+            }
+            // Much of it goes there at once; the buffer is empty now.
+            let piece = left.min(8 * PIECE as u64) as usize;
+            if self.kept.is_some() || piece < PIECE || self.has_ended {
+                if !self.more()? {
+                    break;
+                }
+                continue;
+            }
+            self.check_room()?;
+            let before = into.len();
+            into.resize(before + piece, 0);
+            let read = self.reader.read(&mut into[before..]).map_err(|error| self.broken(error));
+            let read = read.inspect_err(|_| into.truncate(before))?;
+            into.truncate(before + read);
+            self.offset += read as u64;
+            left -= read as u64;
+            self.has_ended = read == 0;
+        }
+        Ok(bytes - left)
+    }
+
+    /// Keeps what is taken from now on, at the beginning, until [`rewind`](Self::rewind). Reading more than `most` bytes until
+    /// then is an error.
+    pub(in crate::dataset::format) fn keep(&mut self, most: u64) {
+        self.kept = Some(usize::try_from(most).unwrap_or(usize::MAX));
+    }
+
+    /// Goes back to the beginning, and still keeps what is taken.
+    pub(in crate::dataset::format) fn start_over(&mut self) {
+        debug_assert!(self.is_kept(), "the beginning is there only if it was kept");
+        (self.start, self.offset) = (0, 0);
+    }
+
+    /// True if what is taken is kept.
+    pub(in crate::dataset::format) fn is_kept(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    /// Fails if no more may be read.
+    fn check_room(&self) -> Found<()> {
+        if self.stop.is_set() {
+            return Err(Trouble::Source(Error::Io { path: self.name.clone(), source: ErrorKind::Interrupted.into() }));
+        }
+        match self.kept {
+            Some(most) if self.end > most => {
+                let reason =
+                    format!("its fields are not found in the first {most} bytes: name them, or raise max_sample_bytes");
+                Err(Trouble::Rest { offset: self.offset, reason })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Goes back to the beginning.
+    pub(in crate::dataset::format) fn rewind(&mut self) {
+        self.kept = None;
+        (self.start, self.offset) = (0, 0);
+    }
+
+    /// Whether one can go to any place of it: a plain regular file.
+    pub(in crate::dataset::format) fn can_seek(&self) -> bool {
+        matches!(&self.reader, Unpacking::Plain(head) if head.begin.is_some())
+    }
+
+    /// Whether a plain file, to any place of which one can go, has no `offset` bytes.
+    pub(in crate::dataset::format) fn ends_before(&self, offset: u64) -> bool {
+        let Unpacking::Plain(Head { source, begin: Some(begin), .. }) = &self.reader else { return false };
+        // Some file systems say of all files that they have no bytes.
+        source.bytes().is_some_and(|bytes| bytes > 0 && begin.saturating_add(offset) > bytes)
+    }
+
+    /// Goes to the byte at `offset` of a plain file.
+    pub(in crate::dataset::format) fn seek(&mut self, offset: u64) -> Found<()> {
+        if let Unpacking::Plain(head) = &mut self.reader
+            && let Some(begin) = head.begin
+        {
+            head.taken = head.bytes.len();
+            let sought = head.source.seek(begin.saturating_add(offset));
+            sought.map_err(|source| Error::Io { path: self.name.clone(), source })?;
+        }
+        (self.start, self.end, self.offset, self.has_ended) = (0, 0, offset, false);
+        Ok(())
+    }
+
+    fn source(&self) -> Option<&SourceBytes> {
+        match &self.reader {
+            Unpacking::Plain(head) => Some(&head.source),
+            Unpacking::Gzip(decoder) => Some(&decoder.get_ref().source),
+            Unpacking::Zstd(frames) => Some(&frames.get_ref().get_ref().source),
+            Unpacking::Nothing => None,
+        }
+    }
+
+    fn broken(&mut self, error: io::Error) -> Trouble {
+        self.has_ended = true;
+        let offset = self.offset + self.window().len() as u64;
+        match (self.failure.take(), &self.reader) {
+            (Some(failure), _) => Trouble::Source(failure),
+            (None, Unpacking::Plain(_)) => Trouble::Source(Error::Io { path: self.name.clone(), source: error }),
+            _ if error.kind() == ErrorKind::Unsupported => Trouble::Rest { offset, reason: error.to_string() },
+            _ => {
+                let reason = format!("it can't be unpacked from here on ({error}): it is damaged or was cut");
+                Trouble::Rest { offset, reason }
+            }
+        }
+    }
+}
+
+/// A stream, unpacked as it is read.
+enum Unpacking {
+    Plain(Head),
+    Gzip(Box<MultiGzDecoder<Head>>),
+    Zstd(Box<ZstdFrames<BufReader<Head>>>),
+    /// While one is put in the place of another.
+    Nothing,
+}
+
+impl Unpacking {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let read = match self {
+                Self::Plain(head) => head.read(into),
+                Self::Gzip(decoder) => decoder.read(into),
+                Self::Zstd(frames) => frames.read(into),
+                Self::Nothing => Ok(0),
+            };
+            match read {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => return read,
+            }
+        }
+    }
+}
+
+/// A source whose first bytes were looked at.
+struct Head {
+    bytes: Vec<u8>,
+    /// How many of them were taken.
+    taken: usize,
+    /// Where the stream begins in a regular file.
+    begin: Option<u64>,
+    source: SourceBytes,
+}
+
+impl Read for Head {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let rest = &self.bytes[self.taken..];
+        if rest.is_empty() {
+            return self.source.read(into);
+        }
+        let now = rest.len().min(into.len());
+        into[..now].copy_from_slice(&rest[..now]);
+        self.taken += now;
+        Ok(now)
+    }
+}

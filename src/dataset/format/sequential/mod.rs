@@ -1,0 +1,10 @@
+//! Sources that are read from front to back: bytes, what is parsed of them, and the processes that they come from.
+
+pub(super) mod byte_stream;
+pub(super) mod parse;
+mod process;
+pub(super) mod source;
+pub(super) mod text_parse;
+
+pub use byte_stream::StreamPacking;
+pub use source::StreamSource;

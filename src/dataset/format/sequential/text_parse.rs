@@ -1,0 +1,59 @@
+//! Texts that are read from front to back.
+
+use super::byte_stream::ByteStream;
+use super::parse::{Found, Trouble};
+
+/// The byte order marks of UTF-8 and of both kinds of UTF-16.
+const MARKS: [&[u8]; 3] = [b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff"];
+
+/// Passes over a byte order mark.
+pub(in crate::dataset::format) fn begin_text(bytes: &mut ByteStream) -> Found<()> {
+    // Not one byte more is waited for than it takes: the rest may come much later.
+    while bytes.window().len() < 3 && MARKS.iter().any(|mark| mark.starts_with(bytes.window())) {
+        if !bytes.more()? {
+            break;
+        }
+    }
+    let head = bytes.window();
+    if head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff") {
+        let reason = "the text is in UTF-16: convert it to UTF-8".into();
+        return Err(Trouble::Rest { offset: bytes.offset(), reason });
+    }
+    if head.starts_with(b"\xef\xbb\xbf") {
+        bytes.consume(3);
+    }
+    Ok(())
+}
+
+/// Lines that are counted, unless some of them were left out.
+#[derive(Debug, Default, Clone, Copy)]
+pub(in crate::dataset::format) struct LineCount(Option<u64>);
+
+impl LineCount {
+    /// Begins with the first one.
+    pub(in crate::dataset::format) fn begin(&mut self) {
+        self.0 = Some(1);
+    }
+
+    /// Nobody knows any more which line it is.
+    pub(in crate::dataset::format) fn lose(&mut self) {
+        self.0 = None;
+    }
+
+    /// Counts the lines that end in `text`.
+    pub(in crate::dataset::format) fn pass(&mut self, text: &[u8]) {
+        self.0 = self.0.map(|line| line + memchr::memchr_iter(b'\n', text).count() as u64);
+    }
+
+    /// The trouble of a sample in the line that is next, where byte `place` of `text` is wrong.
+    pub(in crate::dataset::format) fn refuse(
+        self,
+        offset: u64,
+        text: &[u8],
+        (place, reason): (usize, String),
+    ) -> Trouble {
+        let before = memchr::memchr_iter(b'\n', &text[..place.min(text.len())]).count() as u64;
+        let line = self.0.map_or(String::new(), |line| format!("line {}: ", line + before));
+        Trouble::Sample { offset: offset + place as u64, reason: format!("{line}{reason}") }
+    }
+}

@@ -1,0 +1,397 @@
+//! [`ShardThreads`]: threads that write shards while the next samples are made.
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::mem;
+use std::path::PathBuf;
+use std::process;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rayon::ThreadPool;
+
+use super::thread_pool::pool;
+use crate::error::catch;
+use crate::watch;
+use crate::{Error, Result};
+
+/// The time between two looks at whether a thread has room for a piece.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// The time after which one who waits for a shard looks at whether it is still wanted.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// After this time without an end of any shard, threads that were told to end are left alone: a file system hangs.
+const GRACE: Duration = Duration::from_secs(20);
+
+/// A shard that is whole, under its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrittenShard {
+    /// Its place in the order in which shards were begun.
+    pub number: usize,
+    /// The number of its samples.
+    pub samples: usize,
+    /// Its size, with that of a file that belongs to it.
+    pub bytes: u64,
+}
+
+/// Whether to wait for threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// What is there.
+    ForNone,
+    /// All there will be.
+    ForAll,
+}
+
+/// One shard, as a thread writes it.
+pub(in crate::dataset::format) trait ShardWriter<Piece> {
+    fn write(&mut self, piece: Piece) -> Result<()>;
+
+    /// Ends the shard, waits until it is on the disk, and gives it its name. Returns its size.
+    fn finish(self: Box<Self>) -> Result<u64>;
+}
+
+/// Shards that threads write, one thread a shard: what is sent for a shard arrives in order. One that is not ended is removed.
+pub(in crate::dataset::format) struct ShardThreads<Piece: Send + 'static> {
+    threads: ThreadPool,
+    /// How many pieces wait for their thread; then whoever sends waits too.
+    waiting: usize,
+    current: Option<SyncSender<Sent<Piece>>>,
+    begun: usize,
+    heard: usize,
+    /// Nothing once it is known that no more shard will be begun.
+    outcomes: (Option<Sender<Numbered>>, Mutex<Receiver<Numbered>>),
+    /// By number, where the shards are to be that were begun and of which nothing has been heard.
+    unheard: BTreeMap<usize, PathBuf>,
+    /// What is whole, and was not asked for yet; or was, when another shard had failed.
+    written: Vec<WrittenShard>,
+    /// Set when shards that are not finished yet are not wanted any more.
+    is_given_up: Arc<AtomicBool>,
+    /// Why all was given up, until it is told.
+    ended: Mutex<Option<Error>>,
+    process: u32,
+}
+
+enum Sent<Piece> {
+    Piece(Piece),
+    End { samples: usize },
+}
+
+/// The number of a shard, and what came of it.
+type Numbered = (usize, Outcome);
+
+enum Outcome {
+    Whole(WrittenShard),
+    Failed(Error),
+    /// The shard was not ended.
+    Removed,
+}
+
+impl<Piece: Send + 'static> ShardThreads<Piece> {
+    /// `threads` threads, at least one.
+    pub(in crate::dataset::format) fn new(threads: usize, waiting: usize) -> Result<Self> {
+        let (sender, receiver) = channel();
+        Ok(Self {
+            threads: pool(threads, "write")?,
+            waiting,
+            current: None,
+            begun: 0,
+            heard: 0,
+            outcomes: (Some(sender), Mutex::new(receiver)),
+            unheard: BTreeMap::new(),
+            written: Vec::new(),
+            is_given_up: Arc::default(),
+            ended: Mutex::default(),
+            process: process::id(),
+        })
+    }
+
+    /// Ends nothing, and begins the shard that `create` creates at `path`, on its thread.
+    pub(in crate::dataset::format) fn begin<W: ShardWriter<Piece> + 'static>(
+        &mut self,
+        path: PathBuf,
+        create: impl FnOnce() -> Result<W> + Send + 'static,
+    ) {
+        let (sender, arriving) = sync_channel(self.waiting);
+        let (number, outcomes) = (self.begun, self.outcomes.0.clone());
+        let is_given_up = Arc::clone(&self.is_given_up);
+        self.unheard.insert(number, path);
+        self.threads.spawn(move || {
+            // A panic that nobody caught would end the process.
+            let outcome = match catch(|| write_shard(create, number, &arriving, &is_given_up)) {
+                Ok(Some(shard)) => Outcome::Whole(shard),
+                Ok(None) => Outcome::Removed,
+                Err(error) => Outcome::Failed(error),
+            };
+            if let Some(outcomes) = outcomes {
+                // Nobody listens any more when all was given up.
+                let _ = outcomes.send((number, outcome));
+            }
+        });
+        self.begun += 1;
+        self.current = Some(sender);
+    }
+
+    /// Sends the next piece of the shard that was begun last.
+    pub(in crate::dataset::format) fn send(&self, piece: Piece) {
+        self.put(Sent::Piece(piece));
+    }
+
+    fn put(&self, mut sent: Sent<Piece>) {
+        let Some(current) = &self.current else { return };
+        loop {
+            match current.try_send(sent) {
+                Err(TrySendError::Full(again)) => sent = again,
+                // A thread that has failed says why in the end.
+                _ => return,
+            }
+            // The thread may be waiting for the disk, for seconds.
+            if let Err(error) = watch::advance(0) {
+                self.is_given_up.store(true, Ordering::Relaxed);
+                *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                return;
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+
+    /// Ends the shard that was begun last, of so many samples.
+    pub(in crate::dataset::format) fn end(&mut self, samples: usize) {
+        self.put(Sent::End { samples });
+        self.current = None;
+    }
+
+    /// The shards that are whole since this was asked last; with [`Wait::ForAll`] all that were ended.
+    ///
+    /// # Errors
+    /// Those of writing, each once: asking again tells what is whole all the same.
+    pub(in crate::dataset::format) fn written(&mut self, wait: Wait) -> Result<Vec<WrittenShard>> {
+        if let Some(error) = self.ended.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            return Err(error);
+        }
+        let outcomes = self.outcomes.1.lock().unwrap_or_else(PoisonError::into_inner);
+        // What fails says so before its end.
+        let (begun, ended) = (self.begun, self.begun - usize::from(self.current.is_some()));
+        while self.heard < begun {
+            let outcome = match wait {
+                Wait::ForAll if self.heard < ended => match outcomes.recv_timeout(PATIENCE) {
+                    Err(RecvTimeoutError::Timeout) => {
+                        watch::advance(0)?;
+                        continue;
+                    }
+                    outcome => outcome.ok(),
+                },
+                _ => outcomes.try_recv().ok(),
+            };
+            let Some((number, outcome)) = outcome else { break };
+            self.heard += 1;
+            self.unheard.remove(&number);
+            match outcome {
+                Outcome::Whole(shard) => self.written.push(shard),
+                Outcome::Failed(error) => return Err(error),
+                Outcome::Removed => {}
+            }
+        }
+        Ok(mem::take(&mut self.written))
+    }
+
+    /// Gives up every shard that is not finished, and waits until no thread writes any more. [`written`](Self::written) still
+    /// returns the shards that were finished before.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when a thread does not end, as the file system does not answer it; and that of the watcher. Threads that
+    /// still write are left to end by themselves, and remove what they have begun.
+    pub(in crate::dataset::format) fn close(&mut self) -> Result<()> {
+        self.close_within(GRACE)
+    }
+
+    fn close_within(&mut self, grace: Duration) -> Result<()> {
+        self.is_given_up.store(true, Ordering::Relaxed);
+        self.current = None;
+        // The threads hold the other senders: the channel closes when the last of them is done.
+        self.outcomes.0 = None;
+        let outcomes = self.outcomes.1.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let mut last = Instant::now();
+        loop {
+            match outcomes.recv_timeout(PATIENCE) {
+                Ok((number, outcome)) => {
+                    last = Instant::now();
+                    self.unheard.remove(&number);
+                    if let Outcome::Whole(shard) = outcome {
+                        self.written.push(shard);
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            let refused = watch::advance(0).err();
+            let refused = refused.or_else(|| (last.elapsed() >= grace).then(|| hangs(&self.unheard, grace)));
+            if let Some(error) = refused {
+                // Once is enough: dropping this must not wait again.
+                *outcomes = channel().1;
+                return Err(error);
+            }
+        }
+    }
+}
+
+impl<Piece: Send + 'static> Drop for ShardThreads<Piece> {
+    fn drop(&mut self) {
+        // A forked child has none of the threads.
+        if process::id() == self.process {
+            let _ = self.close();
+        }
+    }
+}
+
+fn hangs(unheard: &BTreeMap<usize, PathBuf>, grace: Duration) -> Error {
+    let path = unheard.first_key_value().map(|(_, path)| path.clone()).unwrap_or_default();
+    let others = match unheard.len().saturating_sub(1) {
+        0 => String::new(),
+        others => format!(" (and those of {others} other shards)"),
+    };
+    let reason = format!(
+        "the thread that writes this shard{others} did not end within {} s of being told to, because its file system does not \
+         answer: look at the disk or the network behind it, and end this process before you write there again",
+        grace.as_secs()
+    );
+    Error::Io { path, source: io::Error::new(ErrorKind::TimedOut, reason) }
+}
+
+/// Writes the pieces that arrive to one shard. Returns nothing, and leaves no file, if the shard is given up.
+fn write_shard<Piece, W: ShardWriter<Piece>>(
+    create: impl FnOnce() -> Result<W>,
+    number: usize,
+    arriving: &Receiver<Sent<Piece>>,
+    is_given_up: &AtomicBool,
+) -> Result<Option<WrittenShard>> {
+    if is_given_up.load(Ordering::Relaxed) {
+        return Ok(None);
+    }
+    let mut shard = Box::new(create()?);
+    for sent in arriving {
+        if is_given_up.load(Ordering::Relaxed) {
+            break;
+        }
+        match sent {
+            Sent::Piece(piece) => shard.write(piece)?,
+            Sent::End { samples } => return Ok(Some(WrittenShard { number, samples, bytes: shard.finish()? })),
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Counting;
+
+    impl ShardWriter<u64> for Counting {
+        fn write(&mut self, piece: u64) -> Result<()> {
+            match piece {
+                0 => Err(Error::State { reason: "nothing".into() }),
+                1 => panic!("one"),
+                _ => Ok(()),
+            }
+        }
+
+        fn finish(self: Box<Self>) -> Result<u64> {
+            Ok(7)
+        }
+    }
+
+    fn shard(threads: &mut ShardThreads<u64>, piece: u64) {
+        threads.begin("counting".into(), || Ok(Counting));
+        threads.send(piece);
+        threads.end(1);
+    }
+
+    #[test]
+    fn what_fails_is_told_once_and_what_is_whole_all_the_same() {
+        // One thread: they end in the order in which they were begun.
+        let mut threads = ShardThreads::new(1, 4).unwrap();
+        [5, 0, 6].into_iter().for_each(|piece| shard(&mut threads, piece));
+        assert!(matches!(threads.written(Wait::ForAll), Err(Error::State { reason }) if reason == "nothing"));
+        let whole = threads.written(Wait::ForAll).unwrap();
+        assert_eq!(whole.iter().map(|shard| (shard.number, shard.bytes)).collect::<Vec<_>>(), [(0, 7), (2, 7)]);
+        assert!(threads.written(Wait::ForAll).unwrap().is_empty());
+    }
+
+    #[test]
+    fn shards_that_finish_before_the_end_are_known_after_it() {
+        let mut threads = ShardThreads::new(1, 4).unwrap();
+        shard(&mut threads, 5);
+        while threads.written.is_empty() {
+            threads.written = threads.written(Wait::ForNone).unwrap();
+        }
+        threads.begin("counting".into(), || Ok(Counting));
+        threads.send(6);
+        threads.close().unwrap();
+        assert_eq!(threads.written(Wait::ForNone).unwrap().len(), 1);
+        shard(&mut threads, 7);
+        assert!(threads.written(Wait::ForAll).unwrap().is_empty(), "given up");
+    }
+
+    #[test]
+    fn a_panic_is_an_error() {
+        let mut threads = ShardThreads::new(2, 1).unwrap();
+        shard(&mut threads, 1);
+        assert!(matches!(threads.written(Wait::ForAll), Err(Error::Panic { message, .. }) if message == "one"));
+        shard(&mut threads, 2);
+        assert_eq!(threads.written(Wait::ForAll).unwrap().len(), 1, "its thread goes on");
+    }
+
+    /// One that a file system does not answer: it says that it waits, and waits.
+    struct Hanging(Sender<()>, Receiver<()>);
+
+    impl ShardWriter<u64> for Hanging {
+        fn write(&mut self, _: u64) -> Result<()> {
+            Ok(())
+        }
+
+        fn finish(self: Box<Self>) -> Result<u64> {
+            self.0.send(()).unwrap();
+            let _ = self.1.recv();
+            Ok(7)
+        }
+    }
+
+    /// Threads of which one hangs until what is returned beside them is dropped.
+    fn hanging(threads: usize) -> (ShardThreads<u64>, Sender<()>) {
+        let ((waits, has_waited), (hang, released)) = (channel(), channel());
+        let mut threads = ShardThreads::new(threads, 4).unwrap();
+        threads.begin("hanging".into(), move || Ok(Hanging(waits, released)));
+        threads.end(1);
+        has_waited.recv().unwrap();
+        (threads, hang)
+    }
+
+    #[test]
+    fn a_file_system_that_hangs_is_an_error_that_names_the_shard() {
+        let (mut threads, _hang) = hanging(2);
+        shard(&mut threads, 5);
+        while threads.written.is_empty() {
+            threads.written = threads.written(Wait::ForNone).unwrap();
+        }
+        let error = threads.close_within(Duration::from_millis(100)).unwrap_err().to_string();
+        assert!(error.starts_with("hanging: "), "{error}");
+        // Told once: neither this nor dropping it waits again.
+        threads.close_within(Duration::from_secs(600)).unwrap();
+        assert_eq!(threads.written(Wait::ForNone).unwrap().len(), 1, "the other is whole");
+        drop(threads);
+    }
+
+    #[test]
+    fn a_watcher_ends_the_wait_for_a_file_system_that_hangs() {
+        let (mut threads, _hang) = hanging(1);
+        let watcher = Box::new(|_| Err(Error::State { reason: "enough".into() }));
+        let error = watch::within(watcher, || threads.close_within(Duration::from_secs(600))).unwrap_err();
+        assert!(error.to_string().contains("enough"), "{error}");
+        drop(threads);
+    }
+}

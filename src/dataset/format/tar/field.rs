@@ -1,0 +1,144 @@
+//! [`TarField`]: what of a sample of an archive is read, and as what.
+
+use super::members::shown;
+use crate::dataset::format::array::form::{FirstAxis, NpyForm};
+use crate::{DType, Error, Field};
+
+/// A field of the samples of a [`Tar`](crate::Tar).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TarField {
+    pub(in crate::dataset::format) name: String,
+    /// In lower case, the one to be preferred first; none where it is not a member that is read.
+    pub(in crate::dataset::format) extensions: Vec<Vec<u8>>,
+    pub(in crate::dataset::format) value: TarValue,
+}
+
+/// What the bytes of a member are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TarValue {
+    /// Any bytes: a variable field of `uint8`.
+    Bytes,
+    /// A decimal number, with white space around it: `int64`.
+    Int,
+    /// A decimal number with a point or an exponent, `inf` or `nan`: `float64`.
+    Float,
+    /// A `.npy` file: an array, of the data type and shape that the first one has.
+    Npy,
+    /// The same, but that the first axis has any length: a variable field.
+    RaggedNpy,
+    /// No member, but the key of the sample: a variable field of `uint8`.
+    Key,
+    /// No member, but the name of the archive: a variable field of `uint8`.
+    Url,
+}
+
+impl TarValue {
+    pub(in crate::dataset::format) fn first_axis(self) -> FirstAxis {
+        if self == Self::RaggedNpy { FirstAxis::Ragged } else { FirstAxis::Fixed }
+    }
+}
+
+impl TarField {
+    /// The member with extension `name`, in upper or lower case, as `value`. Several extensions with `;` between them mean
+    /// the first of them that a sample has.
+    #[must_use]
+    pub fn new(name: impl Into<String>, value: TarValue) -> Self {
+        let name = name.into();
+        let extensions = match value {
+            TarValue::Key | TarValue::Url => Vec::new(),
+            _ => name.split(';').map(|extension| extension.to_ascii_lowercase().into_bytes()).collect(),
+        };
+        Self { name, extensions, value }
+    }
+
+    pub(super) fn is_member(&self) -> bool {
+        !matches!(self.value, TarValue::Key | TarValue::Url)
+    }
+
+    pub(in crate::dataset::format) fn is_array(&self) -> bool {
+        matches!(self.value, TarValue::Npy | TarValue::RaggedNpy)
+    }
+}
+
+/// The longest text that is read as a number.
+pub(super) const LONGEST_NUMBER: u64 = 400;
+
+/// The number that `text` is, in the machine's byte order.
+pub(in crate::dataset::format) fn number(value: TarValue, text: &[u8]) -> Result<[u8; 8], String> {
+    let digits = std::str::from_utf8(text.trim_ascii()).unwrap_or("");
+    let parsed = match value {
+        TarValue::Float => digits.parse::<f64>().map(f64::to_ne_bytes).map_err(|_| "number"),
+        _ => digits.parse::<i64>().map(i64::to_ne_bytes).map_err(|_| "integer of 64 bits"),
+    };
+    parsed.map_err(|kind| format!("{} is no {kind}", shown(&text[..text.len().min(40)])))
+}
+
+/// What marks that an array is there has at most so many bytes: a header without an array can ask for any number.
+const LARGEST_MARK: usize = 16 << 20;
+
+/// The field that a slot has for `field`; `form` is that of its arrays. One that may be missing has no element or one; or, if
+/// it has any number, one more before them where it is there, which tells an empty one from none.
+pub(super) fn field_of(field: &TarField, form: Option<&NpyForm>, may_be_missing: MayBeMissing) -> crate::Result<Field> {
+    let name = field.name.as_str();
+    let refuse = |reason| Err(Error::InvalidArgument { argument: "fields", reason });
+    let fixed = match field.value {
+        TarValue::Bytes | TarValue::Key | TarValue::Url => return Ok(Field::variable(name, DType::UInt8, [])),
+        TarValue::Int => Field::new(name, DType::Int64, []),
+        TarValue::Float => Field::new(name, DType::Float64, []),
+        TarValue::Npy => form.map_or_else(|| Field::new(name, DType::Float32, [0]), |form| form.field(name)),
+        TarValue::RaggedNpy => {
+            let ragged = form.map_or_else(|| Field::variable(name, DType::Float32, []), |form| form.field(name));
+            return match ragged.bytes() {
+                0 => refuse(format!(
+                    "{ragged} has elements of no bytes, so that nobody could tell how many: leave it out"
+                )),
+                bytes if may_be_missing == MayBeMissing::Yes && bytes > LARGEST_MARK => refuse(format!(
+                    "{ragged} has elements of more than {LARGEST_MARK} bytes, one of which would tell an empty array from \
+                     none: leave it out"
+                )),
+                _ => Ok(ragged),
+            };
+        }
+    };
+    match may_be_missing {
+        MayBeMissing::No => Ok(fixed),
+        MayBeMissing::Yes if fixed.bytes() == 0 => {
+            refuse(format!("{fixed} has no bytes, so that nobody could tell whether it is missing: leave it out"))
+        }
+        MayBeMissing::Yes => Ok(Field::variable(name, fixed.dtype(), fixed.shape())),
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MayBeMissing {
+    No,
+    Yes,
+}
+
+impl MayBeMissing {
+    /// How many bytes stand before an array of this form in its field: those of one element, where there may be none.
+    pub(super) fn bytes_before(self, form: &NpyForm) -> usize {
+        match (form.first_axis(), self) {
+            (FirstAxis::Ragged, Self::Yes) => form.field("").bytes(),
+            _ => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_what_their_text_says_or_refused() {
+        let int = |text: &str| number(TarValue::Int, text.as_bytes()).map(i64::from_ne_bytes);
+        let float = |text: &str| number(TarValue::Float, text.as_bytes()).map(f64::from_ne_bytes);
+        assert_eq!((int(" -12\n"), int("+7"), int("9223372036854775807")), (Ok(-12), Ok(7), Ok(i64::MAX)));
+        assert_eq!((float("1e3"), float("\t.5 "), float("-inf")), (Ok(1000.0), Ok(0.5), Ok(f64::NEG_INFINITY)));
+        for wrong in ["", "1.5", "cat", "9223372036854775808", "1 2", "1_000", "é"] {
+            assert!(int(wrong).is_err(), "{wrong}");
+        }
+        assert!(float("x").is_err() && float("").is_err());
+    }
+}

@@ -1,0 +1,239 @@
+//! [`TarIndex`]: where every member of every sample of some archives lies.
+
+use super::members::TarEnd;
+use super::shard::TarShard;
+use crate::dataset::format::file::pool::FilePool;
+use crate::dataset::format::file::scan::scan;
+use crate::dataset::format::index::columns::{ColumnRole, IndexColumn};
+use crate::dataset::format::index::damages::Damages;
+use crate::dataset::format::index::place::IndexPlace;
+use crate::dataset::format::index::sample_index::SampleIndex;
+use crate::{Error, Result};
+
+/// The format of the index, with the version of what its columns mean.
+const FORMAT: &str = "tar 2";
+
+// Texts are two columns: where each one ends, and their bytes.
+const SAMPLE_ENDS: usize = 0;
+const MEMBER_DATA: usize = 1;
+const MEMBER_BYTES: usize = 2;
+const MEMBER_EXTENSIONS: usize = 3;
+const KEYS: usize = 4;
+const DAMAGES: usize = 6;
+const EXTENSIONS: usize = 8;
+const ROLES: [ColumnRole; 10] = [
+    ColumnRole::Ends { of: MEMBER_DATA },
+    ColumnRole::Plain,
+    ColumnRole::Plain,
+    ColumnRole::Codes { texts: EXTENSIONS },
+    ColumnRole::Ends { of: KEYS + 1 },
+    ColumnRole::Plain,
+    ColumnRole::Ends { of: DAMAGES + 1 },
+    ColumnRole::Plain,
+    ColumnRole::OfTexts,
+    ColumnRole::OfTexts,
+];
+
+/// The index of a list of archives, in a file beside them or in memory.
+pub(super) struct TarIndex {
+    index: SampleIndex,
+    /// By archive, the number of samples in it and those before it.
+    file_ends: Vec<usize>,
+    extensions: Vec<Vec<u8>>,
+}
+
+/// Where a member lies in the file of its sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TarPlace {
+    pub(super) data: u64,
+    pub(super) bytes: u64,
+}
+
+impl TarIndex {
+    /// Opens the index of the archives in `pool`, or makes it by reading once all headers of those that are in none, several
+    /// archives at a time.
+    pub(super) fn open(pool: &FilePool, end: TarEnd, damages: Damages, place: &IndexPlace) -> Result<Self> {
+        let parameters = format!("{end:?} {damages:?}");
+        let index = SampleIndex::open_or_scan(pool.files(), (FORMAT, &parameters), place, &ROLES, |files| {
+            scan(files, |&number| Ok(columns(&TarShard::scan(&*pool.file(number)?, end, damages)?)))
+        })?;
+        if index.columns() != ROLES.len() {
+            return Err(damaged());
+        }
+        let extensions =
+            (0..index.len(EXTENSIONS)).map(|row| read_text(&index, EXTENSIONS, row)).collect::<Result<_>>()?;
+        let files = 0..pool.files().files().len();
+        let file_ends = files.map(|file| index.file_end(SAMPLE_ENDS, file)).collect::<Result<_>>()?;
+        Ok(Self { index, file_ends, extensions })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.index.len(SAMPLE_ENDS)
+    }
+
+    /// The extensions that there are, in lower case; a member has the number of its own.
+    pub(super) fn extensions(&self) -> &[Vec<u8>] {
+        &self.extensions
+    }
+
+    /// By archive, how many samples it has.
+    pub(super) fn samples_by_file(&self) -> Vec<usize> {
+        let mut start = 0;
+        self.file_ends.iter().map(|&end| end.saturating_sub(std::mem::replace(&mut start, end))).collect()
+    }
+
+    /// By file, how many of its samples are in the first column of `kept`, which is sorted.
+    pub(super) fn kept_by_file(&self, kept: &SampleIndex) -> Result<Vec<usize>> {
+        let mut start = 0;
+        let sizes = self.file_ends.iter().map(|&end| {
+            let (mut low, mut high) = (start, kept.len(0));
+            while low < high {
+                let middle = low + (high - low) / 2;
+                if kept.get(0, middle)? < end as u64 {
+                    low = middle + 1;
+                } else {
+                    high = middle;
+                }
+            }
+            Ok(low - std::mem::replace(&mut start, low))
+        });
+        sizes.collect()
+    }
+
+    /// What came of reading a batch by this index, unless it was cut meanwhile: then that is the reason of whatever went wrong.
+    pub(super) fn checked(&self, read: Result<()>) -> Result<()> {
+        self.index.check_whole()?;
+        read
+    }
+
+    /// The extension of that number.
+    pub(super) fn extension(&self, number: u32) -> Result<&[u8]> {
+        self.extensions.get(number as usize).map(Vec::as_slice).ok_or_else(damaged)
+    }
+
+    /// What was left out of the archives, and why.
+    pub(super) fn damages(&self) -> Result<Vec<String>> {
+        let texts = (0..self.index.len(DAMAGES)).map(|row| read_text(&self.index, DAMAGES, row));
+        texts.map(|text| Ok(String::from_utf8_lossy(&text?).into_owned())).collect()
+    }
+
+    /// The number of the file that sample `sample` lies in.
+    pub(super) fn file(&self, sample: usize) -> Result<usize> {
+        let file = self.file_ends.partition_point(|&end| end <= sample);
+        if file < self.file_ends.len() { Ok(file) } else { Err(damaged()) }
+    }
+
+    pub(super) fn key(&self, sample: usize) -> Result<Vec<u8>> {
+        read_text(&self.index, KEYS, sample)
+    }
+
+    /// The same, to room that is as large as [`key_bytes`](Self::key_bytes) said.
+    pub(super) fn read_key(&self, sample: usize, into: &mut [u8]) -> Result<()> {
+        let (start, end) = bounds(&self.index, KEYS, sample)?;
+        match (usize::try_from(start), usize::try_from(end)) {
+            (Ok(start), Ok(end)) if end - start == into.len() => self.index.copy_bytes(KEYS + 1, start, into),
+            _ => Err(damaged()),
+        }
+    }
+
+    /// The length of a key, in bytes.
+    pub(super) fn key_bytes(&self, sample: usize) -> Result<usize> {
+        let (start, end) = bounds(&self.index, KEYS, sample)?;
+        Ok(usize::try_from(end - start).unwrap_or(usize::MAX))
+    }
+
+    /// Reads what is known of the members of `sample`.
+    pub(super) fn read_sample(&self, sample: usize, into: &mut TarSample) -> Result<()> {
+        let (start, end) = bounds(&self.index, SAMPLE_ENDS, sample)?;
+        // Before room is made: a damaged index may say anything.
+        let members = [MEMBER_EXTENSIONS, MEMBER_DATA, MEMBER_BYTES].map(|column| self.index.len(column));
+        let (start, end) = match (usize::try_from(start), usize::try_from(end)) {
+            (Ok(start), Ok(end)) if members.iter().all(|&len| end <= len) => (start, end),
+            _ => return Err(damaged()),
+        };
+        for (numbers, column) in
+            [(&mut into.extensions, MEMBER_EXTENSIONS), (&mut into.data, MEMBER_DATA), (&mut into.bytes, MEMBER_BYTES)]
+        {
+            numbers.clear();
+            numbers.resize(end - start, 0);
+            self.index.get_range(column, start, numbers)?;
+        }
+        Ok(())
+    }
+}
+
+/// The members of one sample; to be used again for the next one.
+#[derive(Default)]
+pub(super) struct TarSample {
+    extensions: Vec<u64>,
+    data: Vec<u64>,
+    bytes: Vec<u64>,
+}
+
+impl TarSample {
+    /// The number of each member's extension.
+    pub(super) fn extensions(&self) -> impl Iterator<Item = u32> {
+        self.extensions.iter().map(|&extension| extension as u32)
+    }
+
+    /// Where the member lies whose extension comes first in `wanted`.
+    pub(super) fn member(&self, wanted: &[u32]) -> Option<TarPlace> {
+        let member = wanted.iter().find_map(|&wanted| self.extensions().position(|extension| extension == wanted))?;
+        Some(TarPlace { data: self.data[member], bytes: self.bytes[member] })
+    }
+}
+
+/// The columns of one archive.
+fn columns(shard: &TarShard) -> Vec<IndexColumn> {
+    let mut sample_ends = Vec::with_capacity(shard.keys.len());
+    let mut members = shard.members.iter().peekable();
+    let mut end = 0;
+    for sample in 0..shard.keys.len() {
+        while members.next_if(|member| member.sample == sample).is_some() {
+            end += 1;
+        }
+        sample_ends.push(end);
+    }
+    let damages: Vec<_> = shard.damages.iter().map(|damage| damage.to_string().into_bytes()).collect();
+    let mut columns = vec![
+        IndexColumn::U64(sample_ends),
+        IndexColumn::U64(shard.members.iter().map(|member| member.data).collect()),
+        IndexColumn::U64(shard.members.iter().map(|member| member.bytes).collect()),
+        IndexColumn::U32(shard.members.iter().map(|member| member.extension).collect()),
+    ];
+    for texts in [&shard.keys, &damages, &shard.extensions] {
+        let mut end = 0;
+        let ends = texts.iter().map(|text| {
+            end += text.len() as u64;
+            end
+        });
+        columns.push(IndexColumn::U64(ends.collect()));
+        columns.push(IndexColumn::U8(texts.concat()));
+    }
+    columns
+}
+
+fn damaged() -> Error {
+    let reason = "the index of the archives is damaged: remove it, and it is made anew".into();
+    Error::InvalidArgument { argument: "index", reason }
+}
+
+/// From where to where row `row` reaches, in a column of ends.
+fn bounds(index: &SampleIndex, ends: usize, row: usize) -> Result<(u64, u64)> {
+    let mut both = [0; 2];
+    match row {
+        0 => both[1] = index.get(ends, 0)?,
+        _ => index.get_range(ends, row - 1, &mut both)?,
+    }
+    if both[0] > both[1] {
+        return Err(damaged());
+    }
+    Ok((both[0], both[1]))
+}
+
+/// Text `row` of the two columns from `column` on.
+fn read_text(index: &SampleIndex, column: usize, row: usize) -> Result<Vec<u8>> {
+    let (start, end) = bounds(index, column, row)?;
+    let place = |place| usize::try_from(place).unwrap_or(usize::MAX);
+    index.get_bytes(column + 1, place(start)..place(end))
+}

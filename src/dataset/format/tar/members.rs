@@ -1,0 +1,237 @@
+//! [`TarMembers`]: the members of an archive one after the other, found by their headers alone.
+
+use std::ops::Range;
+
+use super::header::{BLOCK, TarHeader, TarKind};
+use super::pax::PaxRecords;
+use crate::Error;
+use crate::dataset::format::file::known_format::foreign;
+use crate::dataset::format::file::open_file::OpenFile;
+
+/// So many bytes are read at once: a header, and where the member is small the next ones too.
+const WINDOW: usize = 4 * BLOCK;
+
+/// The longest name or set of pax records that is read.
+pub(super) const LONGEST_EXTENSION: u64 = 1 << 20;
+
+/// Where an archive ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TarEnd {
+    /// At the first block of zeros, as the standard says, or at the end of the file.
+    #[default]
+    ZeroBlock,
+    /// At the end of the file: blocks of zeros are skipped, so that archives which were concatenated are read to their end.
+    FileEnd,
+}
+
+/// A regular file in an archive.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct TarMember {
+    pub(super) name: Vec<u8>,
+    /// Where its own header begins.
+    pub(super) header: u64,
+    /// Where its contents begin, and how many bytes they are.
+    pub(super) data: u64,
+    pub(super) bytes: u64,
+}
+
+/// Walks over the headers of an archive. What is no regular file is passed over.
+pub(super) struct TarMembers<'a> {
+    file: &'a OpenFile,
+    end: TarEnd,
+    /// Where the next header begins.
+    next: u64,
+    window: Vec<u8>,
+    window_start: u64,
+    has_ended: bool,
+    /// The walk ends where a header would begin here, or behind it.
+    stop: u64,
+}
+
+/// What has come of an attempt to read some of an archive.
+type Found<T> = std::result::Result<T, TarDamage>;
+
+/// A place from which the archive can't be read, and the name of the member that it belongs to, where that is known.
+#[derive(Debug)]
+pub(super) struct TarDamage {
+    pub(super) member: Option<Vec<u8>>,
+    pub(super) error: Error,
+    /// Whether what follows it can be read all the same.
+    pub(super) is_passable: bool,
+}
+
+impl<'a> TarMembers<'a> {
+    pub(super) fn new(file: &'a OpenFile, end: TarEnd) -> Self {
+        Self::within(file, end, 0..u64::MAX)
+    }
+
+    /// The members whose headers begin in this range, the first one at its start.
+    pub(super) fn within(file: &'a OpenFile, end: TarEnd, range: Range<u64>) -> Self {
+        let Range { start, end: stop } = range;
+        Self { file, end, next: start, window: Vec::new(), window_start: 0, has_ended: false, stop }
+    }
+
+    /// Whether the walk has ended right where it was to end: a header begins there, or the archive has ended.
+    pub(super) fn is_at_end(&self) -> bool {
+        self.next == self.stop || self.stop == u64::MAX
+    }
+
+    /// The next regular file; nothing at the end of the archive.
+    pub(super) fn next(&mut self) -> Found<Option<TarMember>> {
+        if !self.has_ended && self.next == 0 && self.file.bytes() == 0 {
+            return Err(self.fatal(0, "the file is empty, which no tar archive is: it was not written".into()));
+        }
+        let (mut long_name, mut pax) = (None, PaxRecords::default());
+        let mut extended_at = None;
+        while !self.has_ended && (self.next < self.stop || extended_at.is_some()) {
+            let at = self.next;
+            let Some((at, header)) = self.header(at)? else { break };
+            let mut data = at + BLOCK as u64;
+            let is_extension =
+                matches!(header.kind, TarKind::LongName | TarKind::LongLink | TarKind::Pax | TarKind::GlobalPax);
+            let bytes = if is_extension { header.bytes } else { pax.bytes.unwrap_or(header.bytes) };
+            let bytes = if header.kind == TarKind::Bare { 0 } else { bytes };
+            let mut name = Some(header.name).filter(|_| !is_extension);
+            if !is_extension {
+                name = pax.path.take().or(long_name.take()).or(name);
+            }
+            if let TarKind::Sparse { mut is_extended } = header.kind {
+                while is_extended {
+                    is_extended = self.block(data)?.is_some_and(|block| block[504] != 0);
+                    data += BLOCK as u64;
+                }
+            }
+            let end = data.checked_add(bytes).filter(|&end| end <= self.file.bytes());
+            let Some(end) = end else {
+                let left = self.file.bytes().saturating_sub(data);
+                let what = name.as_ref().map_or("an extended header".into(), |name| format!("member {}", shown(name)));
+                let reason = format!(
+                    "{what} has {bytes} bytes, of which the file has {left}: it was cut, or the size is damaged"
+                );
+                return Err(TarDamage { member: name, ..self.fatal(at, reason) });
+            };
+            self.next = end.next_multiple_of(BLOCK as u64);
+            match header.kind {
+                TarKind::LongName => {
+                    let text = self.extension(at, data, bytes)?;
+                    long_name = Some(text.split(|&byte| byte == 0).next().unwrap_or_default().to_vec());
+                }
+                TarKind::Pax | TarKind::GlobalPax => {
+                    let text = self.extension(at, data, bytes)?;
+                    let records =
+                        PaxRecords::parse(&text).map_err(|(place, reason)| self.fatal(data + place as u64, reason))?;
+                    if header.kind == TarKind::Pax {
+                        pax = records;
+                    } else if records != PaxRecords::default() {
+                        let reason = "a global header gives all members one path or size: pack the archive anew".into();
+                        return Err(self.fatal(at, reason));
+                    }
+                }
+                TarKind::LongLink => {}
+                _ => {
+                    let is_sparse = std::mem::take(&mut pax).is_sparse || matches!(header.kind, TarKind::Sparse { .. });
+                    let name = name.unwrap_or_default();
+                    if is_sparse {
+                        let reason = format!(
+                            "member {} is a sparse file, whose contents are not stored as they are: pack it without --sparse",
+                            shown(&name)
+                        );
+                        let path = self.file.source().path.clone();
+                        let error = Error::Format { path, offset: at, reason };
+                        return Err(TarDamage { member: Some(name), error, is_passable: true });
+                    }
+                    if header.kind == TarKind::File && !name.ends_with(b"/") {
+                        return Ok(Some(TarMember { name, header: at, data, bytes }));
+                    }
+                }
+            }
+            extended_at = is_extension.then_some(at);
+        }
+        match extended_at {
+            None => Ok(None),
+            Some(at) => Err(self.fatal(at, "the archive ends behind an extended header: it was cut".into())),
+        }
+    }
+
+    /// The header at `at`, or the first one behind the zeros there, and its place; nothing at the end.
+    fn header(&mut self, mut at: u64) -> Found<Option<(u64, TarHeader)>> {
+        while let Some(block) = self.block(at)? {
+            if block.iter().any(|&byte| byte != 0) {
+                let header = TarHeader::parse(&block);
+                return header.map(|header| Some((at, header))).map_err(|reason| {
+                    let reason = if at == 0 { no_archive(&block) } else { reason };
+                    self.fatal(at, format!("{reason}: the archive is damaged here"))
+                });
+            }
+            if self.end == TarEnd::ZeroBlock {
+                break;
+            }
+            at += BLOCK as u64;
+        }
+        self.has_ended = true;
+        Ok(None)
+    }
+
+    /// The block at `at`; nothing at the end of the file, or where only some zeros are left of it.
+    fn block(&mut self, at: u64) -> Found<Option<[u8; BLOCK]>> {
+        let from = |window: &[u8], start: u64| {
+            let place = usize::try_from(at.checked_sub(start)?).ok()?;
+            window.get(place..)?.first_chunk::<BLOCK>().copied()
+        };
+        if let Some(block) = from(&self.window, self.window_start) {
+            return Ok(Some(block));
+        }
+        let left = self.file.bytes().saturating_sub(at);
+        self.window.resize(left.min(WINDOW as u64) as usize, 0);
+        self.window_start = at;
+        self.file.read_at(at, &mut self.window).map_err(|error| self.broken(error))?;
+        if self.window.len() < BLOCK {
+            if self.window.iter().all(|&byte| byte == 0) {
+                return Ok(None);
+            }
+            let mut block = [0; BLOCK];
+            block[..self.window.len()].copy_from_slice(&self.window);
+            let what = if at == 0 { no_archive(&block) } else { "the file was cut".into() };
+            return Err(self.fatal(at, format!("a header of 512 bytes is expected, but {left} are left: {what}")));
+        }
+        Ok(from(&self.window, at))
+    }
+
+    /// The contents of the extended header at `at`.
+    fn extension(&mut self, at: u64, data: u64, bytes: u64) -> Found<Vec<u8>> {
+        if bytes > LONGEST_EXTENSION {
+            return Err(self.fatal(at, format!("an extended header of {bytes} bytes, where some hundred are usual")));
+        }
+        let mut text = vec![0; bytes as usize];
+        self.file.read_at(data, &mut text).map_err(|error| self.broken(error))?;
+        Ok(text)
+    }
+
+    /// The end of all that can be read of this archive.
+    fn fatal(&mut self, offset: u64, reason: String) -> TarDamage {
+        self.broken(Error::Format { path: self.file.source().path.clone(), offset, reason })
+    }
+
+    fn broken(&mut self, error: Error) -> TarDamage {
+        self.has_ended = true;
+        TarDamage { member: None, error, is_passable: false }
+    }
+}
+
+/// What a file may be that does not begin with a header.
+pub(super) fn no_archive(block: &[u8; BLOCK]) -> String {
+    let kinds: [(&[u8], &str); 4] =
+        [(b"\x1f\x8b", ".tar.gz"), (b"\x28\xb5\x2f\xfd", ".tar.zst"), (b"BZh", ".tar.bz2"), (b"\xfd7zXZ", ".tar.xz")];
+    match kinds.iter().find(|(magic, _)| block.starts_with(magic)) {
+        Some((_, name @ (".tar.gz" | ".tar.zst"))) => {
+            format!("this is compressed: give it a name that ends in {name}, so that it is unpacked first")
+        }
+        Some((_, name)) => format!("this is compressed as {name}, which is not read: unpack it"),
+        None => foreign(block, "a tar archive").unwrap_or_else(|| "this is no tar archive".into()),
+    }
+}
+
+/// A name as it is shown in errors.
+pub(in crate::dataset::format) fn shown(name: &[u8]) -> String {
+    format!("`{}`", String::from_utf8_lossy(name))
+}

@@ -1,0 +1,26 @@
+//! Tar archives by the conventions of WebDataset: read, streamed and written.
+
+mod dataset;
+mod field;
+mod header;
+mod index;
+mod kept;
+mod key;
+mod members;
+mod offsets;
+mod options;
+pub(super) mod parse;
+mod pax;
+mod places;
+mod shard;
+mod shards;
+mod walk;
+mod wanted;
+mod writer;
+
+pub use dataset::Tar;
+pub use field::{TarField, TarValue};
+pub use members::TarEnd;
+pub use options::{OnMissing, TarOptions};
+pub use shards::TarShards;
+pub use writer::TarWriter;

@@ -1,0 +1,353 @@
+//! [`TarParse`]: the samples of archives that are read from front to back.
+
+use std::collections::HashSet;
+
+use super::field::{LONGEST_NUMBER, MayBeMissing, TarField, TarValue, field_of, number};
+use super::key::split_name;
+use super::members::{TarEnd, shown};
+use super::options::OnMissing;
+use super::walk::{TarWalk, WalkedMember, cut, pass_over, pass_padding};
+use crate::dataset::format::array::form::NpyForm;
+use crate::dataset::format::field::decoding::Decoded;
+use crate::dataset::format::field::typed_field::TypedField;
+use crate::dataset::format::sequential::byte_stream::ByteStream;
+use crate::dataset::format::sequential::parse::{Found, LOOK, Parse, Sample, Step, Trouble};
+use crate::{Error, Result};
+
+/// Members that follow each other and have one key are a sample.
+pub(in crate::dataset::format) struct TarParse {
+    walk: TarWalk,
+    /// The first member of the next sample, whose contents were not taken.
+    next: Option<WalkedMember>,
+    /// What was found instead of it, while the sample before it was whole.
+    failure: Option<Error>,
+    fields: Vec<Wanted>,
+    typed: Vec<TypedField>,
+    on_missing: OnMissing,
+    /// Nothing where the fields are all that the first sample has.
+    has_fields: bool,
+    largest: u64,
+    /// Of the sample that is being read.
+    seen: HashSet<Vec<u8>>,
+    lower: Vec<u8>,
+    contents: Vec<u8>,
+}
+
+struct Wanted {
+    field: TarField,
+    form: Option<NpyForm>,
+    /// Which of its extensions was read for the sample at hand: the lower, the better.
+    rank: Option<usize>,
+}
+
+impl TarParse {
+    /// The samples have these fields; or, where there are none, `first` and all that the first one has, as bytes.
+    pub(in crate::dataset::format) fn new(
+        fields: Option<Vec<TarField>>,
+        first: Vec<TarField>,
+        on_missing: OnMissing,
+        end: TarEnd,
+        largest: u64,
+    ) -> Result<Self> {
+        let has_fields = fields.is_some();
+        let wanted = |field| Wanted { field, form: None, rank: None };
+        let mut parse = Self {
+            walk: TarWalk::new(end),
+            next: None,
+            failure: None,
+            fields: first.into_iter().chain(fields.unwrap_or_default()).map(wanted).collect(),
+            typed: Vec::new(),
+            on_missing,
+            has_fields,
+            largest,
+            seen: HashSet::new(),
+            lower: Vec::new(),
+            contents: Vec::new(),
+        };
+        if !parse.needs_look() {
+            parse.set_typed()?;
+        }
+        Ok(parse)
+    }
+
+    fn set_typed(&mut self) -> Result<()> {
+        let fields = self.fields.iter().map(|wanted| {
+            let may_be_missing = if wanted.field.is_member() { self.may_be_missing() } else { MayBeMissing::No };
+            field_of(&wanted.field, wanted.form.as_ref(), may_be_missing).map(TypedField::plain)
+        });
+        self.typed = fields.collect::<Result<_>>()?;
+        Ok(())
+    }
+
+    /// The next member that belongs to a sample.
+    fn member(&mut self, bytes: &mut ByteStream) -> Found<Option<WalkedMember>> {
+        if let Some(failure) = self.failure.take() {
+            return Err(Trouble::Source(failure));
+        }
+        if let Some(member) = self.next.take() {
+            return Ok(Some(member));
+        }
+        while let Some(member) = self.walk.next(bytes)? {
+            if split_name(&member.name).is_some() {
+                return Ok(Some(member));
+            }
+            pass_over(bytes, member.begin, &member.name, member.bytes)?;
+        }
+        Ok(None)
+    }
+
+    /// Reads the sample that begins with `member`: false where it does not count, since it lacks a field.
+    fn sample(
+        &mut self,
+        mut member: WalkedMember,
+        bytes: &mut ByteStream,
+        mut into: Option<&mut Decoded>,
+    ) -> Found<bool> {
+        let begin = member.begin;
+        let key = split_name(&member.name).map(|(key, _)| key.to_vec()).unwrap_or_default();
+        self.seen.clear();
+        self.fields.iter_mut().for_each(|wanted| wanted.rank = None);
+        let (mut trouble, mut whole) = (None, 0_u64);
+        loop {
+            // A name counts too: else a sample might have any number of members without contents.
+            whole = whole.saturating_add(member.bytes).saturating_add(member.name.len() as u64);
+            let read = self.contents_of(&member, bytes, into.as_deref_mut().filter(|_| trouble.is_none()), whole)?;
+            trouble = trouble.or(read.err());
+            let next = match self.member(bytes) {
+                Err(Trouble::Source(failure)) => {
+                    self.failure = Some(failure);
+                    break;
+                }
+                next => next?,
+            };
+            match next {
+                Some(next) if split_name(&next.name).is_some_and(|(other, _)| other == key) => member = next,
+                next => {
+                    self.next = next;
+                    break;
+                }
+            }
+        }
+        // Before anything that is wrong with it: who passes over it looks for no damage, and has to count as its owner does.
+        let mut lacking = self.fields.iter().filter(|wanted| wanted.field.is_member() && wanted.rank.is_none());
+        let lacking = lacking.next().filter(|_| self.on_missing != OnMissing::Empty);
+        if lacking.is_some() && self.on_missing == OnMissing::Skip {
+            return Ok(false);
+        }
+        if let Some((offset, reason)) = trouble {
+            return Err(Trouble::Sample { offset, reason });
+        }
+        if let Some(wanted) = lacking {
+            let reason = format!(
+                "{} has no member `{}`: give on_missing, or leave the field out; the files of a sample must lie together",
+                shown(&key),
+                wanted.field.name
+            );
+            return if into.is_some() { Err(Trouble::Sample { offset: begin, reason }) } else { Ok(true) };
+        }
+        if let Some(into) = into {
+            for (number, wanted) in self.fields.iter().enumerate() {
+                match wanted.field.value {
+                    TarValue::Key => into.column(number).bytes.extend(&key),
+                    TarValue::Url => into.column(number).bytes.extend(bytes.name().as_os_str().as_encoded_bytes()),
+                    _ => {}
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes the contents of `member`, and fills the fields with them that want them. The inner result is about them alone.
+    fn contents_of(
+        &mut self,
+        member: &WalkedMember,
+        bytes: &mut ByteStream,
+        into: Option<&mut Decoded>,
+        whole: u64,
+    ) -> Found<std::result::Result<(), (u64, String)>> {
+        let (at, size) = (bytes.offset(), member.bytes);
+        let pass = |bytes: &mut ByteStream| pass_over(bytes, member.begin, &member.name, size);
+        let refuse = |reason: String| Ok(Err((at, format!("member {}: {reason}", shown(&member.name)))));
+        let extension = split_name(&member.name).map_or(&b""[..], |(_, extension)| extension);
+        self.lower.clear();
+        self.lower.extend(extension.iter().map(u8::to_ascii_lowercase));
+        if self.seen.contains(&self.lower) {
+            pass(bytes)?;
+            return refuse("it comes a second time: a sample has one of each extension, in upper or lower case".into());
+        }
+        // What is refused is not lacking.
+        let lower = &self.lower;
+        let better = self.fields.iter().enumerate().filter_map(|(number, wanted)| {
+            let rank = wanted.field.extensions.iter().position(|extension| extension == lower)?;
+            wanted.rank.is_none_or(|before| rank < before).then_some((number, rank))
+        });
+        let better: Vec<(usize, usize)> = better.collect();
+        better.iter().for_each(|&(number, rank)| self.fields[number].rank = Some(rank));
+        if whole > self.largest {
+            pass(bytes)?;
+            return refuse(format!(
+                "with it the sample has {whole} bytes, where {} are allowed: raise max_sample_bytes",
+                self.largest
+            ));
+        }
+        self.seen.insert(self.lower.clone());
+        let Some(into) = into.filter(|_| !better.is_empty()) else {
+            pass(bytes)?;
+            return Ok(Ok(()));
+        };
+        if let Some(reason) = &member.refusal {
+            pass(bytes)?;
+            return refuse(reason.clone());
+        }
+        // One field of bytes is the usual case, and needs no detour.
+        if let [(number, _)] = *better
+            && self.fields[number].field.value == TarValue::Bytes
+        {
+            into.column(number).clear_sample();
+            let column = &mut into.column(number).bytes;
+            column.extend(self.marks_presence());
+            let found = bytes.take(size, column)?;
+            if found < size {
+                return Err(cut(member.begin, &member.name, size, found));
+            }
+            pass_padding(bytes, size)?;
+            return Ok(Ok(()));
+        }
+        self.contents.clear();
+        let found = bytes.take(size, &mut self.contents)?;
+        if found < size {
+            return Err(cut(member.begin, &member.name, size, found));
+        }
+        pass_padding(bytes, size)?;
+        for (number, _) in better {
+            into.column(number).clear_sample();
+            if let Err(reason) = self.fill(number, &mut into.column(number).bytes) {
+                return refuse(reason);
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// What stands before the bytes of a field that may be missing.
+    fn marks_presence(&self) -> Option<u8> {
+        (self.on_missing == OnMissing::Empty).then_some(1)
+    }
+
+    /// Whether the members of samples may be missing.
+    fn may_be_missing(&self) -> MayBeMissing {
+        if self.on_missing == OnMissing::Empty { MayBeMissing::Yes } else { MayBeMissing::No }
+    }
+
+    fn fill(&self, number_of_field: usize, into: &mut Vec<u8>) -> std::result::Result<(), String> {
+        let wanted = &self.fields[number_of_field];
+        let contents = &self.contents[..];
+        match wanted.field.value {
+            TarValue::Bytes => {
+                into.extend(self.marks_presence());
+                into.extend(contents);
+            }
+            TarValue::Npy | TarValue::RaggedNpy => {
+                let form = wanted.form.as_ref().ok_or("no array of this field is among the first samples")?;
+                let start = into.len() + self.may_be_missing().bytes_before(form);
+                into.resize(start + form.array_bytes(contents, contents.len() as u64)?, 0);
+                form.read(contents, &mut into[start..])?;
+            }
+            _ if contents.len() as u64 > LONGEST_NUMBER => {
+                return Err(format!("{} bytes are no number", contents.len()));
+            }
+            value => into.extend(number(value, contents)?),
+        }
+        Ok(())
+    }
+
+    /// Takes the form of the arrays of the fields that `member` is the first one of.
+    fn look_at_array(&mut self, member: &WalkedMember, bytes: &mut ByteStream) -> Found<()> {
+        let lower = split_name(&member.name).map_or(Vec::new(), |(_, extension)| extension.to_ascii_lowercase());
+        let (at, mut left) = (bytes.offset(), member.bytes);
+        let wants = |wanted: &&mut Wanted| {
+            wanted.field.is_array() && wanted.form.is_none() && wanted.field.extensions.contains(&lower)
+        };
+        for wanted in self.fields.iter_mut().filter(wants) {
+            if left == member.bytes {
+                self.contents.clear();
+                left -= bytes.take(left.min(NpyForm::HEAD as u64), &mut self.contents)?;
+            }
+            let refuse =
+                |reason| Trouble::Rest { offset: at, reason: format!("member {}: {reason}", shown(&member.name)) };
+            let form = NpyForm::new(&self.contents, wanted.field.value.first_axis());
+            wanted.form = Some(form.map_err(refuse)?);
+        }
+        let found = bytes.skip(left)?;
+        if found < left {
+            return Err(cut(member.begin, &member.name, member.bytes, member.bytes - left + found));
+        }
+        pass_padding(bytes, member.bytes)
+    }
+}
+
+impl Parse for TarParse {
+    fn fields(&self) -> &[TypedField] {
+        &self.typed
+    }
+
+    fn needs_look(&self) -> bool {
+        !self.has_fields || self.fields.iter().any(|wanted| wanted.field.is_array() && wanted.form.is_none())
+    }
+
+    fn look(&mut self, bytes: &mut ByteStream) -> Found<()> {
+        self.begin(bytes)?;
+        let (mut key, mut is_first) = (None, true);
+        while let Some(member) = self.member(bytes)? {
+            let Some((of, extension)) = split_name(&member.name) else { continue };
+            is_first &= key.get_or_insert_with(|| of.to_vec()) == of;
+            if !is_first && (!self.needs_look() || !self.has_fields || bytes.offset() > LOOK) {
+                break;
+            }
+            // What is no text can't be asked for.
+            if let (false, Ok(name)) = (self.has_fields, String::from_utf8(extension.to_ascii_lowercase())) {
+                let field = TarField::new(name, TarValue::Bytes);
+                if self.fields.iter().all(|wanted| wanted.field.extensions != field.extensions) {
+                    self.fields.push(Wanted { field, form: None, rank: None });
+                }
+            }
+            if bytes.offset().saturating_add(member.bytes) > self.largest.max(LOOK) {
+                break;
+            }
+            self.look_at_array(&member, bytes)?;
+        }
+        self.has_fields = true;
+        self.set_typed()?;
+        Ok(())
+    }
+
+    fn begin(&mut self, _bytes: &mut ByteStream) -> Found<()> {
+        self.next = None;
+        self.walk.restart();
+        Ok(())
+    }
+
+    fn next(&mut self, bytes: &mut ByteStream, sample: Sample<'_>) -> Found<Step> {
+        let mut into = match sample {
+            Sample::Decode(into) => Some(into),
+            Sample::PassOver => None,
+        };
+        while let Some(member) = self.member(bytes)? {
+            if self.sample(member, bytes, into.as_deref_mut())? {
+                return Ok(Step::Sample);
+            }
+            if let Some(into) = &mut into {
+                into.abandon_sample();
+            }
+        }
+        Ok(Step::End)
+    }
+
+    fn place(&self, bytes: &ByteStream) -> u64 {
+        self.next.as_ref().map_or(bytes.offset(), |member| member.begin)
+    }
+
+    fn go_to(&mut self, bytes: &mut ByteStream, place: u64) -> Found<()> {
+        self.next = None;
+        bytes.seek(place)
+    }
+}

@@ -1,0 +1,96 @@
+//! [`TarShards`]: archives of bounded size, written by threads while the next samples are made.
+
+use std::path::PathBuf;
+
+use super::header::BLOCK;
+use super::writer::{TarWriter, push_member};
+use crate::Result;
+use crate::dataset::format::shard::threads::{ShardThreads, Wait, WrittenShard};
+
+/// So many bytes go to a thread at once, and so many of these wait for one.
+const PIECE: usize = 1 << 20;
+const PIECES: usize = 4;
+
+/// Distributes samples over archives, each of at most a number of bytes, or of one sample. One archive is filled while threads
+/// write what was filled before, wait for the disk, and give it its name. What is dropped before it was ended leaves no file.
+pub struct TarShards {
+    shard_bytes: u64,
+    threads: ShardThreads<Vec<u8>>,
+    current: Option<Current>,
+    member: Vec<u8>,
+}
+
+#[derive(Default)]
+struct Current {
+    piece: Vec<u8>,
+    bytes: u64,
+    samples: usize,
+}
+
+impl TarShards {
+    /// Shards of at most `shard_bytes` bytes, written by `threads` threads.
+    ///
+    /// # Errors
+    /// [`Error::Threads`](crate::Error::Threads).
+    pub fn new(shard_bytes: u64, threads: usize) -> Result<Self> {
+        let threads = ShardThreads::new(threads, PIECES)?;
+        Ok(Self { shard_bytes, threads, current: None, member: Vec::new() })
+    }
+
+    /// Appends a sample of these members (name and contents) to the shard that is being filled; `false` when it is full, or none
+    /// was begun, and nothing was appended.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a name that no file can have.
+    pub fn append<'a>(&mut self, members: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> Result<bool> {
+        self.member.clear();
+        for (name, contents) in members {
+            push_member(&mut self.member, name, contents)?;
+        }
+        let Some(current) = &mut self.current else { return Ok(false) };
+        let bytes = self.member.len() as u64;
+        if current.samples > 0 && current.bytes + bytes + 2 * BLOCK as u64 > self.shard_bytes {
+            return Ok(false);
+        }
+        current.bytes += bytes;
+        current.samples += 1;
+        current.piece.extend(&self.member);
+        if current.piece.len() >= PIECE {
+            self.threads.send(std::mem::replace(&mut current.piece, Vec::with_capacity(PIECE)));
+        }
+        Ok(true)
+    }
+
+    /// Ends the shard that is being filled, and begins the one that is to be at `path`.
+    pub fn begin(&mut self, path: PathBuf) {
+        self.end();
+        self.threads.begin(path.clone(), move || TarWriter::create(path));
+        self.current = Some(Current::default());
+    }
+
+    /// Ends the shard that is being filled.
+    pub fn end(&mut self) {
+        if let Some(current) = self.current.take() {
+            self.threads.send(current.piece);
+            self.threads.end(current.samples);
+        }
+    }
+
+    /// The shards that are whole since this was asked last; with [`Wait::ForAll`] all that were ended.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn written(&mut self, wait: Wait) -> Result<Vec<WrittenShard>> {
+        self.threads.written(wait)
+    }
+
+    /// Gives up the shard that is being filled, and waits until no thread writes any more.
+    ///
+    /// # Errors
+    /// [`Error::Io`](crate::Error::Io) when a thread does not end within 20 seconds, as the file system does not answer; it
+    /// names the shard.
+    pub fn close(&mut self) -> Result<()> {
+        self.current = None;
+        self.threads.close()
+    }
+}

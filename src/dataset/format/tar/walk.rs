@@ -1,0 +1,201 @@
+//! [`TarWalk`]: the members of an archive that is read from front to back.
+
+use super::header::{BLOCK, TarHeader, TarKind};
+use super::members::{LONGEST_EXTENSION, TarEnd, no_archive, shown};
+use super::pax::PaxRecords;
+use crate::dataset::format::sequential::byte_stream::ByteStream;
+use crate::dataset::format::sequential::parse::{Found, Trouble};
+
+/// Between two archives there are fewer zeros, mostly 10 KiB. While fields are found out, an archive ends after this many: the
+/// rest might be zeros without end, all of which would be kept.
+const LONGEST_PADDING: u64 = 1 << 20;
+
+/// A regular file in an archive, whose contents are read next.
+#[derive(Debug)]
+pub(super) struct WalkedMember {
+    pub(super) name: Vec<u8>,
+    /// Where its first header begins.
+    pub(super) begin: u64,
+    pub(super) bytes: u64,
+    /// Why its contents are not what is stored.
+    pub(super) refusal: Option<String>,
+}
+
+/// Reads the headers; contents and padding are taken by others. What is no regular file is passed over.
+#[derive(Debug, Default)]
+pub(super) struct TarWalk {
+    end: TarEnd,
+    has_begun: bool,
+    has_ended: bool,
+    has_members: bool,
+}
+
+impl TarWalk {
+    pub(super) fn new(end: TarEnd) -> Self {
+        Self { end, ..Self::default() }
+    }
+
+    /// Begins another archive, or goes on in this one.
+    pub(super) fn restart(&mut self) {
+        (self.has_begun, self.has_ended, self.has_members) = (false, false, false);
+    }
+
+    /// The next regular file; nothing at the end of the archive, when all that is behind it was taken too.
+    pub(super) fn next(&mut self, bytes: &mut ByteStream) -> Found<Option<WalkedMember>> {
+        let (mut long_name, mut pax, mut begin) = (None, PaxRecords::default(), None);
+        while !self.has_ended {
+            let Some((at, header)) = self.header(bytes)? else { break };
+            let is_extension =
+                matches!(header.kind, TarKind::LongName | TarKind::LongLink | TarKind::Pax | TarKind::GlobalPax);
+            let size = if is_extension { header.bytes } else { pax.bytes.unwrap_or(header.bytes) };
+            let size = if header.kind == TarKind::Bare { 0 } else { size };
+            let first = *begin.get_or_insert(at);
+            match header.kind {
+                TarKind::LongName => {
+                    let text = extension(bytes, at, size)?;
+                    long_name = Some(text.split(|&byte| byte == 0).next().unwrap_or_default().to_vec());
+                    continue;
+                }
+                TarKind::Pax | TarKind::GlobalPax => {
+                    let place = bytes.offset();
+                    let text = extension(bytes, at, size)?;
+                    let refuse = |(at, reason): (usize, String)| rest(place + at as u64, reason);
+                    let records = PaxRecords::parse(&text).map_err(refuse)?;
+                    if header.kind == TarKind::Pax {
+                        pax = records;
+                    } else if records != PaxRecords::default() {
+                        let reason = "a global header gives all members one path or size: pack the archive anew";
+                        return Err(rest(at, reason.into()));
+                    }
+                    continue;
+                }
+                TarKind::LongLink => {
+                    extension(bytes, at, size)?;
+                    continue;
+                }
+                _ => {}
+            }
+            let mut is_sparse = std::mem::take(&mut pax.is_sparse);
+            if let TarKind::Sparse { mut is_extended } = header.kind {
+                is_sparse = true;
+                while is_extended {
+                    let block = block(bytes)?;
+                    is_extended = block.is_some_and(|block| block[504] != 0);
+                }
+            }
+            let name = std::mem::take(&mut pax).path.or(long_name.take()).unwrap_or(header.name);
+            begin = None;
+            let is_file = header.kind == TarKind::File && !name.ends_with(b"/");
+            if is_file || is_sparse {
+                let refusal = is_sparse.then(|| {
+                    "it is a sparse file, whose contents are not stored as they are: pack it without --sparse"
+                        .to_owned()
+                });
+                self.has_members = true;
+                return Ok(Some(WalkedMember { name, begin: first, bytes: size, refusal }));
+            }
+            pass_over(bytes, at, &name, size)?;
+        }
+        match begin {
+            None => Ok(None),
+            Some(at) => Err(rest(at, "the archive ends behind an extended header: it was cut".into())),
+        }
+    }
+
+    /// The next header and its place; nothing at the end.
+    fn header(&mut self, bytes: &mut ByteStream) -> Found<Option<(u64, TarHeader)>> {
+        let has_begun = std::mem::replace(&mut self.has_begun, true);
+        let start = bytes.offset();
+        loop {
+            let at = bytes.offset();
+            let Some(block) = block(bytes)? else {
+                if at == 0 && !has_begun {
+                    return Err(rest(0, "it is empty, which no tar archive is: nothing was written".into()));
+                }
+                break;
+            };
+            if block.iter().any(|&byte| byte != 0) {
+                return TarHeader::parse(&block).map(|header| Some((at, header))).map_err(|reason| {
+                    let reason = if at == 0 { no_archive(&block) } else { reason };
+                    rest(at, format!("{reason}: the archive is damaged here"))
+                });
+            }
+            let is_past = bytes.is_kept() && self.has_members && at - start > LONGEST_PADDING;
+            if self.end == TarEnd::ZeroBlock || is_past {
+                break;
+            }
+        }
+        self.has_ended = true;
+        // It is read again, and would all be kept until then.
+        if bytes.is_kept() {
+            return Ok(None);
+        }
+        // Who writes it may still be at it, and would find that nobody reads.
+        bytes.skip(u64::MAX)?;
+        Ok(None)
+    }
+}
+
+/// Takes the next block; nothing at the end, or where only some zeros are left.
+fn block(bytes: &mut ByteStream) -> Found<Option<[u8; BLOCK]>> {
+    let is_whole = bytes.fill(BLOCK)?;
+    if let Some(&block) = bytes.window().first_chunk::<BLOCK>().filter(|_| is_whole) {
+        bytes.consume(BLOCK);
+        return Ok(Some(block));
+    }
+    let (left, at) = (bytes.window().len(), bytes.offset());
+    if bytes.window().iter().all(|&byte| byte == 0) {
+        bytes.consume(left);
+        return Ok(None);
+    }
+    let mut block = [0; BLOCK];
+    block[..left].copy_from_slice(bytes.window());
+    let what = if at == 0 { no_archive(&block) } else { "it was cut".into() };
+    Err(rest(at, format!("a header of 512 bytes is expected, but {left} are left: {what}")))
+}
+
+/// Takes the contents of the extended header at `at`, and their padding.
+fn extension(bytes: &mut ByteStream, at: u64, size: u64) -> Found<Vec<u8>> {
+    if size > LONGEST_EXTENSION {
+        return Err(rest(at, format!("an extended header of {size} bytes, where some hundred are usual")));
+    }
+    let mut text = Vec::new();
+    if bytes.take(size, &mut text)? < size {
+        return Err(rest(
+            at,
+            format!("an extended header has {size} bytes, of which {} are left: it was cut", text.len()),
+        ));
+    }
+    pass_padding(bytes, size)?;
+    Ok(text)
+}
+
+/// Passes over the contents of a member of `size` bytes, and their padding.
+pub(super) fn pass_over(bytes: &mut ByteStream, at: u64, name: &[u8], size: u64) -> Found<()> {
+    let found = bytes.skip(size)?;
+    if found < size { Err(cut(at, name, size, found)) } else { pass_padding(bytes, size) }
+}
+
+/// Passes over what fills up the last block of `size` bytes: where that is missing, what should follow is missing too.
+pub(super) fn pass_padding(bytes: &mut ByteStream, size: u64) -> Found<()> {
+    let (at, padding) = (bytes.offset(), size.wrapping_neg() % BLOCK as u64);
+    let found = bytes.skip(padding)?;
+    if found < padding {
+        let reason = format!("{padding} bytes of padding are expected here, but {found} are left: it was cut");
+        return Err(rest(at, reason));
+    }
+    Ok(())
+}
+
+/// The trouble of a member that has only `found` of its bytes.
+pub(in crate::dataset::format) fn cut(at: u64, name: &[u8], size: u64, found: u64) -> Trouble {
+    let reason = format!(
+        "member {} has {size} bytes, of which {found} are left: it was cut, or the size is damaged",
+        shown(name)
+    );
+    rest(at, reason)
+}
+
+fn rest(offset: u64, reason: String) -> Trouble {
+    Trouble::Rest { offset, reason }
+}

@@ -1,0 +1,10 @@
+//! TFRecord files and streams, and the protocol buffers in them.
+
+mod dataset;
+mod example;
+mod example_fields;
+pub(super) mod parse;
+mod protobuf;
+mod scan;
+
+pub use dataset::{Features, TfRecord};

@@ -1,0 +1,191 @@
+//! [`Tokens`]: windows of a fixed length over files of tokens.
+
+use std::sync::Arc;
+
+use super::files::TokenFiles;
+use crate::dataset::format::file::page_cache::PageCache;
+use crate::dataset::{Dataset, ReadMany};
+use crate::{BatchWriter, DType, Error, Field, Result, SampleWriter, Schema};
+
+/// Which windows are cut from files of tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TokenWindows {
+    /// The number of tokens in a field of a sample.
+    pub length: usize,
+    /// How many tokens lie between the beginnings of two windows.
+    pub stride: usize,
+    /// What of a window is in a sample.
+    pub output: TokenOutput,
+    /// From this number on a token is an error.
+    pub vocabulary_size: Option<u64>,
+}
+
+/// The fields of a sample, all of them int64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenOutput {
+    /// `tokens`: a window of `length` + 1 tokens.
+    Tokens,
+    /// `input_ids` and `labels`, the tokens of a window and those that come after each of them.
+    Shifted,
+    /// `input_ids` and `labels`, twice the tokens of a window of `length`.
+    Same,
+}
+
+impl TokenOutput {
+    /// How many tokens the window of fields with `length` tokens has.
+    fn window(self, length: usize) -> Option<usize> {
+        match self {
+            Self::Tokens | Self::Shifted => length.checked_add(1),
+            Self::Same => Some(length),
+        }
+    }
+}
+
+/// Windows over the tokens of files, widened to int64: sample i is the i-th window. No window crosses the end of a document,
+/// and what is left of one behind its last whole window is in no sample.
+///
+/// # Example
+/// ```
+/// use std::sync::Arc;
+/// use sluicegate::{Dataset, Documents, TokenFiles, TokenLayout, TokenOutput, TokenWindows, Tokens};
+/// # let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+/// std::fs::write(&path, [1_u16, 2, 3, 4, 5, 6, 7, 8].map(u16::to_le_bytes).concat()).unwrap();
+/// let files = TokenFiles::open([&path], &TokenLayout::default(), Documents::Joined)?;
+/// let windows = TokenWindows { length: 3, stride: 3, output: TokenOutput::Shifted, vocabulary_size: None };
+/// let tokens = Tokens::new(Arc::new(files), windows)?;
+/// assert_eq!((tokens.len(), tokens.schema().to_string().as_str()), (2, "(input_ids: int64[3], labels: int64[3])"));
+/// # Ok::<(), sluicegate::Error>(())
+/// ```
+pub struct Tokens {
+    files: Arc<TokenFiles>,
+    windows: TokenWindows,
+    /// Tokens in a window.
+    window: usize,
+    /// By document, the number of windows in the documents up to and including it.
+    ends: Vec<u64>,
+    schema: Schema,
+    page_cache: PageCache,
+}
+
+/// Where a window lies: a file, and the place of its first token there.
+#[derive(Clone, Copy)]
+struct Place {
+    stream: usize,
+    start: u64,
+}
+
+/// Windows lie far apart in memory, and each begins with some waiting for it. That goes on for this many at once.
+const AHEAD: usize = 8;
+
+impl Tokens {
+    /// The `windows` of `files`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when `length` or `stride` is 0, or there is not a single window.
+    pub fn new(files: Arc<TokenFiles>, windows: TokenWindows) -> Result<Self> {
+        let TokenWindows { length, stride, output, .. } = windows;
+        for (argument, number) in [("length", length), ("stride", stride)] {
+            if number == 0 {
+                let reason = "expected a positive number of tokens, but got 0".to_owned();
+                return Err(Error::InvalidArgument { argument, reason });
+            }
+        }
+        let too_short = || {
+            let longest = (0..files.documents()).map(|document| files.document_len(document)).max().unwrap_or(0);
+            let reason = format!("a window of it is longer than every document: the longest has {longest} tokens");
+            Error::InvalidArgument { argument: "length", reason }
+        };
+        let window = output.window(length).ok_or_else(too_short)?;
+        let mut ends = Vec::new();
+        ends.try_reserve_exact(files.documents()).map_err(|error| Error::InvalidArgument {
+            argument: "paths",
+            reason: format!("no memory for the places of {} documents ({error})", files.documents()),
+        })?;
+        let mut count = 0;
+        for document in 0..files.documents() {
+            let room = files.document_len(document).checked_sub(window as u64);
+            count += room.map_or(0, |room| room / stride as u64 + 1);
+            ends.push(count);
+        }
+        if count == 0 {
+            return Err(too_short());
+        }
+        let fields: &[&str] = if output == TokenOutput::Tokens { &["tokens"] } else { &["input_ids", "labels"] };
+        let shape = if output == TokenOutput::Tokens { window } else { length };
+        let fields: Vec<Field> = fields.iter().map(|&name| Field::new(name, DType::Int64, [shape])).collect();
+        Ok(Self { files, windows, window, ends, schema: Schema::new(fields), page_cache: PageCache::new() })
+    }
+
+    /// Where window `index` lies.
+    fn place(&self, index: usize) -> Result<Place> {
+        let document = self.ends.partition_point(|&end| end <= index as u64);
+        if document == self.ends.len() {
+            return Err(Error::IndexOutOfRange { index, len: self.len() });
+        }
+        let before = if document == 0 { 0 } else { self.ends[document - 1] };
+        let token = self.files.document_start(document) + (index as u64 - before) * self.windows.stride as u64;
+        let stream = self.files.stream_at(token);
+        Ok(Place { stream, start: token - self.files.stream_start(stream) })
+    }
+
+    fn read_at(&self, place: Place, into: &mut SampleWriter<'_>) -> Result<()> {
+        let Place { stream, start } = place;
+        let stream = self.files.stream(stream);
+        let fields = self.schema.fields().len();
+        for field in 0..fields {
+            // A field has more tokens than the L1 cache only where a window has: mostly the second one finds them there.
+            let shift = u64::from(field == 1 && self.windows.output == TokenOutput::Shifted);
+            stream.read(start + shift, into.field(field))?;
+            if let Some(size) = self.windows.vocabulary_size {
+                stream.check_vocabulary(start + shift, into.field(field), size)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Fails when one of the files that were read is not what it was. What was `read` is then not to be used; if that was
+    /// an error already, of tokens that the file never had, this is the reason.
+    fn check(&self, mut streams: Vec<usize>, read: Result<()>) -> Result<()> {
+        streams.sort_unstable();
+        streams.dedup();
+        streams.iter().try_for_each(|&stream| self.files.stream(stream).check())?;
+        read
+    }
+}
+
+impl Dataset for Tokens {
+    fn len(&self) -> usize {
+        self.ends[self.ends.len() - 1] as usize
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
+        let place = self.place(index)?;
+        let read = self.read_at(place, into);
+        self.check(vec![place.stream], read)
+    }
+
+    fn as_read_many(&self) -> Option<&dyn ReadMany> {
+        Some(self)
+    }
+}
+
+impl ReadMany for Tokens {
+    fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
+        let places = indices.iter().map(|&index| self.place(index)).collect::<Result<Vec<_>>>()?;
+        let prefetch = |place: &Place| self.files.stream(place.stream).prefetch(place.start, self.window);
+        let will_read = |place: &Place| self.files.stream(place.stream).will_read(place.start, self.window);
+        let mut batch = self.page_cache.batch(|| places.iter().for_each(will_read));
+        places.iter().take(AHEAD).for_each(prefetch);
+        let read = places.iter().enumerate().try_for_each(|(row, &place)| {
+            places.get(row + AHEAD).into_iter().for_each(prefetch);
+            let read = self.read_at(place, &mut into.sample(row));
+            batch.was_read();
+            read
+        });
+        self.check(places.iter().map(|place| place.stream).collect(), read)
+    }
+}

@@ -1,0 +1,179 @@
+//! [`TokenDocuments`]: the documents of files of tokens, each whole, and pieces of them.
+
+use std::sync::Arc;
+
+use super::files::TokenFiles;
+use crate::dataset::format::file::page_cache::PageCache;
+use crate::dataset::{Dataset, ReadMany, VariableSize};
+use crate::{BatchWriter, DType, Error, Field, Result, SampleWriter, Schema, SizesWriter};
+
+/// Pieces lie far apart in memory, and each begins with some waiting for it. That goes on for this many at once.
+const AHEAD: usize = 8;
+
+/// The documents of files of tokens, widened to int64: sample i is document i, in one variable field, `tokens`.
+///
+/// # Example
+/// ```
+/// use std::sync::Arc;
+/// use sluicegate::{Dataset, DocumentPiece, Documents, TokenDocuments, TokenFiles, TokenLayout};
+/// # let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+/// std::fs::write(&path, [7_u16, 8, 9].map(u16::to_le_bytes).concat()).unwrap();
+/// let files = TokenFiles::open([&path], &TokenLayout::default(), Documents::Apart)?;
+/// let documents = TokenDocuments::new(Arc::new(files));
+/// assert_eq!((documents.len(), documents.schema().to_string().as_str()), (1, "(tokens: int64[*])"));
+/// let mut tokens = [0; 16];
+/// documents.read_pieces(&[DocumentPiece { document: 0, start: 1, tokens: 2 }], [&mut tokens[..]])?;
+/// assert_eq!(tokens.as_chunks::<8>().0, [8_i64, 9].map(i64::to_ne_bytes));
+/// # Ok::<(), sluicegate::Error>(())
+/// ```
+pub struct TokenDocuments {
+    files: Arc<TokenFiles>,
+    schema: Schema,
+    page_cache: PageCache,
+}
+
+/// Some tokens of a document that stand one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DocumentPiece {
+    /// The number of the document.
+    pub document: usize,
+    /// The first token, counted from the start of the document.
+    pub start: u64,
+    /// How many there are.
+    pub tokens: usize,
+}
+
+/// Where a piece lies: a file, and the place of its first token there.
+#[derive(Clone, Copy)]
+struct Place {
+    stream: usize,
+    start: u64,
+    tokens: usize,
+}
+
+impl TokenDocuments {
+    /// The documents of `files`.
+    #[must_use]
+    pub fn new(files: Arc<TokenFiles>) -> Self {
+        let schema = Schema::new([Field::variable("tokens", DType::Int64, [])]);
+        Self { files, schema, page_cache: PageCache::new() }
+    }
+
+    /// The number of tokens of document `document`.
+    ///
+    /// # Errors
+    /// [`Error::IndexOutOfRange`].
+    pub fn document_len(&self, document: usize) -> Result<u64> {
+        if document >= self.len() {
+            return Err(Error::IndexOutOfRange { index: document, len: self.len() });
+        }
+        Ok(self.files.document_len(document))
+    }
+
+    /// Reads `pieces`, each into the room that comes for it: 8 bytes a token.
+    ///
+    /// # Errors
+    /// [`Error::IndexOutOfRange`]; [`Error::InvalidArgument`] when a document is shorter, or there is not as much room as a
+    /// piece needs; and what [`Error::Shrunk`] and its siblings say of the file.
+    pub fn read_pieces<'a>(
+        &self,
+        pieces: &[DocumentPiece],
+        room: impl IntoIterator<Item = &'a mut [u8]>,
+    ) -> Result<()> {
+        let places = pieces.iter().map(|&piece| self.place(piece)).collect::<Result<Vec<_>>>()?;
+        let mut room = room.into_iter();
+        self.read_places(&places, |_, place| {
+            let into = room.next().filter(|into| into.len() == place.tokens * size_of::<i64>());
+            self.read_at(place, into.ok_or_else(no_room)?)
+        })
+    }
+
+    fn place(&self, piece: DocumentPiece) -> Result<Place> {
+        let DocumentPiece { document, start, tokens } = piece;
+        let len = self.document_len(document)?;
+        if start.checked_add(tokens as u64).is_none_or(|end| end > len) {
+            let reason =
+                format!("{tokens} tokens from {start} on were asked for of document {document}, which has {len}");
+            return Err(Error::InvalidArgument { argument: "start", reason });
+        }
+        let token = self.files.document_start(document) + start;
+        let stream = self.files.stream_at(token);
+        Ok(Place { stream, start: token - self.files.stream_start(stream), tokens })
+    }
+
+    fn whole(&self, document: usize) -> Result<Place> {
+        let tokens = self.document_len(document)?;
+        self.place(DocumentPiece { document, start: 0, tokens: tokens as usize })
+    }
+
+    fn read_at(&self, place: Place, into: &mut [u8]) -> Result<()> {
+        // A document without tokens may lie behind the last one of its file.
+        if place.tokens == 0 {
+            return Ok(());
+        }
+        self.files.stream(place.stream).read(place.start, into)
+    }
+
+    /// Has `read` read one place after the other, while the next ones are brought near.
+    fn read_places(&self, places: &[Place], mut read: impl FnMut(usize, Place) -> Result<()>) -> Result<()> {
+        let is_something = |place: &&Place| place.tokens > 0;
+        let prefetch = |place: &Place| self.files.stream(place.stream).prefetch(place.start, place.tokens);
+        let will_read = |place: &Place| self.files.stream(place.stream).will_read(place.start, place.tokens);
+        let mut batch = self.page_cache.batch(|| places.iter().filter(is_something).for_each(will_read));
+        places.iter().take(AHEAD).filter(is_something).for_each(prefetch);
+        let result = places.iter().enumerate().try_for_each(|(number, &place)| {
+            places.get(number + AHEAD).into_iter().filter(is_something).for_each(prefetch);
+            let result = read(number, place);
+            batch.was_read();
+            result
+        });
+        // Tokens that the file never had may have been read: then this is the reason.
+        let mut streams: Vec<usize> = places.iter().map(|place| place.stream).collect();
+        streams.sort_unstable();
+        streams.dedup();
+        streams.iter().try_for_each(|&stream| self.files.stream(stream).check())?;
+        result
+    }
+}
+
+fn no_room() -> Error {
+    Error::InvalidArgument { argument: "room", reason: "each piece needs room for its tokens, and no more".into() }
+}
+
+impl Dataset for TokenDocuments {
+    fn len(&self) -> usize {
+        self.files.documents()
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
+        self.read_many(&[index], &mut into.as_batch())
+    }
+
+    fn as_read_many(&self) -> Option<&dyn ReadMany> {
+        Some(self)
+    }
+
+    fn as_variable(&self) -> Option<&dyn VariableSize> {
+        Some(self)
+    }
+}
+
+impl ReadMany for TokenDocuments {
+    fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
+        let places = indices.iter().map(|&index| self.whole(index)).collect::<Result<Vec<_>>>()?;
+        self.read_places(&places, |row, place| self.read_at(place, into.sample(row).field(0)))
+    }
+}
+
+impl VariableSize for TokenDocuments {
+    fn sizes(&self, indices: &[usize], into: &mut SizesWriter<'_>) -> Result<()> {
+        for (row, &index) in indices.iter().enumerate() {
+            into.set(row, 0, self.document_len(index)? as usize);
+        }
+        Ok(())
+    }
+}

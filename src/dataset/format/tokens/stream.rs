@@ -1,0 +1,104 @@
+//! [`TokenStream`]: the tokens of one file, one after the other.
+
+use std::path::Path;
+
+use super::files::{Documents, TokenLayout};
+use super::form::TokenForm;
+use super::megatron_index::{MegatronIndex, Run};
+use crate::dataset::format::file::data_file::{Access, DataFile};
+use crate::{DType, Result};
+
+/// The tokens of one file in their order, which need not be that in which they lie there.
+pub(super) struct TokenStream {
+    file: DataFile,
+    dtype: DType,
+    tokens: u64,
+    runs: Vec<Run>,
+}
+
+impl TokenStream {
+    /// A file without an index: flat, with the header of a `.npy` file, or with that of llm.c.
+    pub(super) fn plain(path: &Path, layout: &TokenLayout, access: Access) -> Result<Self> {
+        let file = DataFile::open(path, access)?;
+        let TokenForm { dtype, offset, tokens } = TokenForm::of(&file, layout)?;
+        Ok(Self { file, dtype, tokens, runs: vec![Run { start: 0, offset }] })
+    }
+
+    /// A Megatron `.bin` with the index at `index`; also where each of its documents ends, if they are told apart.
+    pub(super) fn megatron(
+        path: &Path,
+        index: &Path,
+        documents: Documents,
+        access: Access,
+    ) -> Result<(Self, Vec<u64>)> {
+        let file = DataFile::open(path, access)?;
+        let MegatronIndex { dtype, tokens, runs, ends } = MegatronIndex::read(index, file.bytes(), documents)?;
+        Ok((Self { file, dtype, tokens, runs }, ends))
+    }
+
+    /// The number of tokens.
+    pub(super) fn len(&self) -> u64 {
+        self.tokens
+    }
+
+    pub(super) fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Fails when the file was cut or replaced before what was read of it last had been copied.
+    pub(super) fn check(&self) -> Result<()> {
+        self.file.check()
+    }
+
+    /// Reads the tokens from `start` on, as int64, as many as `into` has room for.
+    pub(super) fn read(&self, start: u64, into: &mut [u8]) -> Result<()> {
+        let (mut start, mut into) = (start, into);
+        while !into.is_empty() {
+            let run = self.run_of(start);
+            let end = self.runs.get(run + 1).map_or(self.tokens, |next| next.start);
+            let bytes = ((end - start) * size_of::<i64>() as u64).min(into.len() as u64);
+            let (now, later) = into.split_at_mut(bytes as usize);
+            self.file.read_widened(self.offset_of(start, run), self.dtype, now)?;
+            (start, into) = (end, later);
+        }
+        Ok(())
+    }
+
+    /// Begins to bring the tokens from `start` on, which will be read soon, into the processor's cache.
+    pub(super) fn prefetch(&self, start: u64, tokens: usize) {
+        self.file.prefetch(self.offset_of(start, self.run_of(start)), tokens * self.dtype.bytes());
+    }
+
+    /// Has the operating system begin to read the tokens from `start` on.
+    pub(super) fn will_read(&self, start: u64, tokens: usize) {
+        self.file.will_read(self.offset_of(start, self.run_of(start)), tokens * self.dtype.bytes());
+    }
+
+    /// Fails when one of the tokens that were read from `start` on into `tokens` is not below `vocabulary_size`.
+    pub(super) fn check_vocabulary(&self, start: u64, tokens: &[u8], vocabulary_size: u64) -> Result<()> {
+        let tokens = tokens.as_chunks::<8>().0.iter().map(|&bytes| i64::from_ne_bytes(bytes));
+        // Negative ones are beyond, too. A loop without an early end is computed many at once.
+        if !tokens.clone().fold(false, |any, token| any | (token as u64 >= vocabulary_size)) {
+            return Ok(());
+        }
+        let found = (start..).zip(tokens).find(|&(_, token)| token as u64 >= vocabulary_size);
+        let (place, token) = found.expect("there is one, as was just seen");
+        let reason = format!(
+            "token {token} is not in a vocabulary of {vocabulary_size}: the file belongs to another tokenizer, or has \
+             another dtype than {}",
+            self.dtype
+        );
+        Err(self.file.refuse(self.offset_of(place, self.run_of(place)), reason))
+    }
+
+    /// The run that a token lies in.
+    fn run_of(&self, token: u64) -> usize {
+        self.runs.partition_point(|run| run.start <= token) - 1
+    }
+
+    /// Where a token of a run lies in the file, in bytes.
+    fn offset_of(&self, token: u64, run: usize) -> u64 {
+        let Run { start, offset } = self.runs[run];
+        offset + (token - start) * self.dtype.bytes() as u64
+    }
+}

@@ -1,0 +1,163 @@
+//! What the modules of one folder may know of each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use super::{code, exports, module_of, names_behind, sources};
+
+/// What the formats share, from the bottom to the top: each folder, and what it knows of those before it.
+const MACHINERY: &[(&str, &[&str])] = &[
+    ("block", &[]),
+    ("file", &["block"]),
+    ("array", &["file"]),
+    ("shard", &["file"]),
+    ("index", &["file"]),
+    ("image", &["file", "index"]),
+    ("packing", &["file", "index"]),
+    ("field", &["block", "index"]),
+    ("columnar", &["field"]),
+    ("sequential", &["field", "packing"]),
+];
+
+/// Each format, and what it knows of that. Formats do not know each other.
+const FORMATS: &[(&str, &[&str])] = &[
+    ("arrow", &["block", "columnar", "file", "index"]),
+    ("csv", &["field", "file", "index", "sequential"]),
+    ("folder", &["file", "image", "index"]),
+    ("json", &["field", "file", "index", "sequential"]),
+    ("mds", &["block", "field", "file", "index", "packing"]),
+    ("npy", &["array", "file"]),
+    ("parquet", &["block", "columnar", "field", "file", "index", "shard"]),
+    ("raw", &["field", "file", "sequential"]),
+    ("safetensors", &["file"]),
+    ("tar", &["array", "block", "field", "file", "index", "packing", "sequential", "shard"]),
+    ("tfrecord", &["field", "file", "index", "sequential"]),
+    ("tokens", &["array", "file", "shard"]),
+];
+
+/// On top of the formats: it alone knows them.
+const STREAMS: (&str, &[&str]) =
+    ("stream_dataset", &["csv", "field", "index", "json", "raw", "sequential", "tar", "tfrecord"]);
+
+/// The modules of a folder that know each other, directly or not, by folder. There should be none; no more may come.
+const CYCLES: &[(&str, &[&[&str]])] = &[
+    ("dataset", &[&["format", "iterable"]]),
+    (
+        "sampler",
+        &[
+            &["block_shuffle", "even_blocks", "uneven_blocks"],
+            &["mixture", "mixture_plan"],
+            &["packed_batch", "packed_rows"],
+        ],
+    ),
+    (
+        "transform",
+        &[
+            &["decode", "exif", "jpeg", "palette", "raster"],
+            &["image_transform", "random"],
+            &["level", "resize"],
+            &["mask", "pixels"],
+            &["plain_file", "plain_jpeg", "plain_png"],
+        ],
+    ),
+    ("memory", &[&["arena", "grant"], &["lease", "offers", "slab"], &["segment", "shared"]]),
+];
+
+/// Who knows whom of the modules of a folder, and how often.
+struct Folder {
+    knows: BTreeMap<String, BTreeSet<String>>,
+    uses: usize,
+}
+
+impl Folder {
+    /// The folder of `module`, a path from the root of the crate. Tests in its files may know anything.
+    fn read(module: &str) -> Self {
+        let folder = Path::new(&module.replace("::", "/")).to_path_buf();
+        let sources = sources();
+        let exports_of = |path: &Path| exports(&sources.iter().find(|(other, _)| other == path).unwrap().1);
+        let (surface, exported) = (exports_of(Path::new("lib.rs")), exports_of(&folder.join("mod.rs")));
+        let files: Vec<(&Path, &str)> = sources
+            .iter()
+            .filter_map(|(path, text)| Some((path.strip_prefix(&folder).ok()?, text.as_str())))
+            .filter(|(path, _)| *path != Path::new("mod.rs"))
+            .collect();
+        let mut knows: BTreeMap<_, BTreeSet<_>> =
+            files.iter().map(|(path, _)| (module_of(path), BTreeSet::new())).collect();
+        let first = |path: &str| path.split("::").next().unwrap_or_default().to_owned();
+        let mut uses = 0;
+        for (path, text) in files {
+            let code = code(text.split("\nmod tests {").next().unwrap_or_default());
+            let up = "super::".repeat(path.components().count() - usize::from(path.ends_with("mod.rs")));
+            let mut found = names_behind(&code, &up);
+            found.extend(names_behind(&code, &format!("crate::{module}::")));
+            for name in names_behind(&code, "crate::") {
+                let Some(origin) = surface.get(&name) else { continue };
+                match origin.strip_prefix(module).map(|rest| rest.trim_start_matches("::")) {
+                    Some("") => found.push(name),
+                    Some(rest) => found.push(first(rest)),
+                    None => {}
+                }
+            }
+            let me = module_of(path);
+            for name in found {
+                let other = exported.get(&name).map_or(name, |path| first(path));
+                if other != me && knows.contains_key(&other) {
+                    knows.entry(me.clone()).or_default().insert(other);
+                    uses += 1;
+                }
+            }
+        }
+        Self { knows, uses }
+    }
+
+    /// The groups of modules each of which knows all others of its group, directly or not.
+    fn cycles(&self) -> BTreeSet<Vec<&str>> {
+        let reached = |start: &str| {
+            let (mut reached, mut open) = (BTreeSet::new(), vec![start.to_owned()]);
+            while let Some(module) = open.pop() {
+                open.extend(self.knows[&module].iter().filter(|other| reached.insert((*other).clone())).cloned());
+            }
+            reached
+        };
+        let reached: BTreeMap<&str, _> = self.knows.keys().map(|module| (&module[..], reached(module))).collect();
+        let knows = |one: &str, other: &str| reached[one].contains(other);
+        let group =
+            |&one: &&str| reached.keys().copied().filter(|other| knows(one, other) && knows(other, one)).collect();
+        reached.keys().filter(|one| knows(one, one)).map(group).collect()
+    }
+}
+
+#[test]
+fn formats_know_only_what_they_share() {
+    let names = |table: &[(&'static str, &[&str])]| table.iter().map(|(name, _)| *name).collect::<Vec<_>>();
+    let shared = names(MACHINERY);
+    for (place, (folder, known)) in MACHINERY.iter().enumerate() {
+        assert!(known.iter().all(|other| shared[..place].contains(other)), "{folder} is not above all that it knows");
+    }
+    for (format, known) in FORMATS {
+        assert!(known.iter().all(|other| shared.contains(other)), "{format} may not know another format");
+    }
+    let declared: BTreeMap<String, BTreeSet<String>> = [MACHINERY, FORMATS, &[STREAMS]]
+        .concat()
+        .iter()
+        .map(|(folder, known)| ((*folder).to_owned(), known.iter().map(|&other| other.to_owned()).collect()))
+        .collect();
+    let format = Folder::read("dataset::format");
+    for (folder, known) in &format.knows {
+        let declared =
+            declared.get(folder).unwrap_or_else(|| panic!("format/{folder} has no place in the order: give it one"));
+        assert_eq!(known, declared, "what format/{folder} knows (left) is not what is declared (right)");
+    }
+    assert_eq!(format.knows.len(), declared.len(), "a folder is declared that does not exist");
+    assert!(format.uses > 200, "only {} uses were found: the check has gone blind", format.uses);
+}
+
+#[test]
+fn modules_of_a_folder_know_each_other_only_where_that_is_declared() {
+    for (module, declared) in CYCLES {
+        let folder = Folder::read(module);
+        let declared: BTreeSet<Vec<&str>> = declared.iter().map(|group| group.to_vec()).collect();
+        assert_eq!(folder.cycles(), declared, "the cycles of {module} (left) are not those declared (right)");
+        assert!(folder.uses > 40, "only {} uses were found in {module}: the check has gone blind", folder.uses);
+    }
+}
