@@ -261,7 +261,7 @@ def test_a_file_that_is_cut_while_threads_read_it_never_ends_the_process(run: Ru
 def test_an_index_of_another_kind_is_a_type_error(tmp_path: Path) -> None:
     dataset = NpyDataset(saved(tmp_path, numbers()))
     for index in (1.5, "a", None, (1, 2), [1, "a"]):
-        with pytest.raises(TypeError, match="an index of NpyDataset"):
+        with pytest.raises(TypeError, match="index: expected an integer for NpyDataset"):
             dataset[index]
 
 

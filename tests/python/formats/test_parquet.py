@@ -507,7 +507,7 @@ def test_arguments_that_can_not_be_are_refused(tmp_path: Path) -> None:
         ({"strings": "utf8"}, "strings: expected 'str' or 'bytes'"),
         ({"decimals": "exact"}, "decimals: expected 'float' or 'int'"),
         ({"lists": "padded"}, "lists: expected 'ragged' or"),
-        ({"lists": ("padded", "x")}, "lists: 'x' is no int64, as column `l`"),
+        ({"lists": ("padded", "x")}, "lists: expected a fill of int64 for column `l`, but got 'x'"),
         ({"cache_bytes": -1}, "cache_bytes should be 0 or more"),
         ({"nulls": 2**70}, "nulls: expected an integer that fits in 64 bits, but got "),
     ):

@@ -77,7 +77,7 @@ def test_batches_may_be_padded(tmp_path: pathlib.Path) -> None:
         for make in (TarDataset, TarStream):
             with pytest.raises(ValueError, match="lists: expected 'ragged' or"):
                 make(path, FIELDS, lists=wrong)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"lists: 'x' is no float32, as `npy` has them"):
+    with pytest.raises(ValueError, match=r"lists: expected a fill of float32 for `npy`, but got 'x'"):
         TarDataset(path, FIELDS, lists=("padded", "x"))
 
 

@@ -128,7 +128,7 @@ def test_slices_lists_and_batched_reads(tmp_path: Path) -> None:
     for index in (9, -10, 2**70):
         with pytest.raises(IndexError, match=f"index {index} is out of range for TokensDataset"):
             dataset[index]
-    with pytest.raises(TypeError, match="an index of TokensDataset"):
+    with pytest.raises(TypeError, match="index: expected an integer for TokensDataset"):
         dataset["a"]
 
 

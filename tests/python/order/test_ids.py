@@ -265,7 +265,9 @@ class Whole(NamedRows):
 
 def test_what_has_no_samples_cannot_be_identified() -> None:
     loader = sluicegate.DataLoader(Whole(), 3, collate_fn=dict)
-    with pytest.raises(TypeError, match=r"sample_id: Whole.__getitems__ returned a dict"):
+    with pytest.raises(
+        TypeError, match=r"sample_id: Whole.__getitems__ should return a list with one sample per index, but got a dict"
+    ):
         next(loader.with_ids(sample_id="name"))
 
 

@@ -102,7 +102,7 @@ def test_persistent_workers_are_where_their_streams_were_left(stream: str, stops
 
 @pytest.mark.parametrize("num_workers", [1, 2])
 @pytest.mark.parametrize("every", [1, 0, 3])
-@pytest.mark.filterwarnings("ignore:.*so resuming reads:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*read again:UserWarning")
 def test_a_stream_that_draws_its_order_at_first_draws_it_again_in_any_epoch(num_workers: int, every: int) -> None:
     def make() -> Any:
         return sluicegate.DataLoader(

@@ -212,7 +212,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     path = str(tar(tmp_path))
     with pytest.raises(DamagedImageError, match=r"expected key points of shape .*, but got shape \(1, 4\)"):
         TarDataset(path, {"jpg": ImageField(v2.Pad(1), keypoints="box"), **FIELDS})[1]
-    with pytest.raises(ValueError, match=r"v1. does not take boxes, masks and key points along"):
+    with pytest.raises(ValueError, match=r"v1. does not transform boxes, masks and key points"):
         ImageField(v1.Compose([v1.RandomAffine(9), v1.ToTensor()]), keypoints="points")
     with pytest.raises(ValueError, match=r"keypoints: expected one of the fields .*, but got 'joints'"):
         TarDataset(path, {"jpg": ImageField(keypoints="joints"), **FIELDS})
