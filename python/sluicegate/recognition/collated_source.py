@@ -137,11 +137,11 @@ def _read(dataset: Any, collator: Collator, collate_fn: Any) -> Source | str:
     if format_type not in ("torch", None) or attributes["_format_kwargs"] or not len(dataset):
         return f"Dataset has the format {format_type!r} with arguments, or no rows"
     if not hugging_face.is_plain(format_type) or hugging_face.has_own_methods(dataset):
-        return "Dataset has methods that were replaced, or torch has other defaults"
+        return "Dataset has replaced methods, or torch has different defaults"
     table: Any = dataset.data.table
     columns = hugging_face.columns_of(dataset, table)
     if columns is None:
-        return "Dataset has columns in another format"
+        return "Dataset has columns in a different format"
     for name in columns:
         if hasattr(dataset.features.get(name), "decode_example"):  # Images and the like.
             return f"column {name!r} is decoded"
@@ -154,13 +154,13 @@ def _read(dataset: Any, collator: Collator, collate_fn: Any) -> Source | str:
         if not _is_readable(types, values, part):
             return f"column {part.column!r} of the type {values} is padded or stacked in Python"
         if part.is_aligned and not _have_equal_lengths(table, part.column, collator.tokens):
-            return f"column {part.column!r} has lists of other lengths than {collator.tokens!r}"
+            return f"column {part.column!r} has lists of different lengths than {collator.tokens!r}"
     used = list(dict.fromkeys(part.column for part in parts))
     core = hugging_face.read_columns(
         dataset, table.select(used), [(part.key, [part.column], _value(part)) for part in parts]
     )
     if core is None:
-        return "a column has nulls, or lists of other lengths where it is not padded"
+        return "a column has nulls, or lists of different lengths where it is not padded"
     state = hugging_face.state_of(dataset)
     source = Source(
         core,
@@ -178,7 +178,7 @@ def _read(dataset: Any, collator: Collator, collate_fn: Any) -> Source | str:
         if collator.masks:
             ours = collator.masked(_twin(collate_fn, collator), ours)
         if not hugging_face.is_equal(ours, _twin(collate_fn, collator)(dataset.__getitems__(places))):
-            return f"{collator.name} makes other batches than the core"
+            return f"{collator.name} makes different batches than the core"
     return source
 
 

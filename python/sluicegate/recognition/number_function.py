@@ -86,7 +86,7 @@ class NumberFunction:
         if type(function) is not types.FunctionType:
             return found
         if getattr(function, "__builtins__", None) is not vars(builtins):
-            raise NotRecognizedError("it has other builtins")
+            raise NotRecognizedError("it has different builtins")
         for name in self._names:
             value = function.__globals__.get(name, vars(builtins).get(name))
             if name in _CALLED and value is _CALLED[name]:
@@ -141,10 +141,10 @@ def _gather(value: Any, found: list[tuple[Any, int]], name: str = "its object") 
         value = waiting.pop()
         kind = type(value)
         if kind not in (*_PLAIN, *_CONTAINERS):
-            raise NotRecognizedError(f"{name} is, or has in it, a `{kind.__name__}`, not a plain number or text")
+            raise NotRecognizedError(f"{name} is or contains a `{kind.__name__}`, not a plain number or string")
         found.append((value, len(value) if kind in _CONTAINERS else 0))
         if len(found) > _MOST_VALUES:
-            raise NotRecognizedError(f"{name} has more than {_MOST_VALUES:,} values in it")
+            raise NotRecognizedError(f"{name} contains more than {_MOST_VALUES:,} values")
         if kind in _CONTAINERS:
             waiting += value
         if kind is dict:

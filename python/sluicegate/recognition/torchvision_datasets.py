@@ -102,7 +102,7 @@ def _found(dataset: Any, *, in_worker: bool) -> _Found:
             function = None if target_transform is None else _function(target_transform)
             parts, copied = _read(dataset, form, transform, function, copies=in_worker)
             if not _gives_the_same(dataset, parts):
-                parts = "this version of torchvision gives other values"
+                parts = "this version of torchvision returns different values"
         except (AttributeError, NotRecognizedError, ValueError) as error:
             parts = str(error)
         except Exception as error:  # A version of torchvision that is different inside: it reads its datasets itself.

@@ -99,7 +99,7 @@ def file_parts(
         raise NotRecognizedError("paths are not all of type str or Path")
     joined = b"\0".join(os.fsencode(path) for path in paths)
     if joined.count(b"\0") != len(paths) - 1:
-        raise NotRecognizedError("a path has a zero in it")
+        raise NotRecognizedError("a path contains a NUL byte")
     row, kind = row_of(labels)
     steps = json.dumps(exact_steps(transform, _IN_COLOR))
     return _core.file_images(joined, [row], steps, _Pillow(converts=converts), converts), [0, 1], ("tensor", kind)
@@ -284,4 +284,4 @@ class _Pillow:
 
     def _check(self, image: Any) -> None:
         if not self._converts and image.mode != "RGB":
-            raise ValueError(f"an image of mode {image.mode}, which is not converted to RGB")
+            raise ValueError(f"expected an image that is converted to RGB, but got mode {image.mode}")

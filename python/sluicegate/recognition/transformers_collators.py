@@ -160,7 +160,7 @@ def _default_parts(columns: Sequence[str], is_text: Callable[[str], bool]) -> li
         return "there are several columns of labels"
     parts = [] if label is None else [Part("labels", label, takes="number" if label == "label" else "list")]
     parts += [Part(name, name) for name in columns if name not in ("label", "label_ids") and not is_text(name)]
-    return parts or "there are texts only"
+    return parts or "there are only strings"
 
 
 def collator_of(collate_fn: Any) -> Collator | str | None:
@@ -175,14 +175,14 @@ def collator_of(collate_fn: Any) -> Collator | str | None:
         if name not in _METHODS or type(collate_fn) is not getattr(module, name, None):
             return None
     if not is_function and any(method in vars(collate_fn) for method in _METHODS[name]):
-        return f"{name} has methods of its own, which Python calls"
+        return f"{name} overrides methods, which Python calls"
     methods = [] if is_function else [getattr(type(collate_fn), method, None) for method in _METHODS[name]]
     if not _are_of(module, [getattr(module, function, None) for function in _FUNCTIONS] + methods):
         return f"{name} calls functions that were replaced"
     try:
         return Collator(name) if is_function else _configured(name, collate_fn)
     except Exception as error:  # Python raises it for the first batch.
-        return f"{name} can't be asked what it does: {error}"
+        return f"{name} can't be inspected: {error}"
 
 
 def copy_of(collate_fn: Any) -> Any:
@@ -216,7 +216,7 @@ def _configured(name: str, collate: Any) -> Collator | str:
             return f"{name} has a seed"
     tokenizer: Any = collate.tokenizer
     if not _pads_plainly(tokenizer):
-        return f"tokenizer {type(tokenizer).__name__} pads in a way of its own"
+        return f"tokenizer {type(tokenizer).__name__} overrides padding"
     is_of_language = name == "DataCollatorForLanguageModeling"
     length = None if is_of_language else _length(collate.padding, collate.max_length)
     multiple = collate.pad_to_multiple_of
@@ -235,7 +235,7 @@ def _configured(name: str, collate: Any) -> Collator | str:
     def padding(fill: Any) -> Padding:
         fill = operator.index(fill)
         if not -(2**63) <= fill < 2**63:
-            raise ValueError(f"{fill} is not an int64")
+            raise ValueError(f"expected a fill of int64, but got {fill}")
         return Padding(fill, side, multiple or 1, length)
 
     fills = {"token_type_ids": tokenizer.pad_token_type_id, "special_tokens_mask": 1}
@@ -249,7 +249,7 @@ def _configured(name: str, collate: Any) -> Collator | str:
     model = collate.model if name == "DataCollatorForSeq2Seq" else None
     make = getattr(model, "prepare_decoder_input_ids_from_labels", None)
     if make is not None and not getattr(make, "__module__", "").startswith("transformers."):
-        return f"{type(model).__name__} makes decoder_input_ids in a way of its own"
+        return f"{type(model).__name__} overrides how decoder_input_ids are made"
     masks = is_of_language and collate.mlm
     return Collator(name, pads, tokens, makes_mask, labels, None if make is None else model, masks)
 

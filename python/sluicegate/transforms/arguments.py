@@ -49,7 +49,7 @@ def interpolation_of(interpolation: Any, *, warps: bool = False) -> str:
 def antialias_of(interpolation: str, antialias: bool | None) -> str:
     """Return "on" if the core filters, else "off"."""
     if interpolation == "lanczos" and not antialias:
-        raise ValueError("interpolation: lanczos is only made with antialias=True")
+        raise ValueError(f"antialias: expected True with lanczos interpolation, but got {antialias!r}")
     return "on" if antialias else "off"
 
 
@@ -116,7 +116,7 @@ def range_around_zero(value: Any, name: str, lengths: tuple[int, ...] = (2,)) ->
     """From -value to value, or the sequence that it is."""
     if isinstance(value, numbers.Real):
         if value < 0:
-            raise ValueError(f"{name}: a single number must not be negative, but got {value!r}")
+            raise ValueError(f"{name}: expected a number of at least 0, or a sequence, but got {value!r}")
         return [float(-value), float(value)]
     check_sequence(value, name, lengths)
     return [float(each) for each in value]

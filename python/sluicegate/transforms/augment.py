@@ -185,5 +185,5 @@ class AugMix(_Policy):
         """What becomes of the sample."""
         for leaf in flatten(inputs):
             if kind_of(leaf) in ("Image", "tensor") and leaf.ndim > 3:
-                raise TypeError(f"AugMix mixes one image, and this is a stack of shape {tuple(leaf.shape)}")
+                raise TypeError(f"AugMix: expected one image, but got a stack of shape {tuple(leaf.shape)}")
         return super().__call__(*inputs)

@@ -53,7 +53,7 @@ def given_boxes(boxes: Any, form: str) -> GivenBoxes:
     plain = torch.as_tensor(boxes).detach().as_subclass(torch.Tensor)
     shape = _shape(plain)
     if shape[-1] != 4:
-        raise ValueError(f"a box is four numbers, and these are of shape {shape}")
+        raise ValueError(f"expected boxes of shape (..., 4), but got shape {shape}")
     return GivenBoxes(plain.to(torch.float64).reshape(-1, 4).tolist(), form, numbers_of(plain.dtype))
 
 
@@ -82,7 +82,7 @@ def moved_boxes(
     shape, dtype = _shape(plain), plain.dtype
     moved, canvas, rows, form = operations.boxes(given.rows, form, size, given.numbers, is_clamped)
     if rows is not None and len(shape) != 2:
-        raise ValueError(f"boxes can be dropped from those of shape (n, 4), and these are of shape {shape}")
+        raise ValueError(f"expected boxes of shape (n, 4), because some may be dropped, but got shape {shape}")
     after = torch.tensor(moved, dtype=torch.float64).reshape(-1, 4)
     return MovedBoxes(after.to(dtype).reshape(shape if rows is None else (-1, 4)), canvas, rows, form)
 

@@ -23,7 +23,7 @@ class Needed(NamedTuple):
     remedy: str
 
 
-PILLOW = Needed("a Pillow image is", ": put ToImage() or ToTensor() before it, which make tensors")
+PILLOW = Needed("a Pillow image is", "; put ToImage() or ToTensor(), which make tensors, before it")
 BOXES = Needed("boxes are", "")
 KEY_POINTS = Needed("key points are", "")
 

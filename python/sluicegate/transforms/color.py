@@ -65,7 +65,7 @@ def _range(value: Any, name: str, center: float, bounds: tuple[float, float]) ->
         return None
     if isinstance(value, (int, float)):
         if value < 0:
-            raise ValueError(f"{name}: a single number must not be negative, but got {value!r}")
+            raise ValueError(f"{name}: expected a number of at least 0, or a pair, but got {value!r}")
         least = center - value
         value = (max(least, 0.0) if center else least, center + value)
     elif not isinstance(value, Sequence) or len(value) != 2:

@@ -19,7 +19,7 @@ class _Several(Transform):
         if not isinstance(transforms, (Sequence, torch.nn.ModuleList)):
             raise TypeError(f"transforms: expected a sequence of transforms, but got {transforms!r}")
         if not transforms:
-            raise ValueError("transforms: expected at least one")
+            raise ValueError("transforms: expected at least one, but got an empty sequence")
         self.transforms = transforms
 
     def extra_repr(self) -> str:

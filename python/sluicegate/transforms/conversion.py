@@ -147,7 +147,10 @@ class ToDtype(Transform):
         dtype = self.dtype
         if isinstance(dtype, dict):
             if type(leaf) not in dtype and "others" not in dtype:
-                raise ValueError(f'dtype: it says nothing of {type(leaf).__name__}; "others" speaks of all the rest')
+                raise ValueError(
+                    f"dtype: expected a key for {type(leaf).__name__}, but got {list(dtype)}; add it, or 'others' for "
+                    "all other types"
+                )
             dtype = dtype[type(leaf)] if type(leaf) in dtype else dtype["others"]
         elif not is_image:
             return leaf
@@ -196,7 +199,9 @@ def _scaled(image: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         return image.to(dtype)
     if before.is_floating_point:
         if (before, dtype) in _UNSAFE:
-            raise RuntimeError(f"{before} does not hold the values of {dtype}, so it can't be scaled to that")
+            raise RuntimeError(
+                f"dtype: expected a type whose values {before} can represent, because of scale=True, but got {dtype}"
+            )
         return image.mul(torch.iinfo(dtype).max + _BELOW_NEXT).to(dtype)
     most = torch.iinfo(before).max
     if dtype.is_floating_point:

@@ -52,7 +52,7 @@ class FiveCrop(Transform):
         sample = inputs if len(inputs) > 1 else inputs[0]
         if any(kind_of(leaf) in ("BoundingBoxes", "Mask", "KeyPoints") for leaf in flatten(sample)):
             name = type(self).__name__
-            raise TypeError(f"{name} cuts images alone, and there are boxes, masks or key points in the sample")
+            raise TypeError(f"{name}: expected only images, but got boxes, masks or key points in the sample")
         return self._of_images(sample, self._cut)
 
     def _cut(self, leaf: Any, kind: str) -> tuple[Any, ...]:
@@ -67,8 +67,8 @@ class FiveCrop(Transform):
         (height, width), (rows, columns) = self.size, image.shape[-2:]
         if height > rows or width > columns:
             raise ValueError(
-                f"size: a part of {height} x {width} pixels is larger than the image of {rows} x {columns}; "
-                "resize it first"
+                f"size: expected at most the size of the image, {rows} x {columns}, but got {height} x {width}; resize "
+                "the image first"
             )
         top, left = rows - height, columns - width
         middle = round(top / 2), round(left / 2)

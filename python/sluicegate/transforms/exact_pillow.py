@@ -118,7 +118,7 @@ class _Image:
         before = dict(vars(self))
         native = self.after_all(transform)
         if vars(self) != before:
-            raise NotRecognizedError("it makes another kind of image, and not always")
+            raise NotRecognizedError("it changes the kind of image, but not always")
         return native
 
     def _apply(self, step: Any, is_v1: bool) -> list[Any]:

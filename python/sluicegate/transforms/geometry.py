@@ -72,8 +72,8 @@ class Resize(Transform):
             raise ValueError(f"max_size: expected an integer where size is None, but got {max_size!r}")
         if max_size is not None and size is not None and (len(size) == 2 or max_size <= size[0]):
             raise ValueError(
-                f"max_size: expected a number above the length of the shorter edge, which is all that size says then, "
-                f"but got {max_size!r} with size {size!r}"
+                f"max_size: expected a number above size, the length of the shorter edge, but got {max_size!r} with "
+                f"size {size!r}"
             )
         antialias_of(interpolation_of(interpolation), antialias)
         self.size = size

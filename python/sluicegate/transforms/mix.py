@@ -49,7 +49,7 @@ class _Mix(Transform):
         chosen = to_transform(kinds, IMAGES)
         for kind in kinds:
             if kind in ("PIL", "BoundingBoxes", "Mask", "KeyPoints"):
-                raise ValueError(f"{type(self).__name__} mixes tensors of images and labels alone, not {kind}")
+                raise ValueError(f"{type(self).__name__}: expected only tensors of images and labels, but got {kind}")
         labels = self._labels(batch)
         images = [leaf for leaf, is_chosen in zip(leaves, chosen, strict=True) if is_chosen and leaf is not labels]
         for image, kind in zip(leaves, kinds, strict=True):
@@ -75,13 +75,17 @@ class _Mix(Transform):
         getter = self._labels_getter
         labels = getter(batch) if callable(getter) else None if getter is None else _find_labels(batch)
         if not isinstance(labels, torch.Tensor):
-            raise ValueError(f"the labels must be a tensor, but are {type(labels).__name__}")
+            raise ValueError(f"labels: expected a tensor, but got {type(labels).__name__}")
         if labels.ndim not in (1, 2):
-            raise ValueError(f"labels have the shape (batch_size,) or (batch_size, classes), not {tuple(labels.shape)}")
+            raise ValueError(
+                f"labels: expected the shape (batch_size,) or (batch_size, classes), but got {tuple(labels.shape)}"
+            )
         if labels.ndim == 2 and self.num_classes is not None and labels.shape[-1] != self.num_classes:
-            raise ValueError(f"labels: {labels.shape[-1]} classes, but num_classes is {self.num_classes}")
+            raise ValueError(f"labels: expected num_classes={self.num_classes} classes, but got {labels.shape[-1]}")
         if labels.ndim == 1 and self.num_classes is None:
-            raise ValueError("num_classes is needed for labels that are numbers of classes")
+            raise ValueError(
+                "num_classes: expected a number, because labels are class numbers, but got None; pass num_classes="
+            )
         return labels
 
     def _mix_labels(self, labels: torch.Tensor, share: float) -> torch.Tensor:
@@ -140,9 +144,9 @@ class CutMix(_Mix):
         share = float(self._shares.sample(()))
         sizes = {tuple(image.shape[-2:]) for image in images}
         if not sizes:
-            raise TypeError("there are no images in the batch")
+            raise TypeError("expected images in the batch, but got none")
         if len(sizes) > 1:
-            raise ValueError(f"images are mixed alike, but have sizes {sizes}")
+            raise ValueError(f"expected images of one size to mix, but got sizes {sizes}")
         height, width = sizes.pop()
         x, y = torch.randint(width, size=(1,)), torch.randint(height, size=(1,))
         half = 0.5 * math.sqrt(1.0 - share)
@@ -160,9 +164,11 @@ class CutMix(_Mix):
 
 def _check_batch(images: torch.Tensor, dimensions: int, batch_size: int) -> None:
     if images.ndim != dimensions:
-        raise ValueError(f"a batch of images has {dimensions} dimensions, not {images.ndim}: mix after collating")
+        raise ValueError(
+            f"expected a batch of images of {dimensions} dimensions, but got {images.ndim}; mix after collating"
+        )
     if images.shape[0] != batch_size:
-        raise ValueError(f"{images.shape[0]} images have {batch_size} labels")
+        raise ValueError(f"labels: expected one for each of {images.shape[0]} images, but got {batch_size}")
 
 
 def _find_labels(batch: Any) -> Any:
@@ -170,10 +176,16 @@ def _find_labels(batch: Any) -> Any:
     if kind_of(found) == "tensor":
         return found
     if not isinstance(found, Mapping):
-        raise ValueError(f"no labels were found in {type(found).__name__}: say where they are by labels_getter")
+        raise ValueError(
+            f"labels_getter: expected labels in the batch, but got {type(found).__name__}; pass a function that "
+            "returns the labels"
+        )
     for key in _label_keys(found):
         return found[key]
-    raise ValueError("no key of the batch has 'label' in it: say where the labels are by labels_getter")
+    raise ValueError(
+        f"labels_getter: expected a key with 'label' in its name, but got {list(found)}; pass a function that returns "
+        "the labels"
+    )
 
 
 def _label_keys(found: Mapping[Any, Any]) -> Iterator[Any]:

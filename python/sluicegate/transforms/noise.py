@@ -44,7 +44,7 @@ class GaussianNoise(Transform):
     def spec(self) -> list[Any]:
         """The transform in words that the core knows."""
         if not self.sigma >= 0:
-            raise ValueError(f"sigma: a deviation must not be negative, but got {self.sigma!r}")
+            raise ValueError(f"sigma: expected a deviation of at least 0, but got {self.sigma!r}")
         return [{"GaussianNoise": {"mean": float(self.mean), "sigma": float(self.sigma), "clip": bool(self.clip)}}]
 
     def fuses(self, is_first: bool) -> bool:
@@ -65,7 +65,7 @@ class GaussianNoise(Transform):
     def _noisy(self, image: torch.Tensor) -> torch.Tensor:
         is_float = image.is_floating_point()
         if not is_float and image.dtype != torch.uint8:
-            raise ValueError(f"expected an image of uint8 or floats, but got one of {image.dtype}: convert it first")
+            raise ValueError(f"expected an image of uint8 or floats, but got {image.dtype}; convert it first")
         dtype = image.dtype if is_float else torch.float32
         deviates = torch.empty_like(image, dtype=dtype).normal_(generator=current_generator())
         if is_float:

@@ -45,7 +45,7 @@ class RandomPerspective(FilledTransform):
 
     def _spec(self, kind: str) -> list[Any]:
         if not 0.0 <= self.distortion_scale <= 1.0:
-            raise ValueError(f"distortion_scale: expected a share from 0 to 1, but got {self.distortion_scale!r}")
+            raise ValueError(f"distortion_scale: expected a fraction from 0 to 1, but got {self.distortion_scale!r}")
         arguments = {
             "distortion_scale": float(self.distortion_scale),
             "p": float(self.p),

@@ -47,7 +47,7 @@ def check_arithmetic(names: tuple[str, ...], version: str) -> None:
     """
     for name in names:
         if not is_the_same(name, version) or not is_the_same(_SHOWN_BY.get(name, name), version):
-            raise NotRecognizedError(f"this Pillow or torchvision makes other values ({name})")
+            raise NotRecognizedError(f"this Pillow or torchvision makes different values ({name})")
 
 
 @functools.cache

@@ -48,11 +48,11 @@ def pillow_image(image: Any, mode: str | None = None) -> Any:
             raise ValueError(f"mode: expected one of {', '.join(known)} for {channels} channels, but got {mode!r}")
         expected = (mode or known[0]) if array.dtype == np.uint8 else None
     if expected is None:
-        raise TypeError(f"Pillow has no images of {channels} channels of {array.dtype}")
+        raise TypeError(f"expected a type of image that Pillow has, but got {channels} channels of {array.dtype}")
     try:
         pillow = importlib.import_module("PIL.Image")
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(f"an image of Pillow's needs Pillow, which is not installed ({error})") from None
+        raise ModuleNotFoundError(f"a Pillow image needs Pillow, which is not installed ({error})") from None
     height, width = array.shape[:2]
     return pillow.frombytes(expected, (width, height), array.tobytes())
 
@@ -64,7 +64,7 @@ def _array(image: Any) -> np.ndarray[Any, Any]:
         image = (plain.permute(1, 2, 0) if plain.ndim == 3 else plain).cpu().resolve_conj().resolve_neg().numpy()
     array: np.ndarray[Any, Any] = image[:, :, None] if image.ndim == 2 else image
     if array.ndim != 3:
-        raise ValueError(f"an image of Pillow's has 2 or 3 dimensions, and this one {array.ndim}")
+        raise ValueError(f"expected an image of 2 or 3 dimensions for Pillow, but got {array.ndim}")
     if not 1 <= array.shape[2] <= 4:
-        raise ValueError(f"an image of Pillow's has 1 to 4 channels, and this one {array.shape[2]}")
+        raise ValueError(f"expected an image of 1 to 4 channels for Pillow, but got {array.shape[2]}")
     return array

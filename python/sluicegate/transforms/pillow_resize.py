@@ -29,7 +29,7 @@ def way_to_resize() -> str:
     """
     way = next((way for way in _WAYS if _is_pillows(way)), None)
     if way is None:
-        raise NotRecognizedError("this Pillow resizes in another way")
+        raise NotRecognizedError("this Pillow resizes differently")
     return way
 
 

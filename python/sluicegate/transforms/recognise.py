@@ -199,7 +199,7 @@ def _check(own: Transform, mode_of_pillow: str | None, dtype: str, has_places: b
     if mode_of_pillow not in (None, *_MODES_LIKE_PILLOW) and not is_conversion:
         raise NotRecognizedError(f"mode={mode_of_pillow!r}: Pillow's values differ")
     if isinstance(own, conversion.ToPILImage) and (own.mode is not None or dtype != "uint8"):
-        raise NotRecognizedError("it makes another image")
+        raise NotRecognizedError("it changes the kind of image")
     if has_places and any(isinstance(each, conversion.ConvertImageDtype) for each in _all(own)):
         raise NotRecognizedError("it changes the data type of boxes and masks, too")
 
@@ -213,7 +213,7 @@ def _check_boxes(own: Transform, box_fields: int) -> None:
         return
     for kind, what in ((only_boxes.SanitizeBoundingBoxes, "drops boxes"), (only_boxes.RandomIoUCrop, "draws by boxes")):
         if any(isinstance(each, kind) for each in _all(own)):
-            raise NotRecognizedError(f"it {what} of one field, and there are {box_fields} fields of boxes")
+            raise NotRecognizedError(f"it {what} of one field, but there are {box_fields} fields of boxes")
 
 
 def _check_key_points(own: Transform) -> None:
@@ -231,7 +231,7 @@ def _check_marks(own: Transform, later: Sequence[Any]) -> None:
     parts = [each for each in _all(own) if not inside(each)]
     takes_marks_off = any(isinstance(each, conversion.ToPureTensor) for each in parts)
     if takes_marks_off and not all(map(_is_of_values, [*parts, *later])):
-        raise NotRecognizedError("boxes, masks and key points do not move any more after it; put it at the end")
+        raise NotRecognizedError("boxes, masks and key points no longer move after it; put it at the end")
 
 
 def _is_of_values(transform: Any) -> bool:

@@ -90,18 +90,22 @@ def _shape(meant: list[tuple[Any, str]]) -> tuple[tuple[int, int, int], str]:
             expected = "(..., height, width)" if kind == "Mask" else "(..., channels, height, width)"
             raise TypeError(f"expected a {kind} of shape {expected}, but got {tuple(leaf.shape)}")
         if leaf.device.type != "cpu":
-            raise TypeError(f"images are transformed on the CPU, and this one is on {leaf.device}")
+            raise TypeError(f"expected an image on the CPU, but got one on {leaf.device}; move it first")
         sizes.add(tuple(leaf.shape[-2:]))
         if kind != "Mask":
             if leaf.dtype not in _DTYPES:
-                raise TypeError(f"images are uint8 or float32 here, not {leaf.dtype}: convert them with ToDtype first")
+                raise TypeError(
+                    f"expected an image of uint8 or float32, but got {leaf.dtype}; convert it with ToDtype first"
+                )
             channels.add(leaf.shape[-3])
             dtypes.add(_DTYPES[leaf.dtype])
     if not sizes:
-        raise TypeError("there is no image, mask or bounding box in the sample")
-    for what, found in (("sizes", sizes), ("numbers of channels", channels), ("data types", dtypes)):
+        raise TypeError("expected an image, mask or bounding box in the sample, but got none")
+    for what, found in (("size", sizes), ("number of channels", channels), ("data type", dtypes)):
         if len(found) > 1:
-            raise ValueError(f"images, masks and boxes of a sample are transformed alike, but have {what} {found}")
+            raise ValueError(
+                f"expected the images, masks and boxes of a sample to have the same {what}, but got {found}"
+            )
     (height, width), channel, dtype = sizes.pop(), channels or {3}, dtypes or {"uint8"}
     return (channel.pop(), height, width), dtype.pop()
 
@@ -110,7 +114,7 @@ def check_policies(transforms: str) -> None:
     """Raises TypeError where one of `transforms`, a list in JSON, leaves boxes, masks and key points behind."""
     found = next((name for name in _POLICIES if name in transforms), None)
     if found is not None:
-        raise TypeError(f"{found} transforms images alone, and there are boxes, masks or key points in the sample")
+        raise TypeError(f"{found}: expected only images, but got boxes, masks or key points in the sample")
 
 
 def moved_mask(mask: Any, operations: _core.ImageOperations, size: tuple[int, int]) -> torch.Tensor:
@@ -128,7 +132,7 @@ def _check_normalize(specs: Sequence[Any], dtype: str) -> None:
         if name == "ToDtype":
             dtype = arguments["dtype"]
         elif name == "Normalize" and dtype not in _FLOATS:
-            raise TypeError(f"Normalize needs an image of floats, and this one is of {dtype}: put ToDtype before it")
+            raise TypeError(f"Normalize: expected an image of floats, but got {dtype}; put ToDtype before it")
 
 
 def _planes(image: torch.Tensor, apply: Any) -> torch.Tensor:
@@ -154,7 +158,7 @@ def _applied(image: torch.Tensor, apply: Any) -> torch.Tensor:
 def _boxes(boxes: Any, operations: _core.ImageOperations) -> torch.Tensor:
     form = boxes.format.name
     if form not in FORMATS:
-        raise TypeError(f"bounding boxes of the format {form} are not transformed here, only XYXY, XYWH and CXCYWH")
+        raise TypeError(f"expected bounding boxes of the format XYXY, XYWH or CXCYWH, but got {form}")
     is_clamped = getattr(boxes, "clamping_mode", "soft") is not None
     moved, canvas, _, _ = moved_boxes(boxes, form, operations, tuple(boxes.canvas_size), is_clamped)
     return wrapped(moved, boxes, canvas_size=tuple(canvas))

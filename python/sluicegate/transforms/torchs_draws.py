@@ -32,7 +32,7 @@ def check_choices() -> None:
         chosen = int(torch.multinomial(torch.tensor(_SHARES), 1, generator=theirs))
         (drawn,) = _drawn(choice, ours, (1, 3, 3))
         if drawn["Pad"]["left"] != chosen or not torch.equal(ours.get_state(), theirs.get_state()):
-            raise NotRecognizedError("torch.multinomial draws other numbers on this machine")
+            raise NotRecognizedError("torch.multinomial draws different numbers on this machine")
 
 
 @functools.cache
@@ -51,7 +51,7 @@ def check_normal_deviates() -> None:
         half = length // 2
         expected = torch.empty(channels, half, half).normal_(generator=theirs)
         if not torch.equal(torch.tensor(drawn["Erase"]["with"]["values"]), expected.flatten()):
-            raise NotRecognizedError("torch's normal deviates have other bits on this machine")
+            raise NotRecognizedError("torch's normal deviates have different bits on this machine")
 
 
 def _drawn(transform: Any, generator: torch.Generator, shape: tuple[int, int, int]) -> Any:

@@ -97,7 +97,7 @@ def own_of_v1(transform: Any, kind: type[Transform]) -> Transform:
     """
     name = type(transform).__name__
     if name in _OTHERS:
-        raise ValueError("torchvision.transforms (v1) draws other values than torchvision.transforms.v2")
+        raise ValueError("torchvision.transforms (v1) draws different values than torchvision.transforms.v2")
     arguments = {each: getattr(transform, each) for each in inspect.signature(kind).parameters}
     if name == "RandomCrop":
         if transform.padding is not None and transform.pad_if_needed and transform.padding_mode != "constant":
@@ -130,7 +130,7 @@ def as_of_pillow(own: Transform) -> Transform:
     """
     if isinstance(own, _RESIZING):
         if interpolation_of(own.interpolation) not in _SMOOTH:
-            raise ValueError(f"with interpolation={own.interpolation!r} Pillow takes other pixels")
+            raise ValueError(f"with interpolation={own.interpolation!r} Pillow takes different pixels")
         filtered = copy.copy(own)
         # Pillow always filters.
         filtered.antialias = True
@@ -144,10 +144,10 @@ def as_of_pillow(own: Transform) -> Transform:
     if isinstance(own, (container.Compose, container.RandomApply, container.RandomOrder)):
         parts = [as_of_pillow(each) for each in own.transforms if isinstance(each, Transform)]
         if any(isinstance(each, conversion.ToImage) for each in parts):
-            raise ValueError("it converts images inside of other transforms")
+            raise ValueError("it converts images inside other transforms")
         changed = copy.copy(own)
         changed.transforms = parts
         return changed
     if not isinstance(own, _THE_SAME):
-        raise ValueError("Pillow's values differ, or it takes no image of Pillow's")
+        raise ValueError("Pillow's values differ, or it does not take a Pillow image")
     return own

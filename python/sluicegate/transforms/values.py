@@ -35,7 +35,7 @@ class Normalize(Transform):
         """The transform in words that the core knows."""
         mean, std = ([float(value) for value in values] for values in (self.mean, self.std))
         if not all(std):
-            raise ValueError(f"std: a deviation of 0 can't be divided by: {self.std!r}")
+            raise ValueError(f"std: expected deviations other than 0, but got {self.std!r}")
         return [{"Normalize": {"mean": mean, "std": std}}]
 
 
@@ -113,7 +113,7 @@ class RandomErasing(OptionalTransform):
             if values[0] > values[1]:
                 warnings.warn(f"{name}: expected (least, greatest), but got {values!r}", stacklevel=2)
         if scale[0] < 0 or scale[1] > 1:
-            raise ValueError(f"scale: expected shares from 0 to 1, but got {scale!r}")
+            raise ValueError(f"scale: expected fractions from 0 to 1, but got {scale!r}")
         self.scale = scale
         self.ratio = ratio
         self.value = _colour(value)

@@ -77,7 +77,7 @@ class RandomAffine(FilledTransform):
         if translate is not None:
             check_sequence(translate, "translate", (2,))
             if not all(0.0 <= share <= 1.0 for share in translate):
-                raise ValueError(f"translate: expected shares from 0 to 1, but got {translate!r}")
+                raise ValueError(f"translate: expected fractions from 0 to 1, but got {translate!r}")
         self.translate = translate
         if scale is not None:
             check_sequence(scale, "scale", (2,))

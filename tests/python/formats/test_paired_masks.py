@@ -161,7 +161,7 @@ def test_arguments_that_do_not_go_together(folders: tuple[Path, Path]) -> None:
         with pytest.raises(ValueError, match="masks: samples are"):
             ImageFolderDataset(folders[0], masks=folders[1], labels=labels)
     assert len(ImageFolderDataset(folders[0], masks=folders[1], labels=None)) == IMAGES
-    with pytest.raises(TypeError, match="TrivialAugmentWide transforms images alone"):
+    with pytest.raises(TypeError, match="TrivialAugmentWide: expected only images"):
         ImageFolderDataset(folders[0], T.TrivialAugmentWide(), masks=folders[1])
     assert ImageFolderDataset(folders[0]).mask_paths is None
     with pytest.raises(FileNotFoundError):

@@ -207,7 +207,7 @@ def test_parquet_has_boxes_in_a_struct(tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_is_refused(shard: Path, tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="TrivialAugmentWide transforms images alone"):
+    with pytest.raises(TypeError, match="TrivialAugmentWide: expected only images"):
         ImageField(T.TrivialAugmentWide(), boxes="b")
     with pytest.raises(ValueError, match="box_format"):
         ImageField(boxes="b", box_format="YXYX")  # type: ignore[arg-type]
@@ -220,7 +220,7 @@ def test_what_does_not_fit_is_refused(shard: Path, tmp_path: Path) -> None:
     field = ImageField(T.CenterCrop(3), masks="m", boxes="b")
     with pytest.raises(ValueError, match="the mask has 7 x 5 pixels, and its image 96 x 80"):
         field.decode_moved(encoded(photograph(1)), 0, [None], [torch.zeros(5, 7)])
-    with pytest.raises(ValueError, match="a box is four numbers"):
+    with pytest.raises(ValueError, match=r"expected boxes of shape \(\.\.\., 4\), but got"):
         field.decode_moved(encoded(photograph(1)), 0, [torch.zeros(2, 5)], [None])
 
 

@@ -166,5 +166,5 @@ def test_large_and_endless_values_are_refused() -> None:
     endless: list[Any] = []
     endless.append(endless)
     for values in (many, endless):
-        with pytest.raises(NotRecognizedError, match="has more than"):
+        with pytest.raises(NotRecognizedError, match="contains more than"):
             NumberFunction(values.__getitem__)

@@ -437,5 +437,5 @@ def test_the_version_of_torchvision_is_looked_at(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("sluicegate.recognition.torchvision_facts._is_of", lambda *_: True)
     explanation = sluicegate.DataLoader(made("CIFAR10", augmented())).explain()
     assert explanation.reason is not None
-    assert "this version of torchvision gives other values" in explanation.reason
+    assert "this version of torchvision returns different values" in explanation.reason
     assert torchvision.__version__

@@ -183,7 +183,7 @@ def test_what_is_not_recognized_is_for_python() -> None:
         (table(label=[None, *range(ROWS - 1)]), padded(), "nulls"),
         (table(label=[1] * ROWS, labels=[0] * ROWS), padded(), "several"),
         (table(), transformers.DataCollatorForLanguageModeling(tokens, mlm=False, seed=1), "has a seed"),
-        (table(), transformers.default_data_collator, "lists of other lengths"),
+        (table(), transformers.default_data_collator, "lists of different lengths"),
         (table(), transformers.DataCollatorWithPadding(tokenizer(pad_token=None)), "no padding token"),
         (table().with_format("numpy"), padded(), "format 'numpy'"),
         ([{"input_ids": [1]}] * 3, padded(), "dataset class list"),
@@ -211,10 +211,10 @@ def test_what_was_replaced_is_for_python(monkeypatch: pytest.MonkeyPatch) -> Non
     ):
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, around(getattr(owner, name)))
-            assert "pads in a way of its own" in reason(table(), collate) or "replaced" in reason(table(), collate)
+            assert "overrides padding" in reason(table(), collate) or "replaced" in reason(table(), collate)
     check_same(table(), collate)
     collate.tokenizer.pad = around(collate.tokenizer.pad)
-    assert "pads in a way of its own" in reason(table(), collate)
+    assert "overrides padding" in reason(table(), collate)
 
 
 def test_the_loader_says_which_engine_reads() -> None:

@@ -291,7 +291,7 @@ def test_a_called_transform_gets_the_format_and_the_rows_that_are_left() -> None
 @pytest.mark.parametrize("boxes", [(), ("a", "b")])
 def test_boxes_are_dropped_in_rust_for_one_field_of_boxes_alone(boxes: tuple[str, ...]) -> None:
     field = ImageField(T.Compose([T.CenterCrop(9), T.SanitizeBoundingBoxes(labels_getter=None)]), boxes=boxes)
-    assert f"transform 2, `SanitizeBoundingBoxes`: it drops boxes of one field, and there are {len(boxes)}" in str(
+    assert f"transform 2, `SanitizeBoundingBoxes`: it drops boxes of one field, but there are {len(boxes)}" in str(
         field.python_reason
     )
 
@@ -341,7 +341,7 @@ def test_cached_images_drop_the_same_boxes(tmp_path: Any) -> None:
 def test_boxes_in_groups_are_not_dropped() -> None:
     field = ImageField(T.SanitizeBoundingBoxes(), boxes="boxes")
     groups = torch.tensor([[[0, 0, 5, 5], [1, 1, 1, 1]]])
-    with pytest.raises(DamagedImageError, match=r"shape \(n, 4\), and these are of shape \(1, 2, 4\)"):
+    with pytest.raises(DamagedImageError, match=r"shape \(n, 4\), .*, but got shape \(1, 2, 4\)"):
         field.decode_moved(encoded(photograph(1)), 0, [groups], [])
 
 
@@ -363,7 +363,7 @@ def test_what_has_no_mark_stays_where_it_is(module: Any) -> None:
     for number, (own, theirs) in enumerate(zip(steps(module), steps(v2), strict=True)):
         field = ImageField(own, boxes="boxes", masks="masks", exact=True)
         assert field.is_called == (number < 4)
-        assert ("boxes, masks and key points do not move any more" in str(field.python_reason)) == (number < 4)
+        assert ("boxes, masks and key points no longer move" in str(field.python_reason)) == (number < 4)
         given = sample(7)
         boxes, masks = given["boxes"].as_subclass(torch.Tensor), given["masks"].as_subclass(torch.Tensor)
         found = field.decode_moved(encoded(photograph(7, SIZE[1], SIZE[0])), 0, [boxes], [masks])

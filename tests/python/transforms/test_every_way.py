@@ -212,7 +212,7 @@ def test_reasons() -> None:
         (v2.Compose([v2.RGB(), hooked]), "transform 2, `CenterCrop`: something is hooked to it"),
         (v2.Compose([v2.RandomAffine(3, interpolation=3)]), "transform 1, `RandomAffine`: interpolation: expected"),
         (v2.RandomChoice([v2.RGB()]), "`RandomChoice`: only Python can do it"),
-        (v1.RandAugment(), "`RandAugment`: torchvision.transforms .v1. draws other values"),
+        (v1.RandAugment(), "`RandAugment`: torchvision.transforms .v1. draws different values"),
         (ours.RandomCrop(3, fill={"Mask": 7}), "`RandomCrop`: it fills masks"),
         (v2.Resize(9), "any size"),
     ):

@@ -368,5 +368,5 @@ def test_what_can_not_be_done_is_refused_in_words() -> None:
         ours.GaussianNoise(sigma=-1)
     with pytest.raises(ValueError, match="perspective"):
         ours.RandomPerspective(p=1.0)(image[:, :, :1])
-    with pytest.raises(ValueError, match="resize it first"):
+    with pytest.raises(ValueError, match="resize the image first"):
         ours.FiveCrop(99)(image)
