@@ -1,6 +1,7 @@
 """Prose is plain American English: patterns that readers stumble over are refused.
 
-`CONTRIBUTING.md` names them. Pages are checked whole; of Python, docstrings and comments.
+`CONTRIBUTING.md` names them. Pages are checked whole; of Python, docstrings, comments, and the
+messages of errors and warnings.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +35,8 @@ PATTERNS = {
     r"\balike\b": "the same",
     r"^Whether\b": "True if ...",
 }
+# The packages whose messages are still to be rewritten.
+_NOT_YET = {"loader", "loader_state", "order", "worker"}
 _ALLOWED = re.compile(r"there (is|are) no\b", re.IGNORECASE)
 
 
@@ -64,8 +67,23 @@ def prose(path: Path) -> Iterator[tuple[int, str]]:
             yield token.start[0], re.sub(r"`[^`]*`", "`code`", token.string.lstrip("# "))
 
 
-def found(path: Path) -> Iterator[Found]:
-    for first, text in prose(path):
+def messages(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the texts that `path` raises or warns of, with their lines; values are left out."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            call = node.exc
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "warnings.warn":
+            call = node
+        else:
+            continue
+        for text in (each for each in call.args if isinstance(each, (ast.Constant, ast.JoinedStr))):
+            parts = text.values if isinstance(text, ast.JoinedStr) else [text]
+            words = [str(part.value) if isinstance(part, ast.Constant) else "value" for part in parts]
+            yield text.lineno, re.sub(r"`[^`]*`", "`code`", "".join(words))
+
+
+def found(path: Path, texts: Callable[[Path], Iterator[tuple[int, str]]] = prose) -> Iterator[Found]:
+    for first, text in texts(path):
         for pattern, instead in PATTERNS.items():
             for match in re.finditer(pattern, _ALLOWED.sub("", text), flags=re.MULTILINE):
                 line = first + text[: match.start()].count("\n")
@@ -80,3 +98,9 @@ def test_pages_are_plain() -> None:
 def test_docstrings_and_comments_are_plain() -> None:
     assert sum(1 for module in MODULES for _ in prose(module)) > 2_000
     assert [each for module in MODULES for each in found(module)] == []
+
+
+def test_messages_are_plain() -> None:
+    modules = [module for module in MODULES if module.parent.name not in _NOT_YET]
+    assert sum(1 for module in modules for _ in messages(module)) > 500
+    assert [each for module in modules for each in found(module, messages)] == []
