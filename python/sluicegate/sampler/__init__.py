@@ -21,25 +21,6 @@ from .stratified_batch import StratifiedBatchSampler
 from .subset_random import SubsetRandomSampler
 from .weighted_random import WeightedRandomSampler
 
-_OURS = frozenset(
-    {
-        BalancedBatchSampler,
-        BatchSampler,
-        BlockShuffleSampler,
-        ClassSampler,
-        DistributedSampler,
-        LengthBucketBatchSampler,
-        MixtureSampler,
-        PackedBatchSampler,
-        RandomSampler,
-        RepeatSampler,
-        SequentialSampler,
-        StratifiedBatchSampler,
-        SubsetRandomSampler,
-        WeightedRandomSampler,
-    }
-)
-
 
 def is_ours(sampler: object) -> bool:
     """Return True if `sampler` is exactly one of these classes; a subclass may yield anything."""
@@ -65,3 +46,5 @@ __all__ = [
     "WeightedRandomSampler",
     "is_ours",
 ]
+
+_OURS = frozenset(kind for name in __all__ if isinstance(kind := globals()[name], type))
