@@ -24,13 +24,17 @@ from .process_batches import ProcessBatches
 if TYPE_CHECKING:
     import accelerate
 
-# The arguments of a loader that do not depend on the number of processes.
-_KEPT = (
+# The arguments of torch's loader that do not determine what is in a batch, and those that only ours has.
+TORCHS_ARGUMENTS = (
     *("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "multiprocessing_context", "generator"),
-    *("prefetch_factor", "persistent_workers", "pin_memory_device", "in_order", "snapshot_every_n_steps"),
-    *("worker_type", "seed", "seed_samples", "prefetch_bytes", "device", "device_prefetch", "device_transform"),
-    "native",
+    *("prefetch_factor", "persistent_workers", "pin_memory_device", "in_order"),
 )
+OUR_ARGUMENTS = (
+    *("seed", "seed_samples", "worker_type", "native", "prefetch_bytes", "device_prefetch", "device_transform"),
+    "snapshot_every_n_steps",
+)
+# The arguments of a loader that do not depend on the number of processes.
+_KEPT = (*TORCHS_ARGUMENTS, *OUR_ARGUMENTS, "device")
 
 
 def prepared(

@@ -14,29 +14,16 @@ from torch.utils.data import IterableDataset, RandomSampler
 from transformers.trainer_pt_utils import BatchRebalanceSampler
 
 import sluicegate.accelerate
-from sluicegate.accelerate.preparation import order_arguments, prepared
+from sluicegate.accelerate.preparation import OUR_ARGUMENTS, TORCHS_ARGUMENTS, order_arguments, prepared
 from sluicegate.accelerate.prepared_loader import EpochEnd
 from sluicegate.loader.dataloader import DataLoader
-
-# The arguments of torch's loader that do not determine what is in a batch.
-_TORCHS = (
-    *("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "multiprocessing_context", "generator"),
-    *("prefetch_factor", "persistent_workers", "pin_memory_device", "in_order"),
-)
-# The arguments of our loader that the trainer does not set.
-_ADDITIONAL = frozenset(
-    (
-        *("seed", "seed_samples", "worker_type", "native", "prefetch_bytes", "device_prefetch", "device_transform"),
-        "snapshot_every_n_steps",
-    )
-)
 
 
 def checked_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return additional arguments of loaders; TypeError if one of them is unknown or the trainer's."""
-    for name in arguments.keys() - _ADDITIONAL:
+    for name in arguments.keys() - set(OUR_ARGUMENTS):
         raise TypeError(
-            f"loader_arguments: takes {', '.join(sorted(_ADDITIONAL))}, got {name!r}; the trainer sets the other "
+            f"loader_arguments: takes {', '.join(sorted(OUR_ARGUMENTS))}, got {name!r}; the trainer sets the other "
             "arguments of a loader, from its TrainingArguments"
         )
     return dict(arguments)
@@ -72,7 +59,7 @@ class TrainerAccelerator(sluicegate.accelerate.Accelerator):
         return super().prepare_data_loader(loader, device_placement, slice_fn_for_dispatch)
 
     def _ours(self, loader: torch.utils.data.DataLoader[Any]) -> DataLoader[Any]:
-        arguments = {name: getattr(loader, name) for name in _TORCHS} | order_arguments(loader)
+        arguments = {name: getattr(loader, name) for name in TORCHS_ARGUMENTS} | order_arguments(loader)
         order, sampler = dict(self.loader_arguments), arguments.get("sampler")
         if _has_own_order(loader):
             order.pop("seed", None)
@@ -106,7 +93,7 @@ class TrainerAccelerator(sluicegate.accelerate.Accelerator):
 
 
 def _has_own_order(loader: torch.utils.data.DataLoader[Any]) -> bool:
-    """Return True if a seed would not determine the order, so that states with a seed could not resume it."""
+    """Return True if a seed would not determine the order, which several processes then could not shard."""
     sampler = get_sampler(loader)
     has_generator = isinstance(getattr(sampler, "generator", None), torch.Generator)
     is_random = isinstance(sampler, RandomSampler)  # Our loader takes the seed in place of its generator.
