@@ -98,16 +98,13 @@ def _told(settings: LoaderSettings, progress: Progress | None, epochs: Epochs, l
     # only in one layout.
     state["layout"] = _layout(settings) if state["received_ahead"] or _leaves_out_batches(state) else None
     state["draws"] = state["rng"] = None
+    running = None if progress is None or progress.finished else progress.draws
     if settings.seed is None:
-        begun = progress is not None and not progress.finished
-        taken = progress.draws if begun and progress is not None else draws.take(settings)
-        state["draws"] = None if taken is None else taken.as_text()
+        state["draws"] = (running or draws.take(settings)).as_text()
         # The global generators belong to the process: one rank's are not for another.
         state["rng"] = None if is_one_of_many() else global_state()
     elif settings.ordering is None and not settings.is_stream:
-        has_drawn = progress is not None and not progress.finished and progress.draws is not None
-        own = progress.draws if has_drawn and progress is not None else draws.take_own(settings.index_sampler)
-        state["draws"] = own.as_text() if own is not None and own.own else None
+        state["draws"] = (running or draws.take_own(settings.index_sampler)).as_text() or None
     state |= _sampler_state(progress)
     state["num_workers"] = settings.num_workers
     state["order"] = None if progress is None or progress.finished else progress.order
