@@ -68,7 +68,7 @@ def panels(readme: str) -> list[Panel]:
             name = re.sub(r"; batches of \d+$", "", row[0]).replace("`", "").replace(" Dataset of lists", "")
             scripts.append(Bar(name, float(found[1]), f"{found[1]}x", True))
         elif len(row) == 3 and (unit := re.fullmatch(RATES, row[0])):
-            others = re.findall(r"([A-Z|a-z][^,]*?) ([\d.,]*\d(?: [kM])?)(?: \(([^)]*)\))?(?:,|$)", row[2])
+            others = re.findall(r"([A-Za-z][^,]*?) ([\d.,]*\d(?: [kM])?)(?: \(([^)]*)\))?(?:,|$)", row[2])
             bars = [Bar("Sluicegate", number(row[1]), row[1], True)]
             bars += [
                 Bar(f"{name} ({note})" if note else name, number(rate), rate, False) for name, rate, note in others

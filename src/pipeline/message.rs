@@ -7,9 +7,9 @@ use std::ops::Range;
 pub enum TaskKind {
     /// Fetch one batch, and answer.
     Fetch,
-    /// Start another epoch. There is no answer.
+    /// Start another epoch. The worker sends no answer.
     Resume,
-    /// Stop: there is no more work. There is no answer.
+    /// Stop. The worker sends no answer.
     Stop,
 }
 

@@ -167,7 +167,7 @@ impl ReadAhead {
             let reason = "this iterator was made by the process that this one was forked from: make another".into();
             return Err(Error::State { reason });
         }
-        // A deadline that the clock cannot represent is no limit.
+        // A deadline that the clock cannot represent means no limit.
         let deadline = Instant::now().checked_add(limit);
         let mut state = reading.shared.lock();
         loop {

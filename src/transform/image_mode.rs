@@ -101,7 +101,7 @@ fn luma([red, green, blue]: [u8; 3]) -> u8 {
     ((u32::from(red) * 19_595 + u32::from(green) * 38_470 + u32::from(blue) * 7_471 + 0x8000) >> 16) as u8
 }
 
-/// Converts CMYK pixels, stored inverted like Adobe does (255 is no ink), to RGB, with Pillow's integer arithmetic.
+/// Converts CMYK pixels, stored inverted like Adobe does (255 means no ink), to RGB, with Pillow's integer arithmetic.
 pub(super) fn cmyk_to_rgb(pixels: &[u8]) -> Vec<u8> {
     let light = |ink: u8, black: u8| {
         let product = u32::from(255 - ink) * u32::from(black) + 128;

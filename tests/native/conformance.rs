@@ -44,7 +44,7 @@ pub(crate) fn sampler_conformance(sampler: &dyn Sampler, len: usize) {
 }
 
 /// Asserts that blocks of positions, and positions a step apart, give the same indices as single positions, even after
-/// an order has been read so much that it has changed how it computes.
+/// an order has been read often enough to change how it computes.
 pub(crate) fn blocks_agree(order: &dyn EpochOrder, expected: &[usize]) {
     let len = expected.len();
     for block in [1, 7, 64, 1000] {

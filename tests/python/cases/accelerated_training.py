@@ -135,7 +135,7 @@ def evaluate(cases: list[Any]) -> None:
 
 
 def refused(text: str, kind: str, **arguments: Any) -> None:
-    """Checks that a training is refused, in words with `text`."""
+    """Check that a training is refused with a message that contains `text`."""
     with pytest.raises(ValueError, match=text):
         train(None, kind, **arguments)
 

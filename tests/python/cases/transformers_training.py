@@ -241,6 +241,6 @@ def train(path: str, kind: str, *, resumes: str | bool = False, stop: int | None
 
 
 def refused(text: str, path: str, kind: str, **arguments: Any) -> None:
-    """Checks that a training is refused, in words with `text`."""
+    """Check that a training is refused with a message that contains `text`."""
     with pytest.raises(ValueError, match=text):
         train(path, kind, **arguments)
