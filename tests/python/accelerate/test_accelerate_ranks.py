@@ -24,7 +24,8 @@ KILLS = int(os.environ.get("SLUICEGATE_ACCELERATE_KILLS", "1"))
 EVALUATIONS = int(os.environ.get("SLUICEGATE_ACCELERATE_EVALUATIONS", "6"))
 TRAININGS = int(os.environ.get("SLUICEGATE_ACCELERATE_TRAININGS", "1"))
 ORDERS_READ = int(os.environ.get("SLUICEGATE_ACCELERATE_ORDERS", "10"))
-TRAIN = 'accelerated_training.train(f"{lines}-{rank}", kind, **arguments)'
+CASES = "from cases import accelerated_training; "
+TRAIN = CASES + 'accelerated_training.train(f"{lines}-{rank}", kind, **arguments)'
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +199,7 @@ def test_without_a_seed_each_process_gets_the_batches_that_accelerate_gives_it(
         cases.append((config, arguments, order, random.randrange(1, 40)))
     read = {}
     for kind in ("torch", "sluicegate"):
-        program = 'accelerated_training.read(f"{path}-{kind}-{rank}", kind, cases)'
+        program = CASES + 'accelerated_training.read(f"{path}-{kind}-{rank}", kind, cases)'
         launch(run, program, world_size, path=str(tmp_path / "read"), kind=kind, cases=cases)
         read[kind] = [json.loads((tmp_path / f"read-{kind}-{rank}").read_text()) for rank in range(world_size)]
     for rank in range(world_size):
@@ -222,7 +223,9 @@ def test_with_a_seed_another_number_of_processes_resumes(run: Run, tmp_path: Pat
 def test_without_a_seed_another_number_of_processes_is_refused(run: Run, tmp_path: Path) -> None:
     train(run, tmp_path / "before", 2, saves="steps", stop=3, folder=str(tmp_path))
     arguments = {"folder": str(tmp_path), "resumes": True}
-    launch(run, "accelerated_training.refused('2 processes', 'sluicegate', **arguments)", 1, arguments=arguments)
+    launch(
+        run, CASES + "accelerated_training.refused('2 processes', 'sluicegate', **arguments)", 1, arguments=arguments
+    )
 
 
 @pytest.mark.timeout(300)
@@ -241,7 +244,7 @@ def test_random_evaluations_count_each_sample_once(run: Run, world_size: int) ->
         if random.random() < 0.6:
             arguments["seed"] = random.randrange(9)
         cases.append(({"split_batches": split}, arguments, size))
-    launch(run, "accelerated_training.evaluate(cases)", world_size, cases=cases)
+    launch(run, CASES + "accelerated_training.evaluate(cases)", world_size, cases=cases)
 
 
 SCRIPT = f"""

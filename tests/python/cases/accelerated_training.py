@@ -59,15 +59,6 @@ class Place:
         self.epoch = state["epoch"]
 
 
-def meet(rank: int, world_size: int, port: int) -> None:
-    """Sets what `accelerate launch` would set for this process."""
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "ACCELERATE_USE_CPU": "true"}
-    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world_size)}
-    if world_size == 1:
-        for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
-            del os.environ[name]
-
-
 class Turned(Sampler[int]):
     """Begins elsewhere in every epoch that it is told of."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from typing import Any
 
@@ -12,14 +13,14 @@ DEADLINE = 90
 
 _LAUNCH = f"""
 import os, signal, traceback
-from cases import accelerated_training
+from checks import gloo_ranks
 
 ranks = []
 for rank in range(world_size):
     child = os.fork()
     if child == 0:
         signal.alarm({DEADLINE})
-        accelerated_training.meet(rank, world_size, port)
+        gloo_ranks.meet(rank, world_size, port)
         try:
             PROGRAM
         except BaseException:
@@ -30,6 +31,15 @@ for rank in range(world_size):
 ends = [os.waitstatus_to_exitcode(os.waitpid(rank, 0)[1]) for rank in ranks]
 print(ends)
 """
+
+
+def meet(rank: int, world_size: int, port: int) -> None:
+    """Set what `accelerate launch` would set for this process."""
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "ACCELERATE_USE_CPU": "true"}
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world_size)}
+    if world_size == 1:
+        for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
+            del os.environ[name]
 
 
 def launch(run: Run, program: str, world_size: int, **values: Any) -> None:
