@@ -38,7 +38,7 @@ def _parser() -> argparse.ArgumentParser:
         help="train a small CNN with torch's loader and with sluicegate's, kill and resume a training, run two scripts",
         description="Train a small CNN on 6,000 photographs of clothes twice, once with torch's loader and once with "
         "sluicegate's, and compare losses, loading rate and waiting. Then train on a part of them, altered at random, "
-        "kill the training process in the middle of an epoch, resume it in another, and compare with one that nobody "
+        "kill the training process in the middle of an epoch, resume it in another, and compare with one that was not "
         "killed. Then run two scripts with torchvision's datasets and transforms, in memory and from JPEG files, with "
         "only the import changed. Exit code 1 when any losses differ.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,

@@ -240,7 +240,7 @@ def run(settings: Settings) -> int:
     print(f"\n{_table(job, whole, killed, resumed)}\n")
     rest = range(min(resumed), job.steps + 1)
     if first_difference(_of_steps(whole, killed), _of_steps(killed, killed)) is not None:
-        print("killed: its losses were DIFFERENT before anybody killed it")
+        print("killed: its losses were DIFFERENT before the kill")
         return 1
     step = first_difference(_of_steps(whole, rest), _of_steps(resumed, rest))
     if step is not None:

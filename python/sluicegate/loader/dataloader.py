@@ -387,7 +387,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if self._order().is_being_read:
             raise RuntimeError(
                 "state_dict: other code is iterating over the loader's sampler or batch_sampler, so it is unknown "
-                "which batches were received. Save how many there were, and skip them with loader.skip(range(n)) "
+                "which batches were received; count them, and skip them with loader.skip(range(n)) "
                 "or accelerate.skip_first_batches after set_epoch; or iterate over the loader itself"
             )
         settings = LoaderSettings.of(self)
@@ -436,7 +436,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             ValueError: `epoch` is not an integer from 0 to 2**63 - 1.
         """
         if type(epoch) is bool or not hasattr(epoch, "__index__") or not 0 <= epoch < 2**63:
-            raise ValueError(f"set_epoch: an epoch is an integer from 0 to 2**63 - 1, not {epoch!r}")
+            raise ValueError(f"epoch: expected an integer from 0 to 2**63 - 1, got {epoch!r}")
         self._loader_epochs.next = int(epoch)
         self._tell_epoch(int(epoch))
 
@@ -557,7 +557,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             ValueError: the dataset is iterable-style, so its samples have no index.
         """
         if self._dataset_kind != _torch.DatasetKind.Map:
-            raise ValueError("skip_samples: the samples of an IterableDataset have no index: leave them out in it")
+            raise ValueError("skip_samples: the samples of an IterableDataset have no index; skip them in the dataset")
         self._loader_left_out.add_samples(indices)
 
     def _epoch_or_running(self, epoch: int | None) -> int:

@@ -245,7 +245,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         if not in_epoch or not known:
             return []
         if any(place is not None and place["at"] != place["samples"] for place in begun):
-            why = ". Of a state that was saved with snapshot_every_n_steps=1, what is left could be read by others"
+            why = "; a state saved with snapshot_every_n_steps=1 can be loaded with any number"
             raise AssertionError(self._other_workers(there) + why)
         anew = stream.split_anew(states, here, self._run if isinstance(stream, NativeStream) else 1)
         ended = all(place is not None and place["ended"] for place in begun)
@@ -254,8 +254,8 @@ class EpochIterator(_torch.BaseDataLoaderIter):
 
     def _other_workers(self, there: int) -> str:
         return (
-            f"the state was saved with num_workers={there}, and this loader has num_workers={self._num_workers}: "
-            "the samples of an IterableDataset are split among its workers, so build the loader with as many"
+            f"num_workers: expected {there}, as in the state, because the samples of an IterableDataset are split "
+            f"among its workers, got {self._num_workers}; build the loader with num_workers={there}"
         )
 
     def _warn_of_reading(self, places: list[dict[str, Any] | None]) -> None:
@@ -264,7 +264,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         if samples and self._dataset_kind == _torch.DatasetKind.Iterable:
             warnings.warn(
                 f"{type(self._dataset).__name__} has no state_dict and load_state_dict, so it is fast-forwarded: its "
-                f"first {samples} samples are read again and dropped. Give it both, or its iterator",
+                f"first {samples} samples are read again and dropped; define both in it, or in its iterator",
                 UserWarning,
                 stacklevel=5,
             )

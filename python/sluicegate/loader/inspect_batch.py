@@ -53,9 +53,11 @@ class BatchInspector:
             ValueError: the order of that epoch cannot be known, or the dataset has none.
         """
         if self.settings.is_stream:
-            raise ValueError("an IterableDataset has no order that could be looked at: only it knows what comes next")
+            raise ValueError(
+                "samples_of: an IterableDataset has no order to look at; look at with_ids() while the epoch runs"
+            )
         if epoch < 0 or batch_index < 0:
-            raise IndexError(f"batch {batch_index} of epoch {epoch}: both are counted from 0")
+            raise IndexError(f"batch_index, epoch: both count from 0, got batch {batch_index} of epoch {epoch}")
         ordering = self.settings.ordering
         if ordering is not None:
             request = self._planned(ordering, batch_index, epoch)
@@ -64,7 +66,7 @@ class BatchInspector:
         if request is not None and self.left_out.samples:
             request = without(request, self.left_out.samples)
         if request is None:
-            raise IndexError(f"epoch {epoch} has no batch {batch_index}, or all of its samples are left out")
+            raise IndexError(f"batch_index: epoch {epoch} has no batch {batch_index}, or all its samples are left out")
         return request
 
     def replayed(self, batch_index: int, epoch: int) -> Any:
@@ -117,9 +119,8 @@ class BatchInspector:
                 inner.set_epoch(epoch)
         if not draws_nothing and (not is_running or progress is None or progress.draws is None):
             raise ValueError(
-                "samples_of: without a seed, the order of an epoch is known while it runs, and epoch "
-                f"{epoch} does not: the generators will say what it is when it begins. Give seed= to the loader, and "
-                "the order of every epoch is known at any time"
+                "samples_of: without a seed, an epoch's order is known only while it is running, and epoch "
+                f"{epoch} is not running; pass seed= to the loader to make every epoch's order known at any time"
             )
         with self._undisturbed():
             if progress is not None and progress.draws is not None and is_running:
@@ -154,15 +155,16 @@ def _given(sampler: Any) -> Iterator[Any]:
     """A pass over indices, or batches of them, that were given as they are; ValueError for anything else."""
     if not _is_given(sampler):
         raise ValueError(
-            f"samples_of: with a shard, all batches of the running epoch are known, and only {type(sampler).__name__} "
-            "knows what it yields in others: asking it would disturb it. Use one of sluicegate's samplers with seed="
+            "samples_of: with shard= only the batches of the running epoch are known, because asking "
+            f"{type(sampler).__name__} about a different epoch would change its position; use one of sluicegate's "
+            "samplers with seed="
         )
     return iter(sampler)
 
 
 def _only_it_knows(sampler: Any) -> ValueError:
     return ValueError(
-        f"samples_of: only {type(sampler).__name__} knows what it yields, and asking it would disturb it, so the "
-        "batch that was received last is all that is known: look at with_ids() while the epoch runs, or use one of "
-        "sluicegate's samplers with seed="
+        "samples_of: only the batch that was received last is known, because asking "
+        f"{type(sampler).__name__} about others would change its position; look at with_ids() while the epoch runs, "
+        "or use one of sluicegate's samplers with seed="
     )

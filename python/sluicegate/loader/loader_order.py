@@ -202,15 +202,15 @@ def _check(loader: Any, epoch: int) -> None:
     left_out = loader._loader_left_out
     if left_out.samples or left_out.batches.get(epoch):
         raise ValueError(
-            f"skip: batches or samples of epoch {epoch} are left out, which only the loader itself can do: iterate "
+            f"skip: batches or samples of epoch {epoch} are left out, which only the loader itself can do; iterate "
             f"over the {name}, not over its sampler or batch_sampler"
         )
     pending = loader._loader_pending
     if pending is not None and pending["in_epoch"] and (pending["drawn"] or pending["batches_received"]):
         raise ValueError(
             f"load_state_dict: the loaded state is in the middle of epoch {pending['epoch']}, and only the loader "
-            f"itself can resume there: iterate over the {name}, not over its sampler or batch_sampler, or skip batches "
-            "of a loader that was given no state"
+            f"itself can resume there; iterate over the {name}, not over its sampler or batch_sampler, or skip batches "
+            "of a loader without a loaded state"
         )
 
 

@@ -343,7 +343,7 @@ class NativeIterator(EpochIterator):
                 raise StopIteration
             raise RuntimeError(
                 f"DataLoader timed out after {self._timeout} seconds: {self._num_workers} threads were reading "
-                f"{len(self._under_way)} batches of {type(self._dataset).__name__}. If the storage is that slow, raise "
+                f"{len(self._under_way)} batches of {type(self._dataset).__name__}; if the storage is this slow, raise "
                 "timeout"
             )
         if self._is_for_python(taken[1]):

@@ -68,7 +68,7 @@ class OrderedSampler:
 
     def __getattr__(self, name: str) -> Any:
         if name in _HIDDEN:
-            raise AttributeError(f"{type(self).__name__} has no {name}: use the loader's")
+            raise AttributeError(f"{type(self).__name__} has no {name}; use the loader's")
         return getattr(self._inner, name)
 
     def __setattr__(self, name: str, value: Any) -> None:

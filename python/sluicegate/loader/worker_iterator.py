@@ -297,7 +297,7 @@ class WorkerIterator(EpochIterator):
                 self._warn_for_worker()
             if untold is not None:
                 reason = untold.reason
-                raise TypeError(f"sample_id: what tells a sample must be picklable where processes work: {reason}")
+                raise TypeError(f"sample_id: a sample's id must be picklable with worker processes: {reason}")
             if self._is_stream and self._progress.left_out.has_batch(ids.epoch, ids.batch_index):
                 continue
             try:
@@ -330,7 +330,7 @@ class WorkerIterator(EpochIterator):
         if drawn and self._progress.warns_of_draws():
             warnings.warn(
                 f"{type(self._dataset).__name__} draws from the global generator of {' and '.join(drawn)}, which "
-                "worker threads share: its samples are not the same in every run, whatever the seed. Draw from "
+                "worker threads share: its samples are not the same in every run, whatever the seed; draw from "
                 "sluicegate.sample_rng() instead, or use worker processes",
                 UserWarning,
                 stacklevel=5,
@@ -416,12 +416,12 @@ class WorkerIterator(EpochIterator):
         report = self._group.report(worker)
         if self._timeout > 0:
             raise RuntimeError(
-                f"DataLoader timed out after {self._timeout} seconds: {report}. If this is how long a batch may take, "
+                f"DataLoader timed out after {self._timeout} seconds: {report}; if a batch may take this long, "
                 "raise timeout"
             )
         warnings.warn(
-            f"DataLoader has waited for {limit:g} seconds: {report}. It goes on waiting; give timeout= to end "
-            "this with an error",
+            f"DataLoader has waited for {limit:g} seconds: {report}; the wait continues, pass timeout= to end it "
+            "with an error",
             RuntimeWarning,
             stacklevel=6,
         )

@@ -32,8 +32,8 @@ def of_crate(settings: LoaderSettings, state: Mapping[str, Any], fingerprint: di
     """
     if settings.ordering is None or fingerprint["order"] is None:
         raise ValueError(
-            "load_state_dict: the state is of the Rust crate, whose orders follow from seeds: give the loader seed=, "
-            "or a sampler of sluicegate with one"
+            "load_state_dict: the state is from the Rust crate, whose orders follow from seeds; pass the loader seed=, "
+            "or one of sluicegate's samplers with seed="
         )
     for name in ("epoch", "batches_received", "position"):
         check_number(name, state.get(name))
@@ -50,12 +50,14 @@ def of_crate(settings: LoaderSettings, state: Mapping[str, Any], fingerprint: di
             "layout": [state["batch_size"], int(state["world_size"])] if ahead else None,
         }
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"load_state_dict: the state was changed: {error!r}") from error
+        raise ValueError(
+            f"load_state_dict: invalid state of the Rust crate: {error!r}; pass what its to_json() returned"
+        ) from error
     rank, _ = resolved_shard(settings.shard)
     if ahead and state["rank"] != rank:
         raise ValueError(
-            f"load_state_dict: batches were received out of turn on rank {state['rank']}, and this is rank {rank}: "
-            "only that one knows which"
+            f"load_state_dict: rank {state['rank']} received batches out of order, so only it can resume, got "
+            f"rank {rank}; load the state on rank {state['rank']}"
         )
     return told | {
         "drawn": True,

@@ -286,18 +286,18 @@ def loaded(settings: LoaderSettings, epoch: int, state: Any, strict: bool) -> di
         )
     if not isinstance(state, Mapping) or not isinstance(state.get("version"), int):
         raise ValueError(
-            f"load_state_dict: this {type(state).__name__} is no state of a sluicegate.DataLoader or of torchdata's "
-            "StatefulDataLoader: give what state_dict() returned"
+            "load_state_dict: expected a state of a sluicegate.DataLoader or of torchdata's StatefulDataLoader, got a "
+            f"{type(state).__name__}; pass what state_dict() returned"
         )
     if state["version"] > VERSION:
         raise ValueError(
-            f"load_state_dict: the state has version {state['version']}, and this is sluicegate with states of version "
-            f"{VERSION}: update sluicegate"
+            f"load_state_dict: this sluicegate reads states up to version {VERSION}, got version {state['version']}; "
+            "update sluicegate"
         )
     state = _unwrapped(state)
     lost = sorted(_KEYS - set(state))
     if lost:
-        raise ValueError(f"load_state_dict: the state has lost {', '.join(lost)}: give what state_dict() returned")
+        raise ValueError(f"load_state_dict: the state is missing {', '.join(lost)}; pass what state_dict() returned")
     check_loader_state(state)
     state = _unpacked(copy.deepcopy(dict(state)))
     _check_stream(settings.dataset, state)
@@ -311,22 +311,22 @@ def loaded(settings: LoaderSettings, epoch: int, state: Any, strict: bool) -> di
     if len(different) > 1 and "order" in different:
         different.remove("order")  # It follows from the others and is the longest.
     differences = [
-        f"{_FINGERPRINT[name]} {_shown(there.get(name))} there and {_shown(here.get(name))} here" for name in different
+        f"{_FINGERPRINT[name]}: expected {_shown(there.get(name))}, got {_shown(here.get(name))}" for name in different
     ]
     if differences and strict:
         raise ValueError(
-            f"load_state_dict: the state was saved by another loader: {', '.join(differences)}. Build the loader as it "
-            "was, or give strict=False to go on from the same place in this one's order"
+            f"load_state_dict: the state was saved by a different loader ({'; '.join(differences)}); build the loader "
+            "as it was, or pass strict=False to resume at the same position of this one's order"
         )
     if not differences:
         check_reached(state, *_lengths(settings, here, state["epoch"]))
     if state["layout"] not in (None, here_layout := _layout(settings)):
         ahead = state["received_ahead"]
-        what = "were received out of turn (in_order=False)" if ahead else "are to be left out (skip)"
-        way_out = "" if ahead else ". Samples that are left out (skip_samples) stay so in any"
+        what = "received out of order (in_order=False)" if ahead else "skipped (skip)"
+        way_out = "" if ahead else ", or skip by index with skip_samples"
         raise ValueError(
-            f"load_state_dict: batches {what} by a loader with (batch_size, ranks) = {tuple(state['layout'])}, and "
-            f"this one has {tuple(here_layout)}: only their numbers are known, so both must be the same{way_out}"
+            f"load_state_dict: batches {what} are known only by number, which needs the same (batch_size, ranks): "
+            f"expected {tuple(state['layout'])}, got {tuple(here_layout)}; build the loader as it was{way_out}"
         )
     # Trainers that read one batch ahead set this when the last batch was handed out.
     if state.pop("_iterator_finished", False) and state["in_epoch"]:

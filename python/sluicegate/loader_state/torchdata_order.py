@@ -115,14 +115,16 @@ def random_order(
     try:
         generator = order.generator()
     except RuntimeError as error:
-        raise ValueError(f"the generator in the sampler's state is none of torch's CPU generators: {error}") from error
+        raise ValueError(
+            f"torchdata state: the sampler's generator is not one of torch's CPU generators: {error}"
+        ) from error
     # A loader that shares its sampler's generator draws this between the saved state and a lazy order. One that was
     # itself resumed does not, and its states look the same.
     if order.is_lazy and order.has_workers and _base_seed(generator) == base_seed:
         raise ValueError(
-            "torchdata's loader was given generator= and shuffle=True: torchdata before 0.11 then keeps a state of the "
-            "generator from which the epoch's order can't be drawn again. Save with torchdata 0.11, or with a "
-            "RandomSampler that has a generator of its own"
+            "torchdata state: with generator= and shuffle=True, torchdata before 0.11 saves a state of the generator "
+            "from which the epoch's order can't be drawn again; save with torchdata 0.11, or with a RandomSampler that "
+            "has its own generator"
         )
     return order
 
@@ -140,4 +142,7 @@ def _bytes_of(value: Any) -> bytes:
             return bytes(value)
     except (TypeError, ValueError):
         pass
-    raise ValueError(f"the generator in the sampler's state is no tensor or list of bytes but {type(value).__name__}")
+    raise ValueError(
+        "torchdata state: the sampler's generator must be a tensor of uint8 or a list of bytes, got a "
+        f"{type(value).__name__}"
+    )

@@ -159,7 +159,7 @@ def from_torchdata(state: Mapping[str, Any]) -> TorchdataState:
         (2, 6, 0)
     """
     if not is_torchdata_state(state):
-        raise ValueError(f"this is no state of torchdata's StatefulDataLoader: {_keys(state)}")
+        raise ValueError(f"expected a state of torchdata's StatefulDataLoader, got {_keys(state)}")
     return _of_workers(state) if _OF_WORKERS[0] in state else _of_one_process(state)
 
 
@@ -191,14 +191,19 @@ def _of_workers(state: Mapping[str, Any]) -> TorchdataState:
     num_workers, base_seed = _count(main, "_num_workers"), _count(main, "_base_seed")
     saved = _mapping(snapshot, "_worker_snapshots")
     if num_workers == 0 or set(saved) != {f"worker_{worker}" for worker in range(num_workers)}:
-        raise ValueError(f"the state of torchdata's loader with {num_workers} workers holds {_keys(saved)} as workers")
+        raise ValueError(
+            f"torchdata state: '_worker_snapshots' must have an entry for each of {num_workers} workers, got "
+            f"{_keys(saved)}"
+        )
     by_number = [_mapping(saved, f"worker_{worker}") for worker in range(num_workers)]
     is_iterable = any(_entry(one, "fetcher_state") is not None for one in by_number)
     sampler = _sampler(main, is_iterable=is_iterable, base_seed=base_seed)
     _check_received(step, sampler)
     last = _count(snapshot, "_last_yielded_worker_id")
     if last >= num_workers:
-        raise ValueError(f"_last_yielded_worker_id is {last} in a state with {num_workers} workers")
+        raise ValueError(
+            f"torchdata state: '_last_yielded_worker_id' must be below its number of workers, {num_workers}, got {last}"
+        )
     next_worker = (last + 1) % num_workers
     # Workers take turns, unless an end or a delivery out of order has shifted them.
     drawn, in_turns = sampler.batches_drawn, not is_iterable and next_worker == sampler.batches_drawn % num_workers
@@ -234,9 +239,8 @@ def _worker(worker: int, state: Mapping[str, Any], batches_fetched: int | None) 
 def _check_received(received: int, sampler: SamplerFacts) -> None:
     if received > sampler.batches_drawn:
         raise ValueError(
-            f"torchdata's loader had delivered {received} batches when its sampler was at batch "
-            f"{sampler.batches_drawn}: with in_order=False its states do not say which batches those were. "
-            "Save with in_order=True"
+            "torchdata state: with in_order=False it does not say which batches were delivered, got "
+            f"{received} batches with the sampler at batch {sampler.batches_drawn}; save with in_order=True"
         )
 
 
@@ -251,8 +255,8 @@ def _sampler(state: Mapping[str, Any], *, is_iterable: bool, base_seed: int | No
         iterator, samples, is_lazy = outer_iterator, drawn, None
         if is_random_order(iterator) and list(state) == sorted(state):
             raise ValueError(
-                "the keys of the state of torchdata's loader were sorted, and its version shows in their order alone "
-                "with shuffle=True and batch_size=None. Write the state without sort_keys"
+                "torchdata state: its keys were sorted, but with shuffle=True and batch_size=None only their order "
+                "shows torchdata's version; write the state without sort_keys"
             )
     if not is_iterable and (inner is not None or is_random_order(iterator)):
         samples = _checked_samples(samples, drawn, iterator)
@@ -271,14 +275,15 @@ def _checked_samples(samples: int, drawn: int, iterator: Any) -> int:
     """Return the right number of samples: torchdata before 0.11 counts late around the first batch of a loop."""
     if drawn == 0 and samples > 0 and iterator is not None:
         raise ValueError(
-            "torchdata's loader was at the start of a later epoch, where torchdata before 0.11 still gives the "
-            f"{samples} samples of the epoch before as its sampler's state. Save after the epoch's first batch, or "
-            "at the end of the epoch before"
+            "torchdata state: at the start of a later epoch, torchdata before 0.11 still saves the position in the "
+            f"epoch before, got {samples} samples; save after the epoch's first batch, or at the end of the epoch "
+            "before"
         )
     if samples < drawn or (is_random_order(iterator) and iterator["yielded"] != samples and drawn > 0):
         raise ValueError(
-            f"torchdata's loader was at batch {drawn} and its sampler at sample {samples}: torchdata before 0.11 gives "
-            "such states between load_state_dict and the next batch. Load the state that it had loaded"
+            "torchdata state: between load_state_dict and the next batch, torchdata before 0.11 saves positions that "
+            f"contradict each other, got batch {drawn} with the sampler at sample {samples}; load the state that it "
+            "had loaded"
         )
     return samples if drawn > 0 else 0
 
@@ -289,23 +294,21 @@ def _is_batch_samplers(state: Any) -> bool:
 
 def _entry(state: Mapping[str, Any], key: str) -> Any:
     if key not in state:
-        raise ValueError(
-            f"the state of torchdata's loader lacks {key!r}; versions 0.8 to 0.11 are read, and this has {_keys(state)}"
-        )
+        raise ValueError(f"torchdata state: {key!r} is missing, got {_keys(state)}; save with torchdata 0.8 to 0.11")
     return state[key]
 
 
 def _mapping(state: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     value = _entry(state, key)
     if not isinstance(value, Mapping):
-        raise ValueError(f"{key!r} in the state of torchdata's loader is no dict but {type(value).__name__}")
+        raise ValueError(f"torchdata state: {key!r} must be a dict, got a {type(value).__name__}")
     return value
 
 
 def _count(state: Mapping[str, Any], key: str) -> int:
     value = _entry(state, key)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"{key!r} in the state of torchdata's loader is no count but {value!r}")
+        raise ValueError(f"torchdata state: {key!r} must be a non-negative integer, got {value!r}")
     return value
 
 
@@ -316,7 +319,7 @@ def _count_or_none(state: Mapping[str, Any], key: str) -> int | None:
 def _flag(state: Mapping[str, Any], key: str) -> bool:
     value = _entry(state, key)
     if not isinstance(value, bool):
-        raise ValueError(f"{key!r} in the state of torchdata's loader is neither True nor False but {value!r}")
+        raise ValueError(f"torchdata state: {key!r} must be True or False, got {value!r}")
     return value
 
 

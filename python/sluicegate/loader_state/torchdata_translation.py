@@ -28,16 +28,18 @@ def translated(settings: LoaderSettings, epoch: int, facts: TorchdataState) -> d
     """
     sampler, order = facts.sampler, facts.sampler.random_order
     if settings.seed is not None:
-        raise ValueError("load_state_dict: torchdata's loader had no seed: this one can't go on in its order with one")
+        raise ValueError(
+            f"seed: can't resume the order of torchdata's loader, which had none, got {settings.seed!r}; leave seed out"
+        )
     if facts.assumes_in_order and not settings.in_order:
         raise ValueError(
             "load_state_dict: with in_order=False torchdata's states do not say which batches were delivered since the "
-            "snapshot: save with in_order=True, or snapshot_every_n_steps=1"
+            "snapshot; save with in_order=True, or snapshot_every_n_steps=1"
         )
     if order is not None and order.may_be_late and settings.generator is not None:
         raise ValueError(
-            "load_state_dict: this version of torchdata does not tell where the order began in a generator that the "
-            "loader shares with its sampler (generator=, shuffle=True): save with torchdata 0.11"
+            "load_state_dict: this version of torchdata does not save where the order began in a generator that the "
+            "loader shares with its sampler (generator=, shuffle=True); save with torchdata 0.11"
         )
     thing, iterator = sampler.state, sampler.iterator_state
     if sampler.outer_state is not None or sampler.outer_iterator_state is not None:

@@ -48,8 +48,8 @@ def _listed(progress: Progress, sampler: Any) -> Iterator[Any]:
     """
     if progress.sampler_state() is not None:
         raise ValueError(
-            f"the state was saved without a shard, in the midst of what {type(sampler).__name__} yields, and with one "
-            "it is asked for its whole epoch at once: go on without a shard to the end of this epoch"
+            f"shard: the state was saved without a shard in the middle of an epoch of {type(sampler).__name__}, and "
+            "with shard= the sampler is read to its end at once; resume without shard= to the end of this epoch"
         )
     if (before := progress.sampler_state_before()) is not None:
         with keeping_generators():

@@ -108,7 +108,7 @@ def check_order(seed: Any, generator: Any, shard: Any, remainder: Any, dataset: 
         return
     if isinstance(dataset, torch.utils.data.IterableDataset):
         raise ValueError(
-            "shard option can't be given with an IterableDataset, whose order only it knows: "
+            "shard option can't be given with an IterableDataset, which determines its own order; "
             + (remedy_of(dataset) or _SHARD_ITERABLE)
         )
     if shard != "auto":
@@ -176,8 +176,8 @@ def resolved_shard(shard: Any) -> tuple[int, int]:
             return torch.distributed.get_rank(), torch.distributed.get_world_size()
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             raise RuntimeError(
-                f'shard="auto": this is one of {os.environ["WORLD_SIZE"]} processes, but there is no process group: '
-                "call torch.distributed.init_process_group before the loader is iterated over, or give "
+                f'shard="auto": this is one of {os.environ["WORLD_SIZE"]} processes, but there is no process group; '
+                "call torch.distributed.init_process_group before the loader is iterated over, or pass "
                 "shard=(rank, world_size)"
             )
         return 0, 1
@@ -213,8 +213,9 @@ def _order_of(each: Any, epoch: int, seed: int | None, ask: Callable[[Any], Iter
             return own.order(epoch, seed)
     elif is_random(each) and getattr(each, "generator", None) is None:
         raise ValueError(
-            f"shard: each rank would shuffle in an order of its own, for {type(each).__name__} draws from a generator "
-            "that the ranks do not share: give seed= to the loader, or a generator that is seeded alike on every rank"
+            f"shard: each rank would shuffle in a different order, because {type(each).__name__} draws from a "
+            "generator that the ranks do not share; pass seed= to the loader, or a generator with the same seed on "
+            "every rank"
         )
     with _drawing(seed, epoch):
         return _explicit(each, ask)
@@ -246,7 +247,9 @@ def _explicit(each: Any, ask: Callable[[Any], Iterator[Any]]) -> _core.Order:
     indices = _int64(list(_bounded(each, ask)), each)
     order = _core.explicit_order(indices)
     if order is None:
-        raise ValueError(f"shard: {type(each).__name__} yields negative indices, which count from the end")
+        raise ValueError(
+            f"shard: {type(each).__name__} yields negative indices, which count from the end; add len(dataset) to them"
+        )
     return order
 
 
@@ -255,7 +258,10 @@ def _batches_of(batch_sampler: Any, ask: Callable[[Any], Iterator[Any]]) -> _cor
     indices = _int64(list(itertools.chain.from_iterable(batches)), batch_sampler)
     cut = _core.explicit_batches(indices, [len(batch) for batch in batches])
     if cut is None:
-        raise ValueError(f"shard: {type(batch_sampler).__name__} yields negative indices, which count from the end")
+        raise ValueError(
+            f"shard: {type(batch_sampler).__name__} yields negative indices, which count from the end; "
+            "add len(dataset) to them"
+        )
     return cut
 
 
@@ -265,8 +271,8 @@ def _bounded(each: Any, ask: Callable[[Any], Iterator[Any]]) -> Iterator[Any]:
         length = len(each)
     except (TypeError, NotImplementedError) as error:
         raise TypeError(
-            f"shard: {type(each).__name__} has no length, so no rank could tell what its part of it is: give it "
-            "__len__, or let it shard by itself"
+            f"shard: {type(each).__name__} has no length, which is needed to split its order among ranks; define "
+            "__len__, or shard in the sampler itself"
         ) from error
     with sharding():
         yield from itertools.islice(ask(each), length)
@@ -283,13 +289,13 @@ def _integer(index: Any, each: Any) -> int:
     try:
         return int(index.__index__())
     except (AttributeError, TypeError) as error:
-        raise TypeError(f"shard: {type(each).__name__} yields {index!r}, and only integers can be sharded") from error
+        raise TypeError(f"shard: expected integers from {type(each).__name__}, got {index!r}") from error
 
 
 def _refuse_double_sharding(ordering: Ordering) -> None:
     for each in (ordering.index_sampler, getattr(ordering.index_sampler, "sampler", None)):
         if isinstance(each, DistributedSampler):
             raise ValueError(
-                f"the order is sharded twice: shard={ordering.shard!r} would give this rank a part of the part that "
-                f"{type(each).__name__} gives it: leave one of them out"
+                f"shard: the order is sharded twice, by {type(each).__name__} and again by shard={ordering.shard!r}; "
+                "leave one of them out"
             )

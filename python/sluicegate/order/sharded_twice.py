@@ -30,8 +30,8 @@ def refuse_second_shard() -> None:
     by = "another loader with shard=" if _is_sharding.get() else _accelerates()
     if by is not None:
         raise ValueError(
-            f"the order is sharded twice: the loader's shard= gives this rank its part, and {by} would take a part of "
-            "that: prepare the loader with sluicegate.accelerate.Accelerator, or build it without shard="
+            f"shard: the order is sharded twice, by the loader's shard= and again by {by}; "
+            "prepare the loader with sluicegate.accelerate.Accelerator, or build it without shard="
         )
 
 

@@ -15,7 +15,7 @@ _CAUSES: dict[int, str] = {
     signal.SIGSEGV: "usually a native extension that the dataset uses, which may not survive a fork: try "
     "multiprocessing_context='spawn', or num_workers=0 to see it in this process",
     signal.SIGABRT: "usually a native extension that gave up; its last words are on stderr",
-    signal.SIGTERM: "somebody asked it to end, a scheduler perhaps",
+    signal.SIGTERM: "another process asked it to end, for example a scheduler",
 }
 
 # The innermost frame of a thread that waits for another one, as `faulthandler` writes it.

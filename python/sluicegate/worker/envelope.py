@@ -226,7 +226,8 @@ def _copy_storage(items: list[Any], end: _core.WorkerEnd) -> list[int | _View]:
     start, stop = min(low for low, _ in ranges), max(high for _, high in ranges)
     if stop > storage.nbytes():
         raise RuntimeError(
-            f"a tensor of the batch shows {stop} bytes of a storage of {storage.nbytes()}: its memory was freed"
+            f"a tensor of the batch spans {stop} bytes of a storage of {storage.nbytes()} bytes, whose memory was "
+            "freed; do not resize the storage of a tensor that you return"
         )
     if storages or stop <= _LARGEST_WASTE * shown + _SMALL:
         start = 0

@@ -286,7 +286,7 @@ class ProcessWorkers:
         self.close()
         raise RuntimeError(
             "other code in this process closed file descriptors that this DataLoader watches its worker processes "
-            "with: close only descriptors that you opened (os.closerange closes all), or do so before iter(loader)"
+            "with; close only descriptors that you opened (os.closerange closes all), or do so before iter(loader)"
         )
 
     @property
@@ -297,8 +297,8 @@ class ProcessWorkers:
     def _refuse_foreign(self) -> None:
         if self.is_foreign:
             raise RuntimeError(
-                f"this iterator belongs to process {self._owner}, whose workers answer to it alone; this is a fork of "
-                f"it, process {os.getpid()}: iterate over the loader anew here"
+                f"this iterator belongs to process {self._owner}, whose workers answer only it, but this is a fork "
+                f"of it, process {os.getpid()}; iterate over the loader again here"
             )
 
     def close(self, patience: float | None = None, is_hurried: Callable[[], bool] | None = None) -> None:

@@ -162,8 +162,8 @@ class ThreadWorkers:
         """Raise an error if these threads belong to another process."""
         if self.is_foreign:
             raise RuntimeError(
-                f"this iterator belongs to process {self._owner}, whose threads were not forked; this is a fork of it, "
-                f"process {os.getpid()}: iterate over the loader anew here"
+                f"this iterator belongs to process {self._owner}, whose threads were not forked, but this is a fork "
+                f"of it, process {os.getpid()}; iterate over the loader again here"
             )
 
     def receive(self, timeout: float | None) -> bool:

@@ -15,7 +15,7 @@ RECORDED = json.loads((pathlib.Path(__file__).parent / "torchdata_states.json").
 
 
 UNREADABLE = {
-    "0.10: shuffled with the loader's generator, 2 workers": "was given generator= and shuffle=True",
+    "0.10: shuffled with the loader's generator, 2 workers": "with generator= and shuffle=True",
     "0.10: shuffled, second epoch before its first batch": "at the start of a later epoch",
 }
 

@@ -76,7 +76,7 @@ def test_a_killed_training_that_differed_before_is_told(
     monkeypatch.setattr(demo_resume, "_Training", training(rest(), LOSSES | {7: 0.5}))
     monkeypatch.setattr(demo_resume, "_are_equal", lambda a, b: True)
     assert demo_resume.run(SETTINGS) == 1
-    assert "DIFFERENT before anybody killed it" in capsys.readouterr().out
+    assert "DIFFERENT before the kill" in capsys.readouterr().out
 
 
 def test_a_training_that_fails_is_an_error(tmp_path: Path) -> None:
