@@ -109,11 +109,16 @@ def pytest_unconfigure() -> None:
 
 
 def is_run_tight(item: pytest.Item) -> bool:
-    """True if a test depends on slots: torch's own loader has none, and how workers start takes seconds each time."""
+    """True if a test depends on slots: torch's own loader has none, and how workers start takes seconds each time.
+
+    Programs have processes of their own, which `tighten` does not reach: with `--tight` they would only run again.
+    """
     parameters = getattr(getattr(item, "callspec", None), "params", {}).values()
     is_of_torch_alone = any(each is torch.utils.data or each is torch.utils.data.DataLoader for each in parameters)
     starts_slowly = "spawn" in item.nodeid or "forkserver" in item.nodeid
-    return item.get_closest_marker("slots") is not None and not is_of_torch_alone and not starts_slowly
+    is_a_program = "run" in getattr(item, "fixturenames", ())
+    is_left_out = is_of_torch_alone or starts_slowly or is_a_program
+    return item.get_closest_marker("slots") is not None and not is_left_out
 
 
 def tighten() -> None:
