@@ -57,8 +57,8 @@ def write_tar(
             dataset.
         threads: the number of threads that write.
         resume: True (default) to keep the archives that an earlier call with the same arguments finished; False to
-            remove them and write all archives again. For a stream without `len` whose archives are all finished, only
-            the first sample is compared; pass False if the stream has changed.
+            remove them and write all archives again. Pass False if other samples than the first one and the last one
+            that is kept have changed, since only these and their number are compared.
 
     Returns:
         The paths of the archives.
