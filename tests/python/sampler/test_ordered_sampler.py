@@ -307,7 +307,7 @@ BATCH_SAMPLERS: dict[str, Callable[[Any, int, int, bool], Any]] = {
     "torch's": lambda sampler, length, size, drop: torch.utils.data.BatchSampler(sampler or range(length), size, drop),
     "ours": lambda sampler, length, size, drop: sluicegate.BatchSampler(sampler or range(length), size, drop),
     "lengths": lambda sampler, length, size, drop: sluicegate.LengthBucketBatchSampler(
-        [index % 5 + 1 for index in range(length)], size
+        [index % 5 + 1 for index in range(length)], batch_size=size
     ),
     "lists": lambda sampler, length, size, drop: [[index, 0] for index in range(length)],
     "drawing": lambda sampler, length, size, drop: DrawingBatches(length),
