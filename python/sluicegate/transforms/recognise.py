@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from . import container, conversion, identity, only_boxes, perspective, warp
+from . import color, container, conversion, identity, only_boxes, perspective, warp
 from .called import CalledTransforms, is_exactly, is_sequential
 from .drawing import compiled
 from .transform import Transform
@@ -94,13 +94,15 @@ def divide(
     native: list[Any] = []
     # If the image is a Pillow image for the transforms, what made it one again, and if it is marked.
     is_pillow, to_pillow, is_marked = is_v1(transform), None, False
-    dtype = "uint8"
+    dtype, is_gray = "uint8", mode == "L"
     labels: list[str] = []
     steps = list(steps_of(transform, ""))
     for number, (label, step) in enumerate(steps):
         try:
             own = own_of(step, is_pillow)
             _check(own, mode if is_pillow else None, dtype, has_places)
+            if is_gray:
+                _check_means(step)
             _check_boxes(own, box_fields)
             if has_keypoints:
                 _check_key_points(own)
@@ -118,6 +120,8 @@ def divide(
             if not isinstance(own, conversion.ToPureTensor):
                 is_pillow, to_pillow = False, None
             is_marked = type(own) is conversion.ToImage
+        if isinstance(own, (color.Grayscale, color.RGB)):
+            is_gray = isinstance(own, color.Grayscale) and own.num_output_channels == 1
         dtypes = [spec["ToDtype"]["dtype"] for spec in own.spec() or [] if isinstance(spec, dict) and "ToDtype" in spec]
         dtype = dtypes[-1] if dtypes else dtype
     if to_pillow is not None:
@@ -214,6 +218,12 @@ def _check_boxes(own: Transform, box_fields: int) -> None:
     for kind, what in ((only_boxes.SanitizeBoundingBoxes, "drops boxes"), (only_boxes.RandomIoUCrop, "draws by boxes")):
         if any(isinstance(each, kind) for each in _all(own)):
             raise NotRecognizedError(f"it {what} of one field, but there are {box_fields} fields of boxes")
+
+
+def _check_means(transform: Any) -> None:
+    """Raises `NotRecognizedError` for a v1 `Normalize` that refuses a gray image; v2 makes a channel for each."""
+    if is_exactly(transform, _V1, ("Normalize",)) and torch.as_tensor(transform.mean).numel() > 1:
+        raise NotRecognizedError("torchvision.transforms (v1) takes one mean for a gray image")
 
 
 def _check_key_points(own: Transform) -> None:

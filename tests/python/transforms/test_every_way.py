@@ -13,7 +13,19 @@ import torch
 from PIL import Image
 
 import sluicegate.transforms as ours
-from cases.transforms import CASES, IGNORED_WARNINGS, IMAGES, WARPS, Made, assert_close, drawn, random_pipeline, tensor
+from cases.transforms import (
+    CASES,
+    IGNORED_WARNINGS,
+    IMAGES,
+    MEAN,
+    STD,
+    WARPS,
+    Made,
+    assert_close,
+    drawn,
+    random_pipeline,
+    tensor,
+)
 from checks.equality import assert_same
 from sluicegate import DataLoader, ImageField, ImageFolderDataset
 
@@ -280,6 +292,28 @@ def test_the_first_version_makes_as_many_gray_channels_as_a_tensor_has(
     assert found.shape == wanted.shape == (1 if is_gray and of_tensors else 3, 40, 40)
     assert (found - wanted).abs().max() < 2 / 255
     assert ("as many channels" in str(dataset.python_reason)) == of_tensors
+
+
+@pytest.mark.parametrize("module", [v1, v2])
+@pytest.mark.parametrize("means", [1, 3])
+@pytest.mark.parametrize("where", ["mode", "transform", "both"])
+def test_several_means_of_a_gray_image(root: Path, module: Any, means: int, where: str) -> None:
+    steps = module.Compose(
+        [
+            module.CenterCrop(20),
+            *([module.Grayscale(1)] if where != "mode" else []),
+            module.ToTensor(),
+            module.Normalize(MEAN[:means], STD[:means]),
+        ]
+    )
+    mode: Any = "RGB" if where == "transform" else "L"
+    expected = drawn(0, steps, IMAGES[0].convert(mode))[0]
+    dataset = ImageFolderDataset(root, steps, mode=mode, exact=True)
+    found = drawn(0, dataset.__getitem__, 0)[0]
+    # The first version refuses them, where the second makes a channel for each.
+    assert (expected is RuntimeError) == (module is v1 and means > 1)
+    assert_close(found if expected is RuntimeError else found[0], expected, deviation=0.2)
+    assert ("one mean for a gray image" in str(dataset.python_reason)) == (expected is RuntimeError)
 
 
 NAMES_OF_V1 = [
