@@ -161,8 +161,12 @@ def make_private_folder(path: str) -> None:
 
 
 def user_cache_folder() -> str:
-    """Return the folder of caches not kept with any data: `$SLUICEGATE_CACHE`, or one in the user's cache folder."""
+    """Return the folder of caches not kept with any data: `$SLUICEGATE_CACHE`, or one in the user's cache folder.
+
+    Raises:
+        ValueError: the variable is a URL.
+    """
     if own := os.environ.get("SLUICEGATE_CACHE"):
-        return own
+        return local("SLUICEGATE_CACHE", own)
     caches = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(caches, "sluicegate")

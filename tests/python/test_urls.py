@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 import sluicegate
+from doubles.tar_files import put
 from sluicegate import paths
 
 READERS: dict[str, Callable[[Any], Any]] = {
@@ -63,6 +65,26 @@ def test_so_is_one_among_several_and_one_of_an_index_folder(tmp_path: Path, name
             reader([str(tmp_path / "a"), "s3://b/x"])
     with pytest.raises(ValueError, match="only local files are read, got the URL"):
         reader(str(tmp_path), index_folder="s3://b/x")
+
+
+@pytest.mark.parametrize("url", URLS)
+def test_a_url_of_an_image_is_refused_as_such(url: str) -> None:
+    with pytest.raises(ValueError, match="image: only local files are read, got the URL"):
+        sluicegate.decode_image(url)
+
+
+def test_a_url_of_the_users_cache_is_refused_and_makes_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SLUICEGATE_CACHE", "s3://bucket/cache")
+    path = Path(put(tmp_path / "x.tar", [("0.txt", b"x")]))
+    (packed := tmp_path / "x.tar.gz").write_bytes(gzip.compress(path.read_bytes()))
+    with pytest.raises(ValueError, match=r"SLUICEGATE_CACHE: .*got the URL .*s3://bucket/cache"):
+        sluicegate.TarDataset(packed, {"txt": "str"})
+    with pytest.raises(ValueError, match=r"SLUICEGATE_CACHE: .*got the URL .*s3://bucket/cache"):
+        sluicegate.ImageField(cache="disk").of_dataset(1)
+    assert not (tmp_path / "s3:").exists()
 
 
 def test_a_local_path_may_look_like_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

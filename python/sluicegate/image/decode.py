@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 import torch
 
 from sluicegate import _core, _torch
+from sluicegate.paths import local
 
 from .damaged import DamagedImageError
 
@@ -58,6 +59,7 @@ def decode_image(
         DamagedImageError: the input is not an image, is damaged, or has more than `max_pixels`. It is both an `OSError`
             and a `ValueError`. The message includes what the decoder reported.
         OSError: the file cannot be read.
+        ValueError: the path is a URL.
 
     Examples:
         >>> import torch
@@ -68,6 +70,7 @@ def decode_image(
     decoder = image_decoder(mode, exif_orientation, truncated, operator.index(max_pixels))
     if not isinstance(image, (str, os.PathLike)):
         return decoder.decode(_bytes(image))
+    local("image", image)  # Reject URLs.
     with open(image, "rb") as file:
         encoded = file.read()
     try:

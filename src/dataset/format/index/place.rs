@@ -45,7 +45,8 @@ impl IndexPlace {
             // By the names that the files have from there: a folder that is moved keeps its index.
             Self::Beside => {
                 let beside = IndexPath::new(folder, files, folder, kind);
-                [beside].into_iter().chain(user_cache().map(|cache| anywhere(&cache))).collect()
+                let cache = user_cache().filter(|cache| check_writable("SLUICEGATE_CACHE", cache).is_ok());
+                [beside].into_iter().chain(cache.map(|cache| anywhere(&cache))).collect()
             }
             Self::Folder(path) => vec![anywhere(path)],
         }

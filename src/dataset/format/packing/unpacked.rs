@@ -88,10 +88,18 @@ pub(in crate::dataset::format) fn unpack(paths: &[PathBuf], folder: &UnpackedFol
     if compressed.is_empty() {
         return Ok(Unpacked { paths: paths.to_vec(), sums: vec![None; paths.len()], lease: None });
     }
-    let root = folder.path.clone().or_else(|| Some(user_cache()?.join("unpacked"))).ok_or_else(|| {
-        let reason = "there is no folder to unpack compressed files to: name one, or set SLUICEGATE_CACHE".to_owned();
-        Error::InvalidArgument { argument: "cache_folder", reason }
-    })?;
+    let root = match &folder.path {
+        Some(root) => root.clone(),
+        None => {
+            let cache = user_cache().ok_or_else(|| {
+                let reason =
+                    "there is no folder to unpack compressed files to: name one, or set SLUICEGATE_CACHE".to_owned();
+                Error::InvalidArgument { argument: "cache_folder", reason }
+            })?;
+            check_writable("SLUICEGATE_CACHE", &cache)?;
+            cache.join("unpacked")
+        }
+    };
     make_private_folder(&root).map_err(|source| Error::Io { path: root.clone(), source })?;
     let sources = SourceFiles::look(compressed)?;
     let names = scan(sources.files(), name_of)?;
