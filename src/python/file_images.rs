@@ -61,6 +61,11 @@ fn torch_exp(power: f32) -> Result<f32, String> {
     asked.unwrap_or_else(|| Err(ENDED.into()))
 }
 
+/// Makes random transforms compute as torch does, in everything that is made afterwards.
+pub(super) fn ask_torch_for_exp() {
+    ask_torch(torch_exp);
+}
+
 /// The images in the files at `paths`, which are separated by zeros, transformed by what `transforms`, a list in JSON,
 /// describes, in a field of its own; and the other `arrays` after it. `others` reads what the core leaves to Pillow, which is
 /// gray images, too, unless `converts`. A ValueError where images don't always get one form.
@@ -73,7 +78,7 @@ pub(super) fn file_images(
     others: Py<PyAny>,
     converts: bool,
 ) -> PyResult<Dataset> {
-    ask_torch(torch_exp);
+    ask_torch_for_exp();
     let transforms = transforms_of(transforms)?;
     let made = in_memory(arrays)
         .and_then(|beside| FileImages::new("0", paths, transforms, beside, Arc::new(InPython(others))));

@@ -32,6 +32,7 @@ mod nested;
 mod notices;
 mod order;
 mod parquet;
+mod pillow_head;
 mod pinned_block;
 mod pinned_copy;
 mod pixel_images;
@@ -103,6 +104,8 @@ mod _core {
     use super::notices::take_notices;
     #[pymodule_export]
     use super::order::{Batches, BatchingSampler, Order, Sampler};
+    #[pymodule_export]
+    use super::pillow_head::PillowHead;
     #[pymodule_export]
     use super::pinned_copy::PinnedCopy;
     #[pymodule_export]

@@ -28,6 +28,7 @@ def make_fetcher(
     before: dict[str, Any] | None = None,
     every: int = 1,
     run: int = 1,
+    reads_heads: bool = False,
 ) -> MapFetcher | StreamFetcher:
     """Return what fetches from `dataset`; `iter()` of a stream is called here.
 
@@ -44,9 +45,11 @@ def make_fetcher(
         before: where the last epoch of a stream was left, if known.
         every: the number of batches after which a stream may be asked for its state; 0 for once an epoch.
         run: for a stream that the core reads, how many consecutive samples belong to one worker.
+        reads_heads: True if the first transforms of image files may run in Rust: on a thread that alone draws from
+            torch's default generator.
     """
     if kind == _torch.DatasetKind.Map:
-        return MapFetcher(dataset, sampler, auto_collation, collate_fn, seeding, resumed, sample_id)
+        return MapFetcher(dataset, sampler, auto_collation, collate_fn, seeding, resumed, sample_id, reads_heads)
     return StreamFetcher(
         dataset, auto_collation, collate_fn, drop_last, seeding, resumed, sample_id, before, every, run
     )

@@ -11,6 +11,7 @@ from torch.utils.data import StackDataset, Subset
 from sluicegate.error_note import add_note
 from sluicegate.native.dataset import NativeDataset
 from sluicegate.recognition.source import is_untouched
+from sluicegate.recognition.torchvision_head import with_native_heads
 from sluicegate.rng.stream_seeding import Seeding
 from sluicegate.state.stateful import Place, is_stateful, restore
 
@@ -62,6 +63,7 @@ class MapFetcher:
         seeding: sets the generators for each sample.
         resumed: what `place.state()` returned: the dataset's state is restored from it.
         sample_id: what identifies a sample: a function of it, or the name or position of a field.
+        reads_heads: True if the first transforms of image files may run in Rust (`with_native_heads`).
     """
 
     def __init__(
@@ -73,8 +75,11 @@ class MapFetcher:
         seeding: Seeding | None = None,
         resumed: dict[str, Any] | None = None,
         sample_id: Any = None,
+        reads_heads: bool = False,
     ) -> None:
         self.dataset = dataset
+        # What samples are read from.
+        self._read = with_native_heads(dataset) if reads_heads else dataset
         self._sample_id = sample_id if sample_id is None or callable(sample_id) else operator.itemgetter(sample_id)
         # The same shape as for streams; only the ids of the samples are used.
         self.last: tuple[int, int, list[Any] | None] | None = None
@@ -140,37 +145,37 @@ class MapFetcher:
         seed = seeding.sample
         if not self.auto_collation:
             seed(index)
-            return self.dataset[index]
+            return self._read[index]
         index = list(index)
         if _fetches_many(self.dataset):
             # One call fetches them all, so they share the generators of the first one.
             for first in index[:1]:
                 seed(first)
-            return self.dataset.__getitems__(index)
+            return self._read.__getitems__(index)
         samples = []
         for each in index:
             self._failed = each
             seed(each)
-            samples.append(self.dataset[each])
+            samples.append(self._read[each])
             if rows is not None and not rows.take(samples):
                 rows = None
         return samples
 
     def _unseeded(self, index: Any, rows: EarlyRows | None) -> Any:
         if not self.auto_collation:
-            return self.dataset[index]
+            return self._read[index]
         if not _has_getitems(self.dataset):
             return self._each(index, rows, [])
         if rows is None or not self._is_subset or any(type(each) is not int for each in index):
-            return self.dataset.__getitems__(index)
+            return self._read.__getitems__(index)
         # Torch's subset also fetches one after the other, and is faster if nothing is large.
         samples = self._each(index[:1], rows, [])
         rest = index[1:]
-        return self._each(rest, rows, samples) if rows.has_any else samples + self.dataset.__getitems__(rest)
+        return self._each(rest, rows, samples) if rows.has_any else samples + self._read.__getitems__(rest)
 
     def _each(self, index: Any, rows: EarlyRows | None, samples: list[Any]) -> list[Any]:
         """Add the samples at `index` to `samples`, and return them all."""
-        dataset = self.dataset
+        dataset = self._read
         each = index
         try:
             for each in index:

@@ -62,6 +62,7 @@ class PythonIterator(EpochIterator):
             sample_id=self._sample_id,
             every=settings.snapshot_every,
             run=self._run,
+            reads_heads=settings.allows_native,
         )
         resumed_place, before = place, self._progress.place_before
         if place is not None and place["over"]:

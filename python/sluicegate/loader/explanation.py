@@ -19,6 +19,7 @@ from sluicegate.order.settings import LoaderSettings
 from sluicegate.recognition import torchvision_datasets
 from sluicegate.recognition.collated_source import uncollated_reason
 from sluicegate.recognition.source import is_untouched
+from sluicegate.recognition.torchvision_head import HeadDataset, with_native_heads
 from sluicegate.recognition.worker_seeding import only_seeds
 from sluicegate.stream.native import NativeStream
 from sluicegate.stream.shuffle_buffer import ShuffleBuffer
@@ -35,6 +36,7 @@ class Explanation:
             the calling thread; "python processes", in worker processes; or "python threads".
         reason: the first reason why it is not "rust"; None if it is.
         remedy: what to change to make it "rust"; None if nothing helps.
+        head: the number of transforms at the beginning of the pipeline that run in Rust although Python calls the rest.
 
     Examples:
         >>> from sluicegate import DataLoader
@@ -45,10 +47,12 @@ class Explanation:
     engine: str
     reason: str | None = None
     remedy: str | None = None
+    head: int = 0
 
     def __str__(self) -> str:
         remedy = "" if self.remedy is None else f"; {self.remedy}"
-        return self.engine if self.reason is None else f"{self.engine} ({self.reason}{remedy})"
+        head = f"; Rust runs the transforms before number {self.head + 1}" if self.head else ""
+        return self.engine if self.reason is None else f"{self.engine} ({self.reason}{remedy}{head})"
 
 
 def readable(settings: LoaderSettings) -> BatchSource | None:
@@ -65,7 +69,9 @@ def explained(settings: LoaderSettings) -> Explanation:
     if refused is None and not settings.is_stream:
         source = _source(settings)
         refused = _unread(settings) if source is None else _refused_draws(settings, source)
-    return Explanation("rust") if refused is None else Explanation(_python(settings), *refused)
+    if refused is None:
+        return Explanation("rust")
+    return Explanation(_python(settings), *refused, head=_head(settings))
 
 
 def log_once(settings: LoaderSettings, epochs: Epochs, name: str) -> None:
@@ -146,6 +152,18 @@ def _unread(settings: LoaderSettings) -> tuple[str, str | None]:
     if is_untouched(dataset) or type(dataset).__module__ == "datasets.arrow_dataset":
         return f"{name} has a form or a part that the core does not read", None
     return f"dataset class {name} is not recognized", "use a native dataset"
+
+
+def _head(settings: LoaderSettings) -> int:
+    """Return the number of transforms that run in Rust although Python calls those after them."""
+    if settings.is_stream or not settings.allows_native or _python(settings) == "python threads":
+        return 0
+    found = [settings.dataset]
+    for each in found:
+        if isinstance(read := with_native_heads(each), HeadDataset):
+            return read.steps
+        found += _parts(each)
+    return 0
 
 
 def _told(dataset: Any) -> str | None:

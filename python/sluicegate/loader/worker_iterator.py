@@ -101,6 +101,7 @@ class WorkerIterator(EpochIterator):
             tells_epoch=self._tells_epoch(),
             snapshot_every=self._snapshot_every,
             run=self._run,
+            allows_native=self.settings.allows_native,
             # Processes that do not persist begin every epoch as the dataset is in this one.
             places=self._places if is_carried else [],
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -80,6 +81,11 @@ class LoaderSettings(Ordering):
             device_transform=loader.device_transform,
             sample_id=loader._loader_sample_id,
         )
+
+    @property
+    def allows_native(self) -> bool:
+        """True unless the argument `native` or the environment has everything read in Python."""
+        return self.native and os.environ.get("SLUICEGATE_NATIVE", "1") in ("", "1")
 
     @property
     def ordering(self) -> Ordering | None:

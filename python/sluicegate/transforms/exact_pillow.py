@@ -41,7 +41,7 @@ from .recognise import NotRecognizedError, name_of, own_of, steps_of, why_not
 from .torchs_draws import check_choices, check_normal_deviates
 from .v1 import probability_of_v1
 
-__all__ = ["exact_steps"]
+__all__ = ["ExactImage", "exact_steps"]
 
 _V1, _V2 = "torchvision.transforms", "torchvision.transforms.v2"
 _PRESETS = "torchvision.transforms._presets"
@@ -63,14 +63,14 @@ def exact_steps(transform: Any, channels: int) -> list[Any]:
     Raises:
         NotRecognizedError: the core can't do the same to the last bit; the message says which step, and why.
     """
-    image = _Image(channels)
+    image = ExactImage(channels)
     native = image.after_all(transform)
     if image.is_pillow:
         raise NotRecognizedError("the transform returns a Pillow image; end it with ToTensor or ToImage")
     return native
 
 
-class _Image:
+class ExactImage:
     """What an image is between two transforms."""
 
     def __init__(self, channels: int) -> None:
@@ -230,16 +230,16 @@ class _Image:
 
 
 _OF_TENSORS = "its values may differ in the last bit from those for tensors"
-_AFTER: dict[str, Callable[[_Image, Any, bool], list[Any]]] = {
-    **dict.fromkeys(_TO_TENSOR, _Image._to_tensor),
-    **dict.fromkeys(_TO_DTYPE, _Image._to_dtype),
-    "Normalize": _Image._normalize,
-    "RandomApply": _Image._apply,
-    "RandomChoice": _Image._choice,
-    "RandomErasing": _Image._erase,
-    "RandomOrder": _Image._order,
-    "RandomResizedCrop": _Image._resize,
-    "Resize": _Image._resize,
+_AFTER: dict[str, Callable[[ExactImage, Any, bool], list[Any]]] = {
+    **dict.fromkeys(_TO_TENSOR, ExactImage._to_tensor),
+    **dict.fromkeys(_TO_DTYPE, ExactImage._to_dtype),
+    "Normalize": ExactImage._normalize,
+    "RandomApply": ExactImage._apply,
+    "RandomChoice": ExactImage._choice,
+    "RandomErasing": ExactImage._erase,
+    "RandomOrder": ExactImage._order,
+    "RandomResizedCrop": ExactImage._resize,
+    "Resize": ExactImage._resize,
 }
 _KNOWN = (*_MOVES, *_NOTHING, *PILLOW_STEPS, *_AFTER)
 

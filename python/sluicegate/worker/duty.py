@@ -33,6 +33,8 @@ class Duty:
     snapshot_every: int
     # For a stream that the core reads: how many consecutive samples belong to one worker.
     run: int
+    # True if Rust may do a part of what Python datasets do.
+    allows_native: bool
     # By worker: its position in the dataset in the state that the epoch resumes from.
     places: Sequence[dict[str, Any] | None]
 

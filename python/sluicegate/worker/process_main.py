@@ -225,6 +225,7 @@ class _Loop:
                 self.before,
                 duty.snapshot_every,
                 duty.run,
+                duty.allows_native,
             )
             # After everything that draws random numbers, so that the next sample continues from the restored state.
             self._put_back(resumed)

@@ -1,0 +1,167 @@
+"""`with_native_heads`: image files whose first transforms run in Rust although a later one has to run in Python.
+
+A pipeline such as `RandomResizedCrop`, `RandomHorizontalFlip`, `MyBlur`, `ToTensor` cannot be native. Its *head*, the
+transforms before `MyBlur`, can: they are exact, they draw from torch's generator only, and no other code runs between
+them. So the file is decoded, cropped, and resized in Rust, and the rest gets the same Pillow image as before.
+
+torchvision's own `__getitem__` still makes the sample. It runs on a shallow copy of the dataset, in which `loader`
+opens a file *and* applies the head, and `transform` is the rest of the pipeline.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import sys
+from typing import Any
+
+import torch
+from torch.utils.data import ConcatDataset, Subset
+
+from sluicegate.rng.global_generators import keeping_generators, torch_door
+from sluicegate.transforms.exact_head import ExactHead, exact_heads
+from sluicegate.transforms.recognise import NotRecognizedError
+
+from .source import is_untouched
+from .torchvision_datasets import is_dataset
+from .torchvision_facts import Facts, called_with, loads_by_pillow, replaced_part
+from .torchvision_files import FILE_FORMS, FileForm
+
+_JPEG = b"\xff\xd8"
+
+
+def with_native_heads(dataset: Any) -> Any:
+    """Return what gives the samples of `dataset` with the heads of its pipelines in Rust; `dataset` if nothing does.
+
+    Only one thread may read the result: random transforms take torch's default generator and put it back.
+
+    Args:
+        dataset: any map-style dataset: one of torchvision's with image files, or `Subset` or `ConcatDataset` over it.
+    """
+    if type(dataset) is Subset and is_untouched(dataset):
+        return _with(dataset, "dataset", with_native_heads(dataset.dataset))
+    if type(dataset) is ConcatDataset and is_untouched(dataset):
+        parts = [with_native_heads(each) for each in dataset.datasets]
+        is_same = all(part is each for part, each in zip(parts, dataset.datasets, strict=True))
+        return dataset if is_same else _with(dataset, "datasets", parts)
+    form = FILE_FORMS.get(type(dataset).__name__)
+    if form is None or form.loader is None or not is_dataset(dataset):
+        return dataset
+    try:
+        return HeadDataset(dataset, form, form.loader)
+    except (AttributeError, NotRecognizedError):
+        return dataset
+
+
+def _with(dataset: Any, name: str, part: Any) -> Any:
+    """Return a shallow copy of `dataset` with another part; `dataset` itself if the part is its own."""
+    if part is getattr(dataset, name):
+        return dataset
+    changed = copy.copy(dataset)
+    setattr(changed, name, part)
+    return changed
+
+
+class HeadDataset:
+    """A dataset of torchvision's whose loader applies the head of its transform, too.
+
+    Args:
+        dataset: the dataset; the one to ask as soon as anything about it has changed.
+        form: that of its class.
+        loader: the name of the attribute with what opens its files.
+
+    Raises:
+        NotRecognizedError: something is not as torchvision has it, or there is no head.
+
+    Attributes:
+        steps: the number of transforms in the head.
+    """
+
+    def __init__(self, dataset: Any, form: FileForm, loader: str) -> None:
+        if (reason := replaced_part(dataset, form) or loads_by_pillow(getattr(dataset, loader))) is not None:
+            raise NotRecognizedError(reason)
+        self._dataset, self._facts = dataset, Facts(dataset, form)
+        transform, target_transform = called_with(dataset, form)
+        heads = (_HeadLoader(head, getattr(dataset, loader)) for head in exact_heads(transform))
+        paths = form.paths(dataset)
+        probes = [paths[place] for place in sorted({0, len(paths) // 2, len(paths) - 1})] if paths else []
+        opened = next((head for head in heads if all(map(head.gives_the_same, probes))), None)
+        if opened is None:
+            raise NotRecognizedError("no transform is recognized before the first one that is called in Python")
+        self.steps = len(opened.head.steps)
+        self._changed = copy.copy(dataset)
+        setattr(self._changed, loader, opened)
+        if form.calls_both:
+            both = sys.modules["torchvision.datasets.vision"].StandardTransform
+            self._changed.transforms = both(opened.head.rest, target_transform)
+        else:
+            self._changed.transform = opened.head.rest
+
+    def __getitem__(self, index: Any) -> Any:
+        dataset = self._changed if self._facts.are_of(self._dataset) else self._dataset
+        return dataset[index]
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+
+class _HeadLoader:
+    """Opens an image file and applies the head of a pipeline to it.
+
+    Args:
+        head: the head.
+        loader: torchvision's loader, for files that are left to Pillow.
+
+    Attributes:
+        head: the head.
+    """
+
+    def __init__(self, head: ExactHead, loader: Any) -> None:
+        self.head = head
+        self._loader = loader
+
+    def __call__(self, path: Any) -> Any:
+        image = self._run(path)
+        return self.head.in_python(self._loader(path)) if image is None else image
+
+    def gives_the_same(self, path: Any) -> bool:
+        """Return True if Rust and Python make the same of a file, including draws; also if neither can read it."""
+        with keeping_generators():
+            before = torch.random.get_rng_state()
+            try:
+                expected = self.head.in_python(self._loader(path))
+            except Exception:
+                return True
+            after = torch.random.get_rng_state()
+            torch.random.set_rng_state(before)
+            made = self._run(path)
+            return made is None or (_is_same(made, expected) and torch.equal(torch.random.get_rng_state(), after))
+
+    def _run(self, path: Any) -> Any:
+        """Return what Rust makes of a file; None if it is left to Pillow, which then raises what there is to raise."""
+        images = sys.modules["PIL.Image"]
+        try:
+            with open(path, "rb") as file:
+                encoded = file.read()
+            if not encoded.startswith(_JPEG):
+                return None
+            # Pillow's images keep what the file says about itself (Exif, color profile), whatever is done to them.
+            with images.open(io.BytesIO(encoded)) as opened:
+                told = opened.info
+        except Exception:
+            return None
+        made = self.head.run(encoded, torch_door(torch.default_generator))
+        if made is not None and self.head.dtype is None:
+            made.info = dict(told)
+        return made
+
+
+def _is_same(made: Any, expected: Any) -> bool:
+    if type(made) is not type(expected):
+        return False
+    if isinstance(made, torch.Tensor):
+        is_same = made.dtype == expected.dtype and made.shape == expected.shape and made.stride() == expected.stride()
+        return is_same and torch.equal(made.as_subclass(torch.Tensor), expected.as_subclass(torch.Tensor))
+    return (made.mode, made.size, made.info) == (expected.mode, expected.size, expected.info) and bool(
+        made.tobytes() == expected.tobytes()
+    )

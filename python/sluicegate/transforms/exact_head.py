@@ -1,0 +1,114 @@
+"""`exact_heads`: the first transforms of a pipeline that the core does bit for bit, although a later one is Python."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from sluicegate import _core
+
+from .called import is_exactly
+from .exact_pillow import ExactImage
+from .leaves import marked_image
+from .recognise import NotRecognizedError
+
+__all__ = ["ExactHead", "exact_heads"]
+
+_COMPOSED = "torchvision.transforms", "torchvision.transforms.v2"
+_TO_TENSOR = ("ToTensor", "PILToTensor", "ToImage")
+# Of tensors. The others return views, whose strides other code may see.
+_OF_TENSORS = ("ConvertImageDtype", "Normalize", "ToDtype", "ToPureTensor")
+_DTYPES = {"uint8": torch.uint8, "float32": torch.float32}
+_IN_COLOR = 3
+
+
+@dataclass(frozen=True)
+class ExactHead:
+    """A pipeline, divided into its head, which the core runs, and the rest, which is called.
+
+    Attributes:
+        core: runs the head.
+        steps: torchvision's transforms that the head stands for, one after the other.
+        rest: torchvision's `Compose` of the transforms after them; None if there are none.
+        dtype: of the tensor that the head makes; None if it makes a Pillow image.
+        is_last: True if the channels of that tensor are last in memory, as in the image that torchvision makes it of.
+        is_marked: True if it is a `torchvision.tv_tensors.Image`.
+    """
+
+    core: _core.PillowHead
+    steps: tuple[Any, ...]
+    rest: Any
+    dtype: torch.dtype | None
+    is_last: bool
+    is_marked: bool
+
+    def run(self, encoded: bytes, generator: object | None) -> Any:
+        """Return what the head makes of a JPEG file; None, with nothing drawn, if it must be left to Pillow.
+
+        Args:
+            encoded: the bytes of the file.
+            generator: the way to the generator that random transforms draw from, a `torch_door`.
+        """
+        made = self.core.run(encoded, generator if self.core.is_random else None)
+        if made is None:
+            return None
+        shape, values = made
+        if self.dtype is None:
+            return _pillow_image(values, shape)
+        tensor = torch.frombuffer(values, dtype=self.dtype).view(shape)
+        tensor = tensor.permute(2, 0, 1) if self.is_last else tensor
+        return marked_image(tensor) if self.is_marked else tensor
+
+    def in_python(self, image: Any) -> Any:
+        """Return what torchvision's own transforms make of a Pillow image."""
+        for step in self.steps:
+            image = step(image)
+        return image
+
+
+def exact_heads(transform: Any) -> list[ExactHead]:
+    """Return the heads of a pipeline of color images: the longest one, then the longest that ends with a Pillow image.
+
+    Args:
+        transform: any callable; only torchvision's `Compose` has a head.
+    """
+    if not any(is_exactly(transform, module, ("Compose",)) for module in _COMPOSED):
+        return []
+    image = ExactImage(_IN_COLOR)
+    steps: list[Any] = []
+    native: list[Any] = []
+    heads: dict[bool, ExactHead] = {}
+    is_last = is_marked = False
+    for number, step in enumerate(transform.transforms, 1):
+        was_pillow, name = image.is_pillow, type(step).__name__
+        try:
+            added = image.after_all(step)
+        except NotRecognizedError:
+            break
+        if not image.is_pillow and name not in (_TO_TENSOR if was_pillow else _OF_TENSORS):
+            break
+        if was_pillow and not image.is_pillow:
+            is_last, is_marked = name != "ToTensor", name == "ToImage"
+        is_marked = is_marked and name != "ToPureTensor"
+        steps.append(step)
+        native += added
+        rest = list(transform.transforms)[number:]
+        heads[image.is_pillow] = ExactHead(
+            _core.PillowHead(json.dumps(native), image.is_pillow or is_last),
+            tuple(steps),
+            type(transform)(rest) if rest else None,
+            None if image.is_pillow else _DTYPES[image.dtype],
+            is_last,
+            is_marked,
+        )
+    return [heads[is_pillow] for is_pillow in (False, True) if is_pillow in heads]
+
+
+def _pillow_image(values: bytearray, shape: list[int]) -> Any:
+    height, width, channels = shape
+    image = importlib.import_module("PIL.Image")
+    return image.frombytes("L" if channels == 1 else "RGB", (width, height), bytes(values))
