@@ -238,7 +238,7 @@ pub enum Error {
         reason: String,
     },
 
-    /// An error of the user's own code, passed through unchanged.
+    /// An error of user code, passed through unchanged.
     #[error(transparent)]
     User(Box<dyn std::error::Error + Send + Sync>),
 }

@@ -162,7 +162,7 @@ pub struct Field {
     extent: Extent,
 }
 
-/// Whether all samples have one size.
+/// True if all samples have one size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Extent {
     Fixed,

@@ -195,7 +195,7 @@ impl DecodedImages {
         filled
     }
 
-    /// Whether all of the sample at `index` is in caches, and nothing of it has to be read.
+    /// True if all of the sample at `index` is in caches, and nothing of it has to be read.
     fn has(&self, index: usize) -> bool {
         index < self.len()
             && self.fields.iter().all(|field| matches!(field, DecodedField::Image(_, pipeline) if pipeline.has(index)))

@@ -59,7 +59,7 @@ pub struct FileImages {
     ends: Vec<usize>,
     pipeline: ImagePipeline,
     others: Arc<dyn OtherImages>,
-    /// Whether gray images are made images in color here.
+    /// True if gray images are made images in color here.
     converts: bool,
     beside: InMemory,
     /// By sample, the height and the width as they were found; 0 before.

@@ -44,7 +44,7 @@ pub trait ItemDataset: Send + Sync {
     /// Item `index`.
     ///
     /// # Errors
-    /// The index is out of range, or what lies underneath can't be read; an error of the user's own is
+    /// The index is out of range, or what lies underneath can't be read; an error of user code is
     /// [`Error::User`](crate::Error::User). Of a random dataset any item is an error: it has no key.
     fn item(&self, index: usize) -> Result<Self::Item>;
 
@@ -61,12 +61,13 @@ pub trait ItemDataset: Send + Sync {
         Ok(items)
     }
 
-    /// Whether there is no item at all.
+    /// True if there is no item at all.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether an item is not the same each time that it is read, but depends on a key. A combinator is what its parts are.
+    /// True if an item is not the same each time that it is read, but depends on a key. A combinator is what its parts
+    /// are.
     fn is_random(&self) -> bool {
         false
     }

@@ -20,7 +20,7 @@ pub trait IterableDataset: Send + Sync {
     /// What is read can't be opened, or has no such position.
     fn stream(&self, part: StreamPart, from: StreamPosition, stop: &StopSignal) -> Result<Box<dyn SampleStream>>;
 
-    /// Whether a second pass finds the same samples, and two passes at once each find all of them.
+    /// True if a second pass finds the same samples, and two passes at once each find all of them.
     fn is_repeatable(&self) -> bool {
         true
     }
@@ -37,7 +37,7 @@ pub trait SampleStream: Send {
     /// What lies underneath can't be read, or is damaged. What is asked for after that is unspecified.
     fn advance(&mut self, into: &mut SampleBlock) -> Result<Advance>;
 
-    /// Whether it is known that the next sample has not arrived yet: who has samples at hand should not keep them back.
+    /// True if it is known that the next sample has not arrived yet: a reader with samples at hand should pass them on.
     fn would_wait(&self) -> bool {
         false
     }
@@ -55,7 +55,7 @@ pub enum Advance {
 /// A place between two samples of a stream. The ordinal alone says which; the rest says how to get there sooner.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamPosition {
-    /// That of the next sample, whoever's it is.
+    /// That of the next sample, of any reader.
     pub ordinal: u64,
     /// The number of the file (or pipe, or program) that it is in, or behind whose last one it would be.
     pub source: u64,

@@ -59,7 +59,7 @@ use crate::{BatchWriter, Error, Result, SampleWriter, Schema, Sizes, SizesWriter
 /// # Contract
 /// - `read` is called from many threads at once and takes no lock that a reader of another index can hold for long.
 /// - It is deterministic: the same index, and where [`is_random`](Self::is_random) says so the same key, gives the same bytes
-///   until somebody changes what lies underneath.
+///   until the data underneath changes.
 /// - It fills every field of `into`; the room may hold the bytes of an older batch.
 /// - An index of `len()` or above is [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange), never a panic.
 ///
@@ -96,7 +96,7 @@ pub trait Dataset: Send + Sync {
     /// The index is out of range, or what lies underneath can't be read.
     fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()>;
 
-    /// Whether there is no sample at all.
+    /// True if there is no sample at all.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -116,7 +116,7 @@ pub trait Dataset: Send + Sync {
         None
     }
 
-    /// Whether a sample is not the same each time that it is read, but depends on its key
+    /// True if a sample is not the same each time that it is read, but depends on its key
     /// ([`SampleWriter::key`](crate::SampleWriter::key)). A combinator is what its parts are.
     fn is_random(&self) -> bool {
         false
@@ -129,8 +129,8 @@ pub trait Dataset: Send + Sync {
     }
 
     /// Where field `field` of sample `index` comes from, in words: the file, and the place in it. It is asked for by who finds
-    /// that bytes make no sense (a text that is no UTF-8), for the error. Nothing where it is not known. A combinator asks the
-    /// part that it is of.
+    /// that bytes make no sense (a text that is not UTF-8), for the error. Nothing where it is not known. A combinator
+    /// asks the part that it is of.
     fn origin(&self, _index: usize, _field: usize) -> Option<String> {
         None
     }

@@ -1,4 +1,4 @@
-//! [`StopSignal`]: how one who waits for bytes is told that nobody wants them any more.
+//! [`StopSignal`]: tells a thread that waits for bytes that they are no longer wanted.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -71,7 +71,7 @@ impl StopSignal {
         children.iter().filter_map(Weak::upgrade).for_each(|child| Self(child).set());
     }
 
-    /// Whether it was set.
+    /// True if it was set.
     #[must_use]
     pub fn is_set(&self) -> bool {
         self.0.is_set.load(Ordering::Acquire)

@@ -39,7 +39,7 @@ pub struct ConsumedSamples {
     pub split: StreamSplit,
     /// By worker: of its samples, those with ordinals below this one were read.
     pub until: Vec<u64>,
-    /// Those among them that were held in a shuffle buffer, and nobody got: ascending.
+    /// Those among them that were held in a shuffle buffer and not yet delivered, ascending.
     pub held: Vec<u64>,
 }
 
@@ -51,7 +51,7 @@ impl ConsumedSamples {
     }
 }
 
-/// Which samples one of several readers of the same stream owns: those of its worker that nobody has read before.
+/// Which samples one of several readers of the same stream owns: those of its worker that were not read before.
 ///
 /// # Example
 /// ```
@@ -84,7 +84,7 @@ impl StreamPart {
         Self { split: StreamSplit { rank, world_size, ..StreamSplit::WHOLE }, ..Self::WHOLE }
     }
 
-    /// Whether the sample of this ordinal belongs to it.
+    /// True if the sample of this ordinal belongs to it.
     #[must_use]
     pub fn owns(&self, ordinal: u64) -> bool {
         self.split.worker_of(ordinal) == Some(self.worker) && !self.consumed.iter().any(|samples| samples.has(ordinal))
@@ -93,7 +93,7 @@ impl StreamPart {
 
 impl StreamPart {
     /// # Errors
-    /// [`Error::InvalidArgument`] when there is no such rank, or no such worker: it would be the part of nobody.
+    /// [`Error::InvalidArgument`] when there is no such rank, or no such worker.
     pub(crate) fn check(&self) -> Result<()> {
         let StreamSplit { rank, world_size, num_workers, .. } = self.split;
         if rank < world_size && self.worker < num_workers {

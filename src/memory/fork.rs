@@ -80,7 +80,7 @@ impl<T> Drop for PerProcess<T> {
         let current = *self.current.get_mut();
         // SAFETY: as in `get_or_make`; `&mut self` shows that no reference handed out is alive.
         if unsafe { current.as_ref() }.is_some_and(|(of, _)| *of == generation()) {
-            // SAFETY: the pointer came from `Box::into_raw`, is not null, and nobody else can free it.
+            // SAFETY: the pointer came from `Box::into_raw`, is not null, and no other code can free it.
             drop(unsafe { Box::from_raw(current) });
         }
     }

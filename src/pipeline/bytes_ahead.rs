@@ -27,7 +27,7 @@ const PART_OF_MEMORY: usize = 4;
 ///
 /// let ahead = Arc::new(BytesAhead::new(NonZeroUsize::new(1000)));
 /// let party = ahead.join();
-/// assert_eq!(party.room(), 1, "nobody knows how large a batch is");
+/// assert_eq!(party.room(), 1, "the size of a batch is unknown");
 /// ahead.learn(300);
 /// assert_eq!(party.room(), 3);
 /// let held = ahead.hold(200);

@@ -17,7 +17,7 @@ use crate::{Error, Result, SampleBlock, Schema, TypedField};
 const BLOCK_BYTES: usize = 1 << 20;
 const BLOCK_SAMPLES: usize = 1024;
 
-/// A reading thread that is told to stop does so within this time, unless a file system hangs.
+/// A reading thread that is asked to stop does so within this time, unless a file system hangs.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The samples of one part of an [`IterableDataset`], in order. For one consumer.

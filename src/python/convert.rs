@@ -87,8 +87,8 @@ pub(super) enum Containers {
 
 /// The indices in `list` as places in a dataset of `len` samples; negative ones count from the end.
 ///
-/// Nothing when one of them is no plain `int` (torch gives `True`, a slice or an array a meaning of its own) or is out of
-/// range: then the dataset itself must be asked.
+/// Nothing when one of them is not a plain `int` (torch gives `True`, a slice or an array a meaning of its own) or is
+/// out of range: then the dataset itself must be asked.
 pub(super) fn plain_indices(list: &Bound<'_, PyList>, len: usize) -> Option<Vec<usize>> {
     list.iter()
         .map(|index| {

@@ -352,7 +352,7 @@ impl Dataset {
         Ok((Self(rows), structure, kinds, sizes, cache, Vec::new()))
     }
 
-    /// The samples of `dataset` at `indices`; nothing when one of them is no plain `int` in range.
+    /// The samples of `dataset` at `indices`; nothing when one of them is not a plain `int` in range.
     #[staticmethod]
     fn subset(py: Python<'_>, dataset: &Self, indices: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
         let len = dataset.0.len();
@@ -386,13 +386,13 @@ impl Dataset {
         fields.map(|field| (field.name().to_owned(), field.dtype().name(), field.shape().to_vec())).collect()
     }
 
-    /// Whether a sample depends on its key.
+    /// True if a sample depends on its key.
     #[getter]
     fn is_random(&self) -> bool {
         self.0.is_random()
     }
 
-    /// Whether batches of both can be concatenated: equal data types and shapes, field by field.
+    /// True if batches of both can be concatenated: equal data types and shapes, field by field.
     fn stacks_with(&self, other: &Self) -> bool {
         self.0.schema().stacks_with(other.0.schema())
     }

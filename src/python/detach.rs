@@ -19,7 +19,7 @@ pub(super) fn detach<T: Send>(py: Python<'_>, work: impl FnOnce() -> crate::Resu
 /// Work of less time is not shown.
 const SHOWN_AFTER: Duration = Duration::from_millis(500);
 
-/// The same for work that may take long: signals are handled while it goes on, and a terminal shows how far it has come.
+/// The same for work that may take long: signals are handled while it runs, and a terminal shows how far it has come.
 ///
 /// `what` is the work in a few words.
 pub(super) fn detach_long<T: Send>(
@@ -74,7 +74,7 @@ impl Drop for Line {
     fn drop(&mut self) {
         if let Some((line, _)) = self.shown.take() {
             Python::attach(|py| {
-                // A terminal that is gone is no reason for work to fail.
+                // A closed terminal must not make the work fail.
                 let _ = line.call_method1(py, "__exit__", (py.None(), py.None(), py.None()));
             });
         }

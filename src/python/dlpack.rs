@@ -52,7 +52,7 @@ pub(super) struct ExchangeApi {
     pub(super) show: *const c_void,
 }
 
-/// Whether DLPack, as every torch of our range reads it, has no code for `dtype`: it travels as bytes and is viewed as
+/// True if DLPack, as every torch of our range reads it, has no code for `dtype`: it travels as bytes and is viewed as
 /// what it is.
 pub(super) fn travels_as_bytes(dtype: DType) -> bool {
     dlpack_type(dtype).code == 1 && !matches!(dtype, DType::UInt8 | DType::UInt16 | DType::UInt32 | DType::UInt64)

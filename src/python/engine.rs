@@ -33,7 +33,7 @@ impl Engine {
     fn new(threads: usize, free_slots: usize, prefetch_bytes: Option<NonZeroUsize>) -> Self {
         let bytes_ahead = Arc::new(crate::BytesAhead::new(prefetch_bytes));
         let slab = Slab::new(free_slots);
-        // Without threads nothing is ahead, and nobody need find out how much memory there is.
+        // Without threads nothing is read ahead, so the amount of memory does not matter.
         let slab = if threads > 0 { slab.with_free_bytes(bytes_ahead.bound()) } else { slab };
         Self {
             slab: Arc::new(slab),

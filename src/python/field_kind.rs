@@ -98,7 +98,7 @@ impl<'py> FromPyObject<'_, 'py> for FieldKind {
 }
 
 impl FieldKind {
-    /// Whether samples of `field` can be of this kind.
+    /// True if samples of `field` can be of this kind.
     pub(super) fn is_for(&self, field: &Field) -> bool {
         match self {
             Self::Tensor => !field.is_variable(),
@@ -125,7 +125,7 @@ impl FieldKind {
 #[derive(Clone, Copy)]
 pub(super) struct Samples<'a> {
     pub(super) indices: &'a [usize],
-    /// Says where they come from, for errors; nothing where nobody can ask by index.
+    /// Says where they come from, for errors; nothing if there is no access by index.
     pub(super) dataset: Option<&'a dyn crate::Dataset>,
 }
 

@@ -16,7 +16,7 @@ use super::memory::ForeignArray;
 use crate::transform::ask_torch;
 use crate::{DType, FileImages, Image, OtherImages};
 
-/// What a thread is told that comes to Python when that has ended.
+/// The error for a thread that calls Python after the interpreter has ended.
 const ENDED: &str = "the interpreter has ended";
 
 /// A Python object with methods `size(path)`, which returns (height, width), and `decode(path)`, which returns these and the

@@ -11,7 +11,7 @@ use crate::rng::{self, GENERATOR_WORDS, GeneratorStream};
 
 /// The way to one generator.
 enum Door {
-    /// There is none: nothing is set, and its state is no bytes.
+    /// There is none: nothing is set, and its state is empty.
     Closed,
     Mersenne(Mersenne),
     Torch(TorchDoor),

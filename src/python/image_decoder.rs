@@ -13,7 +13,7 @@ use crate::{DecodeOptions, Orientation, Truncated, decode_image, image_size};
 /// So many slots are kept for the next images: a user holds few at a time.
 const FREE_SLOTS: usize = 2;
 
-/// Decodes images on the calling thread. Threads may share it, and a forked process may go on with it.
+/// Decodes images on the calling thread. Threads may share it, and a forked process may continue to use it.
 #[pyclass(frozen, module = "sluicegate._core")]
 pub(super) struct ImageDecoder {
     pub(super) options: DecodeOptions,

@@ -17,7 +17,7 @@ use crate::{
 /// So many slots are kept for the next images: a user holds few at a time.
 const FREE_SLOTS: usize = 4;
 
-/// One for all: operations are drawn anew for each image.
+/// One for all: operations are drawn again for each image.
 static SLAB: LazyLock<Slab> = LazyLock::new(|| Slab::new(FREE_SLOTS));
 
 /// `sluicegate._torch.from_dlpack`.
@@ -28,7 +28,7 @@ type Tensor = (Lease, DType, [usize; 3]);
 /// What is refused, in words, or fails.
 type Refusable<T> = crate::Result<Result<T, String>>;
 
-/// Steps, one behind the other. Threads may share them, and a forked process may go on with them.
+/// Steps, one after the other. Threads may share them, and a forked process may continue to use them.
 #[pyclass(frozen, module = "sluicegate._core")]
 pub(super) struct ImageOperations(pub(super) Vec<Operation>);
 
@@ -127,7 +127,7 @@ impl ImageOperations {
         }
     }
 
-    /// One by one: their number is no matter of pixels.
+    /// One by one: their number does not depend on the number of pixels.
     fn masks_of<T: MaskValue, const BYTES: usize>(
         &self,
         dtype: DType,

@@ -24,7 +24,8 @@ use crate::{
 /// So many slots are kept for the next images: a user holds few at a time.
 const FREE_SLOTS: usize = 2;
 
-/// Decodes and transforms images on the calling thread. Threads may share it, and a forked process may go on with it.
+/// Decodes and transforms images on the calling thread. Threads may share it, and a forked process may continue to use
+/// it.
 #[pyclass(frozen, module = "sluicegate._core")]
 pub(super) struct ImagePipeline {
     pipeline: crate::ImagePipeline,
@@ -168,7 +169,7 @@ impl ImagePipeline {
         Ok((self.from_dlpack.bind(py).call1((capsule,))?, failed))
     }
 
-    /// Whether something is drawn.
+    /// True if something is drawn.
     #[getter]
     fn is_random(&self) -> bool {
         self.pipeline.is_random()
@@ -309,7 +310,7 @@ pub(super) fn linked_image<'py>(py: Python<'py>, path: &str, folder: Option<Path
     read.map(|bytes| PyBytes::new(py, &bytes)).map_err(|reason| damaged_image(py, reason))
 }
 
-/// What is called now and then where something may take minutes: somebody who interrupts it does not wait so long.
+/// What is called now and then where something may take minutes, so that an interrupt takes effect soon.
 pub(super) fn signals_are_seen_to() -> crate::Result<()> {
     Python::attach(|py| py.check_signals()).map_err(|error| crate::Error::User(Box::new(error)))
 }

@@ -42,7 +42,7 @@ impl ImageTransforms {
         serde_json::to_string(&operations).map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
-    /// Whether anything is drawn.
+    /// True if anything is drawn.
     fn is_random(&self) -> bool {
         self.transforms.iter().any(ImageTransform::is_random)
     }

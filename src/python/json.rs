@@ -10,7 +10,8 @@ use serde_json::de::SliceRead;
 use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 
 /// The object that `text` stands for: dictionaries, lists, texts, numbers, booleans and None, as `json.loads` makes them;
-/// but that integers of more than 64 bits and `-0` become floats, and numbers that no float can hold, `NaN` and `Infinity`, which are no JSON, are refused.
+/// except that integers of more than 64 bits and `-0` become floats, and numbers that no float can hold, `NaN` and
+/// `Infinity`, which are not JSON, are refused.
 ///
 /// Brackets may be nested 127 deep.
 ///
@@ -85,7 +86,7 @@ impl<'de> Visitor<'de> for &mut Columns<'_> {
     }
 }
 
-/// Whether a key is this one.
+/// True if a key is this one.
 struct Is<'a>(&'a str);
 
 impl<'de> DeserializeSeed<'de> for Is<'_> {

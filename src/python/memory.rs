@@ -1,4 +1,4 @@
-//! Memory across the border: arrays and samples of Python's that Rust reads, and slots of ours that become tensors.
+//! Memory across the border: arrays and samples of Python's that Rust reads, and our slots that become tensors.
 //!
 //! # Rationale
 //! An address that Python hands in is believed: `sluicegate._core` is private, and the package passes
@@ -65,8 +65,8 @@ pub(super) fn pinned_leases(allocate: &Bound<'_, PyAny>, sizes: Vec<usize>) -> P
         let address = NonNull::new(ptr::with_exposed_provenance_mut(address)).filter(|at| at.addr().get() % 64 == 0);
         let address = address.ok_or_else(|| PyValueError::new_err("a block must be aligned to 64 bytes"))?;
         let owner = Box::new(PinnedBlock::new(Arc::clone(&blocks), number));
-        // SAFETY: the package allocated these bytes for this (see the module's rationale): nobody else has them, and they live as
-        // long as the object. What an allocator of another library's left in them is as good as anything.
+        // SAFETY: the package allocated these bytes for this (see the module's rationale): no other code has them, and
+        // they live as long as the object. What an allocator of another library's left in them is as good as anything.
         Ok(unsafe { Lease::foreign(address, bytes, owner) })
     };
     addresses.into_iter().zip(sizes).enumerate().map(lease).collect()
@@ -130,7 +130,7 @@ impl Indices {
         (start..stop)
             .map(|place| {
                 // SAFETY: `place` is below the array's length, and the owner keeps the array. It is read by value, so
-                // whoever writes to it meanwhile changes which index is read, and no more.
+                // a concurrent write changes only which index is read.
                 wrap(unsafe { self.address.add(place).read_volatile() }, len)
             })
             .collect()
@@ -242,13 +242,13 @@ impl TensorDoor {
     /// The door to tensors of exactly this class.
     pub(super) fn of(class: &Bound<'_, PyType>) -> Option<Self> {
         let capsule = class.getattr("__dlpack_c_exchange_api__").ok()?;
-        // SAFETY: the GIL is held; an object that is no such capsule gives null and an exception.
+        // SAFETY: the GIL is held; an object that is not such a capsule gives null and an exception.
         let address = unsafe { ffi::PyCapsule_GetPointer(capsule.as_ptr(), c"dlpack_exchange_api".as_ptr()) };
         drop(PyErr::take(class.py()));
         let mut table = address.cast_const().cast::<ExchangeApi>();
         while !table.is_null() {
             // SAFETY: DLPack promises that a table lives as long as the process, and that it begins in every version as it
-            // is declared here, and goes on so in every version 1, with a function of this type or null.
+            // is declared here, and so it stays in every version 1, with a function of this type or null.
             unsafe {
                 if (*table).major == 1 {
                     let show: Option<ShowTensor> = std::mem::transmute((*table).show);

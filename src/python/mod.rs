@@ -58,7 +58,7 @@ use pyo3::prelude::*;
 mod _core {
     use pyo3::prelude::*;
 
-    /// Before anybody can fork: a child that is forked while another thread registers the handler would wait for ever.
+    /// Before other code can fork: a child forked while another thread registers the handler would wait forever.
     #[pymodule_init]
     fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
         crate::memory::generation();

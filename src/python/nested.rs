@@ -103,7 +103,7 @@ impl<'py> Maker<'py> {
     /// The objects of a sequence.
     fn sequence(&self, py: Python<'py>, bytes: &mut NestedBytes<'_>, len: usize) -> Made<Bound<'py, PyList>> {
         let Some(presence) = bytes.presence(len) else { return Ok(Err(damaged())) };
-        // A value has a byte at least, but for dictionaries without parts, which there are none of.
+        // A value has a byte at least, except dictionaries without parts, which do not occur.
         let mut objects = Vec::new();
         for row in 0..len {
             objects.push(match presence.is_there(row) {

@@ -10,7 +10,7 @@ use super::memory::{Owner, capsule};
 use crate::DType;
 use crate::memory::Lease;
 
-/// One of the blocks that a Python object holds. Its memory is used again when nobody has a tensor on it and, as torch's
+/// One of the blocks that a Python object holds. Its memory is used again when no tensor shows it and, as torch's
 /// allocator knows, no device reads it.
 pub(super) struct PinnedBlock {
     blocks: Arc<Owner>,

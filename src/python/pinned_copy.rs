@@ -35,7 +35,7 @@ impl PinnedCopy {
 
 #[pymethods]
 impl PinnedCopy {
-    /// Whether `tensors` would not wait.
+    /// True if `tensors` would not wait.
     #[getter]
     fn is_done(&self, py: Python<'_>) -> PyResult<bool> {
         detach(py, || Ok(self.copy().is_done()))

@@ -36,7 +36,7 @@ pub(super) fn pixel_images(
     made.map(|images| Dataset(Arc::new(images))).map_err(|error| to_python(py, error))
 }
 
-/// Whether random samples of `dataset` can draw one after the other from one generator.
+/// True if random samples of `dataset` can draw one after the other from one generator.
 #[pyfunction]
 pub(super) fn draws_in_order(dataset: &Dataset) -> bool {
     dataset.0.as_drawing().is_some()

@@ -13,8 +13,8 @@ use super::memory::Indices;
 use super::order::{Batches, Order, int64_bytes};
 use crate::{EpochPlan, ExplicitOrder, LastBatch, Remainder, Shard};
 
-/// Up to so many indices of an order are computed with the GIL: to let go of it and to take it again costs more than they
-/// do, and another thread that waits for it is there some microseconds later.
+/// Up to this many indices of an order are computed with the GIL: to let go of it and to take it again costs more than
+/// they do, and another thread that waits for it is there some microseconds later.
 const QUICK: usize = 512;
 
 /// What each batch of a rank holds. Threads may share it.

@@ -47,7 +47,7 @@ pub(super) struct Prefetch {
     window: Mutex<crate::Prefetch<'static>>,
     /// Indices are below this.
     len: usize,
-    /// Whether indices stand for pieces that make rows.
+    /// True if indices stand for pieces that make rows.
     packed: Option<PieceCheck>,
     hand_over: Py<HandOver>,
     /// Where there is one that indices are of.
@@ -229,7 +229,7 @@ impl Prefetch {
         under_way: &Bound<'py, PyDict>,
         timeout: Option<f64>,
     ) -> PyResult<Option<(Bound<'py, PyAny>, Bound<'py, PyAny>)>> {
-        // A time that no clock can reach is no limit.
+        // A time that no clock can reach means no limit.
         let limit = timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
         let helpers = self.helpers.load(Ordering::Relaxed);
@@ -254,7 +254,7 @@ impl Prefetch {
                 let of = Samples { indices: &indices.indices, dataset: self.dataset.as_deref() };
                 return match batch.and_then(|batch| self.hand_over.get().batch(py, of, batch)) {
                     Ok(batch) => Ok(Some((entry, batch))),
-                    // What is no `Exception` (Ctrl-C was pressed while the batch was put together) is of nobody's batch.
+                    // What is not an `Exception` (Ctrl-C was pressed while the batch was made) belongs to no batch.
                     Err(error) if !error.is_instance_of::<PyException>(py) => Err(error),
                     Err(error) => Ok(Some((entry, error.into_value(py).into_bound(py).into_any()))),
                 };
@@ -296,7 +296,7 @@ impl Prefetch {
         self.window.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How large a block has to be for a batch of so many samples; nothing while nobody knows.
+    /// How large a block has to be for a batch of this many samples; nothing while it is unknown.
     fn block_bytes(&self, py: Python<'_>, samples: usize) -> Option<usize> {
         if let Some(dataset) = self.dataset.as_ref().filter(|dataset| !dataset.schema().is_variable()) {
             let collate = self.hand_over.bind(py).get().collate();
@@ -344,11 +344,11 @@ impl Prefetch {
             && let Some(bytes) = self.block_bytes(py, indices.len())
         {
             if self.slab.offered() >= *most {
-                // Of batches that have failed, or that were smaller: they would wait for ever.
+                // Of batches that have failed, or that were smaller: they would wait forever.
                 self.slab.withdraw_smaller(bytes);
             }
             if self.slab.offered() < *most {
-                // Which batch gets it is nobody's business: the threads take what has room.
+                // Which batch gets it does not matter: the threads take what has room.
                 pinned_leases(allocate.bind(py), vec![bytes])?.into_iter().for_each(|block| self.slab.offer(block));
             }
         }

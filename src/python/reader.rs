@@ -17,7 +17,7 @@ use crate::{Batch, Fetch, FetchSamples, IndexBatch};
 /// So many slots are kept for the next samples: a user holds few at a time.
 const FREE_SLOTS: usize = 2;
 
-/// Reads samples on the calling thread. Threads may share it, and a forked process may go on with it.
+/// Reads samples on the calling thread. Threads may share it, and a forked process may continue to use it.
 #[pyclass(frozen, module = "sluicegate._core")]
 pub(super) struct Reader {
     dataset: Arc<dyn crate::Dataset>,

@@ -1,4 +1,4 @@
-//! `Kinds`: what samples may be made of, so that the core can stack them; [`Rows`]: samples that are alike.
+//! `Kinds`: what samples may be made of, so that the core can stack them; [`Rows`]: samples of the same kinds.
 
 use std::sync::Arc;
 
@@ -153,7 +153,7 @@ fn numbers(samples: &Bound<'_, PyTuple>, dtype: DType) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Whether `object` is of `class` and not of a subclass.
+/// True if `object` is of `class` and not of a subclass.
 fn is_exactly(object: &Bound<'_, PyAny>, class: &Py<PyType>) -> bool {
     object.get_type_ptr() == class.as_ptr().cast()
 }
@@ -174,7 +174,7 @@ enum Elements<'py> {
 impl<'py> Rows<'py> {
     /// The samples in a list or tuple as rows of one tensor; nothing when torch must stack them itself.
     pub(super) fn of(samples: &Bound<'py, PyAny>, kinds: &Kinds) -> Option<Self> {
-        // A tuple of our own: nobody changes it while another thread runs.
+        // Our own tuple: no other thread changes it.
         let samples = match samples.cast_exact::<PyList>() {
             Ok(list) => list.to_tuple(),
             Err(_) => samples.cast_exact::<PyTuple>().ok()?.clone(),
@@ -234,9 +234,10 @@ impl<'py> Rows<'py> {
         Ok(())
     }
 
-    /// Whether torch, too, stacks these into C order when it is free to choose the layout.
+    /// True if torch, too, stacks these into C order when it is free to choose the layout.
     ///
-    /// It does, but for rows of four or five axes that lie in memory as channels-last, whose layout the batch takes over.
+    /// It does, except for rows of four or five axes that lie in memory as channels-last, whose layout the batch takes
+    /// over.
     pub(super) fn stack_in_c_order(&self) -> bool {
         match &self.elements {
             Elements::Numbers(_) => true,

@@ -158,7 +158,7 @@ impl Stream {
         Self::make(py, sources, options, fields.map(|fields| StreamFormat::Raw { header_bytes, sample_bytes, fields }))
     }
 
-    /// Whether a second pass, or another process, finds the same samples.
+    /// True if a second pass, or another process, finds the same samples.
     #[getter]
     fn is_repeatable(&self) -> bool {
         self.0.is_repeatable()
@@ -362,7 +362,7 @@ impl StreamReader {
         self.shuffled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for so many samples, or the end; says how many there are.
+    /// Waits for this many samples, or the end; returns how many there are.
     fn wait(&self, py: Python<'_>, samples: usize) -> PyResult<usize> {
         loop {
             if let Some(there) = detach(py, || self.ahead().wait(samples, SIGNAL_INTERVAL))? {

@@ -43,7 +43,7 @@ impl TarArguments {
             Some(fields) => fields,
             None => {
                 let extensions = Tar::open(paths.clone(), Vec::new(), &options)?.first_extensions()?;
-                // What is no text can't be asked for.
+                // What is not text can't be requested.
                 let names = extensions.into_iter().filter_map(|name| String::from_utf8(name).ok());
                 names.map(|name| (name, "bytes".to_owned())).collect()
             }

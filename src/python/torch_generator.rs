@@ -58,7 +58,7 @@ impl TorchState {
             return Err(PyValueError::new_err(message));
         }
         let (words, [next, left, seed_low, seed_high, double_low, double_high, float, kept]) = numbers(bytes);
-        // Torch reads as many words as it is told are left, wherever they are.
+        // Torch reads as many words as its count says are left, wherever they are.
         let len = GENERATOR_WORDS as u32;
         if next > len || left == 0 || left > len || (left > 1 && next + left > len + 1) || kept > 3 {
             let message = format!("position {next} with {left} of {len} words left: no state of a torch.Generator");
@@ -141,8 +141,8 @@ impl TorchState {
     }
 }
 
-/// The methods `get_state` and `set_state` of a generator, a tensor of 5056 bytes for the latter that nobody else has,
-/// and its address, as the package describes them.
+/// The methods `get_state` and `set_state` of a generator, a tensor of 5056 bytes for the latter that no other code
+/// has, and its address, as the package describes them.
 #[derive(FromPyObject)]
 pub(super) struct TorchPlaces(Py<PyAny>, Py<PyAny>, Py<PyAny>, usize);
 

@@ -19,7 +19,7 @@ use crate::Pool;
 use crate::memory::{EventWoken, Lease};
 use crate::pipeline::{Answer, AnswerWait, BatchNumber, Outcome, PlacedField, SlotCopy};
 
-/// The longest sleep between two looks for Ctrl-C. A signal wakes the sleeper, but for one that comes in the moment
+/// The longest sleep between two looks for Ctrl-C. A signal wakes the sleeper, except one that comes in the moment
 /// before it sleeps.
 pub(super) const SIGNAL_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -106,7 +106,7 @@ impl Workers {
         })
     }
 
-    /// Lets go of what nobody has received; the processes have ended.
+    /// Lets go of what was not received; the processes have ended.
     fn forget(&self, py: Python<'_>) -> PyResult<()> {
         detach(py, || {
             self.lock().forget();
@@ -143,10 +143,10 @@ impl Workers {
         })
     }
 
-    /// Waits up to `timeout` seconds (None: for ever) for an answer, while the processes live whose descriptors (pidfds) are
-    /// given, and passes it to `hear`: (worker, epoch, batch in epoch, outcome, tensors, envelope, what counts it). -1 then; None when
-    /// the time is over; the place in `processes` of one that has ended, when there are no answers; -2 when other code has
-    /// closed one of the descriptors.
+    /// Waits up to `timeout` seconds (None: forever) for an answer, while the processes live whose descriptors (pidfds)
+    /// are given, and passes it to `hear`: (worker, epoch, batch in epoch, outcome, tensors, envelope, what counts it).
+    /// -1 then; None when the time is over; the place in `processes` of one that has ended, when there are no answers;
+    /// -2 when other code has closed one of the descriptors.
     fn receive(
         &self,
         py: Python<'_>,

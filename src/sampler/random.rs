@@ -33,7 +33,7 @@ pub struct RandomSampler {
     seed: u64,
 }
 
-/// Whether a sample can be drawn more than once: torch's `replacement`.
+/// True if a sample can be drawn more than once: torch's `replacement`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Replacement {
     /// A sample is drawn again only after every other has been drawn as often.

@@ -1,6 +1,6 @@
 //! [`Shuffling`]: whether an order is random.
 
-/// Whether an order is random, and of which seed.
+/// True if an order is random, and of which seed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Shuffling {
     /// The same in every epoch, as the sampler describes it.

@@ -1,7 +1,7 @@
 """Prose is plain American English: patterns that readers stumble over are refused.
 
 `CONTRIBUTING.md` names them. Pages are checked whole; of Python, docstrings, comments, and other
-texts in quotes, such as messages.
+texts in quotes, such as messages; of Rust, comments.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")
     (ROOT / "docs").rglob("*.md")
 )
 MODULES = sorted((ROOT / "python" / "sluicegate").rglob("*.py"))
+SOURCES = sorted((ROOT / "src").rglob("*.rs"))
 
 PATTERNS = {
     r"\b(is|are) no (?!longer\b|more\b|other\b)\w+": 'say "is not a ..."; "there is no ..." may stay',
@@ -35,6 +36,8 @@ PATTERNS = {
     r"\balike\b": "the same",
     r"^Whether\b": "True if ...",
 }
+# A comment, a raw string, a string, or a character, which may be a quote.
+_RUST = re.compile(r"""//[^\n]*|r(#*)".*?"\1|b?"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])'""", re.DOTALL)
 _ALLOWED = re.compile(r"there (is|are) no\b", re.IGNORECASE)
 
 
@@ -78,6 +81,15 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
         yield node.lineno, re.sub(r"`[^`]*`", "`code`", "".join(words))
 
 
+def rust_comments(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the comments of a Rust file, with their lines; code in backticks is left out."""
+    source = path.read_text("utf-8")
+    for match in _RUST.finditer(source):
+        if match[0].startswith("//"):
+            text = re.sub(r"`[^`]*`", "`code`", match[0].lstrip("/! "))
+            yield source.count("\n", 0, match.start()) + 1, text
+
+
 def found(path: Path, read: Callable[[Path], Iterator[tuple[int, str]]] = prose) -> Iterator[Found]:
     for first, text in read(path):
         for pattern, instead in PATTERNS.items():
@@ -99,3 +111,8 @@ def test_docstrings_and_comments_are_plain() -> None:
 def test_messages_are_plain() -> None:
     assert sum(1 for module in MODULES for _ in texts(module)) > 5_000
     assert [each for module in MODULES for each in found(module, texts)] == []
+
+
+def test_comments_of_rust_are_plain() -> None:
+    assert sum(1 for source in SOURCES for _ in rust_comments(source)) > 10_000
+    assert [each for source in SOURCES for each in found(source, rust_comments)] == []

@@ -11,7 +11,7 @@ use crate::dataset::{Advance, IterableDataset, SampleStream, StopSignal, StreamP
 use crate::error::catch;
 use crate::{Error, Result, SampleBlock, TypedField};
 
-/// A thread that is told to stop does so within this time, unless a file system or a closure hangs.
+/// A thread that is asked to stop does so within this time, unless a file system or a closure hangs.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The samples of a stream, read ahead on a separate thread: the result of

@@ -64,8 +64,8 @@ pub enum StreamFormat {
 /// Samples of several sources, one after the other, that are read from front to back.
 ///
 /// What is packed with gzip or Zstandard is unpacked on the way. Samples that belong to other readers are passed over: of a
-/// plain file their bytes are not even read. To go on in the middle, a plain file is entered there; of all others the source
-/// that the position lies in is read from its beginning.
+/// plain file their bytes are not even read. To resume in the middle, a plain file is entered there; of all others the
+/// source that the position lies in is read from its beginning.
 ///
 /// # Example
 /// ```
@@ -284,7 +284,7 @@ impl Samples {
         let Some(source) = self.dataset.sources.get(self.at.source as usize) else { return Ok(false) };
         let opened = ByteStream::open(source, self.dataset.packing, &self.stop);
         let opened = opened.and_then(|mut bytes| {
-            // One that goes on where it was has its beginning behind it.
+            // A resumed one is past its beginning.
             if source.is_repeatable() || self.at.ordinal <= self.at.first_of_source {
                 self.parse.begin(&mut bytes)?;
             }

@@ -64,7 +64,7 @@ impl AugMix {
             for _ in 0..depth {
                 let chosen = choices[generator.random_below(choices.len() as u64) as usize];
                 let mut strength = 0.0;
-                // Whether there is a magnitude does not depend on its index.
+                // The presence of a magnitude does not depend on its index.
                 if magnitude(chosen, (Reach::Mixed, version, shape), BINS, 0).is_some() {
                     let index = generator.random_below(self.severity as u64) as usize;
                     strength = magnitude(chosen, (Reach::Mixed, version, shape), BINS, index).unwrap_or_default();

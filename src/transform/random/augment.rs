@@ -62,7 +62,7 @@ pub(in super::super) fn trivial(
     }
     let chosen = choose(generator);
     let mut strength = 0.0;
-    // Whether there is a magnitude does not depend on its index.
+    // The presence of a magnitude does not depend on its index.
     if magnitude(chosen, (Reach::Wide, version, shape), bins, 0).is_some() {
         let index = generator.random_below(bins as u64) as usize;
         strength = magnitude(chosen, (Reach::Wide, version, shape), bins, index).unwrap_or_default();

@@ -14,7 +14,7 @@ pub(in crate::dataset::format) struct NpyForm {
     first_axis: FirstAxis,
 }
 
-/// Whether arrays of one field may be of different lengths.
+/// True if arrays of one field may be of different lengths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::dataset::format) enum FirstAxis {
     Fixed,

@@ -21,7 +21,7 @@ const MOST_OF_LZ4: u64 = 255;
 pub(super) type Dictionaries = HashMap<i64, ArrayRef>;
 
 /// The columns at `projection` of the batch at `place`. Texts are byte strings there: that they are UTF-8 is looked at when
-/// somebody asks for them as texts.
+/// they are requested as texts.
 pub(in crate::dataset::format) fn read_batch(
     file: &Buffer,
     index: &ArrowIndex,
@@ -78,7 +78,7 @@ fn body(file: &Buffer, place: MessagePlace) -> Buffer {
     file.slice_with_length(place.offset as usize + place.metadata as usize, place.body as usize)
 }
 
-/// Whether the bytes that unpacked buffers of `body` are made of lie where their elements may lie.
+/// True if the bytes that unpacked buffers of `body` are made of lie where their elements may lie.
 pub(super) fn is_aligned(place: MessagePlace) -> bool {
     (place.offset + u64::from(place.metadata)).is_multiple_of(8)
 }
@@ -130,7 +130,7 @@ fn dictionary_of(field: &Field) -> Option<i64> {
     field.dict_id()
 }
 
-/// The schema with byte strings in the place of texts: they lie in a file alike, and are not all looked through.
+/// The schema with byte strings in the place of texts: they look the same in a file, and are not all scanned.
 fn without_texts(schema: &Schema) -> Schema {
     Schema::new(fields_without_texts(schema.fields()))
 }

@@ -145,7 +145,7 @@ fn numbers(mut array: ArrayRef, items: Items) -> Option<(Form, Piece)> {
             break;
         }
         let (inner, size) = lists(&array)?;
-        // Of lists without an element nobody could tell what they would hold.
+        // The element type of lists without an element is unknown.
         if size == 0 {
             return None;
         }

@@ -40,7 +40,8 @@ impl Arrow {
     /// bytes are kept.
     ///
     /// # Errors
-    /// [`Error::Io`] when a file can't be read; [`Error::Format`] when it is no Arrow file or stream, or a damaged one;
+    /// [`Error::Io`] when a file can't be read; [`Error::Format`] when it is not an Arrow file or stream, or a damaged
+    /// one;
     /// [`Error::InvalidArgument`] for columns that are not there or can't be read, and files whose columns differ.
     pub fn open(paths: Vec<PathBuf>, options: &ColumnarOptions, cache_bytes: usize) -> Result<Self> {
         let mut files = ArrowFiles::open(paths, cache_bytes)?;

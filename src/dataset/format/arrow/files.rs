@@ -213,7 +213,7 @@ impl ArrowFiles {
         mapped.sort_by_key(|mapped| (mapped.file, Arc::as_ptr(&mapped.segment).addr()));
         mapped.dedup_by_key(|mapped| Arc::as_ptr(&mapped.segment));
         let mut result = None;
-        // What a file has that somebody writes to meanwhile is looked at again; that it makes no sense may be a panic.
+        // A file may be written to meanwhile, so its data are checked again; invalid data may be a panic.
         Segment::read_all_by(mapped.iter().map(|mapped| &*mapped.segment), || result = Some(without_panic(read)));
         check(&self.pool, mapped)?;
         let panicked = |message| Error::Panic { index: None, message };

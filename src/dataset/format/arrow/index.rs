@@ -22,7 +22,7 @@ const HEAD: usize = 8;
 /// The length of the footer and the magic.
 const TAIL: usize = 10;
 const CONTINUATION: [u8; 4] = [0xff; 4];
-/// No batch has so many rows: they could not be counted together.
+/// No batch has this many rows: they could not be added up.
 const MOST_ROWS: i64 = 1 << 48;
 
 /// What is wrong, and where.

@@ -7,7 +7,7 @@ use crate::dataset::format::block::starts::BlockStarts;
 use crate::dataset::{Dataset, ReadMany, VariableSize};
 use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema, SizesWriter};
 
-/// The rows of an Arrow table whose values lie in memory, or in files that somebody else has mapped: nothing of it is
+/// The rows of an Arrow table whose values lie in memory, or in files that other code has mapped: nothing of it is
 /// copied before it is read.
 ///
 /// It holds what has one meaning alone: numbers without a null, lists of them, or of anything, that are all as long as each other, lists of

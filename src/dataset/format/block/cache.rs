@@ -18,8 +18,8 @@ pub(crate) const CACHED_BYTES: usize = 256 << 20;
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Decoded blocks (row groups, unpacked shards) by their keys. When they have more than a number of bytes together, those
-/// go first of which every sample was read, then those that were not asked for the longest; what somebody still reads stays
-/// in memory, and is found again as long as he does.
+/// go first of which every sample was read, then those that were not asked for the longest; what is still being read
+/// stays in memory, and is found again as long as he does.
 ///
 /// An epoch reads each sample once: when it reads by blocks, in windows of some of them, what it has read whole is what it
 /// does not need any more, and a cache of one window is enough for each block to be decoded once. Whoever reads a batch asks
@@ -49,7 +49,7 @@ struct Blocks<K, B> {
     bytes: usize,
     /// The number of times that something was asked for.
     clock: u64,
-    /// How many blocks were given up and may still be read by somebody.
+    /// How many blocks were given up and may still be read.
     given_up: usize,
     decoded: u64,
     decoded_in_part: u64,
@@ -93,7 +93,7 @@ enum Entry<B> {
         block: Arc<B>,
         bytes: usize,
         asked: u64,
-        /// How many samples nobody has read since it was decoded.
+        /// How many samples were not read since it was decoded.
         unread: usize,
     },
     GivenUp(Weak<B>),
@@ -168,7 +168,7 @@ impl<K: Eq + Hash + Clone + Send + Sync, B: Send + Sync> BlockCache<K, B> {
         Ok(block)
     }
 
-    /// The block of `key`, of which `reads` are read, if it is there or somebody reads it.
+    /// The block of `key`, of which `reads` are read, if it is there or being read.
     pub(crate) fn peek(&self, key: &K, reads: Reads) -> Option<Arc<B>> {
         let mut blocks = self.shelf.get_or_make(Shelf::default).lock();
         blocks.clock += 1;
@@ -191,7 +191,7 @@ impl<K: Eq + Hash + Clone + Send + Sync, B: Send + Sync> BlockCache<K, B> {
         self.shelf.get_or_make(Shelf::default).lock().decoded_in_part += 1;
     }
 
-    /// Whether the block of `key` is there, or somebody is at it or reads it.
+    /// True if the block of `key` is there, or is being decoded or read.
     pub(crate) fn is_here(&self, key: &K) -> bool {
         match self.shelf.get_or_make(Shelf::default).lock().entries.get(key) {
             Some(Entry::Kept { .. } | Entry::Decoding(_)) => true,
@@ -245,7 +245,7 @@ impl<K: Eq + Hash + Clone, B> Turn<'_, K, B> {
         let mut blocks = self.shelf.lock();
         blocks.decoded += 1;
         let (asked, unread) = (blocks.clock, reads.leave(reads.all()));
-        // What is larger than all that may be kept is only found as long as somebody reads it.
+        // What is larger than all that may be kept is only found as long as it is being read.
         let entry = match bytes > limit {
             true => Entry::GivenUp(Arc::downgrade(block)),
             false => Entry::Kept { block: Arc::clone(block), bytes, asked, unread },

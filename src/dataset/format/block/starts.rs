@@ -22,7 +22,7 @@ pub(in crate::dataset::format) struct FoundBlocks {
 }
 
 impl BlockStarts {
-    /// Of blocks with so many samples up to the end of each, which must be sorted.
+    /// Of blocks with these numbers of samples up to the end of each, which must be sorted.
     pub(in crate::dataset::format) fn new(ends: impl IntoIterator<Item = usize>) -> Self {
         let starts: Vec<usize> = [0].into_iter().chain(ends).collect();
         let size = if starts.len() > 2 { starts[1] } else { usize::MAX };

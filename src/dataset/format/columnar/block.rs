@@ -41,7 +41,7 @@ pub(super) enum BlockValues {
 }
 
 impl Block {
-    /// What `columns` make of `batch`, which may have columns that nobody asks for.
+    /// What `columns` make of `batch`, which may have columns that are not requested.
     ///
     /// # Errors
     /// In words, with the name of the column: it is not there, of another type, or has values that can't be converted.

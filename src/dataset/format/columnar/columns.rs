@@ -84,7 +84,7 @@ impl Columns {
         let mut made = HashSet::new();
         for place in asked {
             let found = &all[place];
-            // A list with anything in it that is no tensor is made as a whole, where the first of its leaves is.
+            // A list with anything in it that is not a tensor is made as a whole, where the first of its leaves is.
             let of_list = found.outer.as_ref().map(|outer| outer.leaf).filter(|list| nested.contains_key(list));
             if of_list.is_some_and(|list| !made.insert(list)) {
                 continue;

@@ -43,7 +43,7 @@ pub(super) struct Leaf {
     pub(super) meaning: Meaning,
     pub(super) form: Form,
     pub(super) nulls: LeafNulls,
-    /// Whether byte strings become objects.
+    /// True if byte strings become objects.
     pub(super) strings: Strings,
 }
 
@@ -94,14 +94,14 @@ impl Leaf {
         }
     }
 
-    /// The field that says where there is a value, if nulls are told apart by one.
+    /// The field that says where there is a value, if one marks the nulls.
     pub(super) fn mask(&self) -> Option<Field> {
         let is_masked =
             matches!(self.nulls, LeafNulls::Mask | LeafNulls::MaskElements) && self.form != Form::OptionalStrings;
         is_masked.then(|| Field::new(format!("{}.valid", self.name()), DType::Bool, []))
     }
 
-    /// The field that says which elements there are, if it is told: as many booleans as there are numbers.
+    /// The field that says which elements there are, if there is one: as many booleans as there are numbers.
     pub(super) fn element_mask(&self) -> Option<Field> {
         let (Rule::Fixed { shape, .. }, LeafNulls::MaskElements) = (&self.meaning.rule, &self.nulls) else {
             return None;
@@ -132,8 +132,8 @@ impl Leaf {
         if self.form == Form::List { format!("lists of {what}") } else { what }
     }
 
-    /// Whether the samples of both can be those of one field. The nulls that one may have and the other not do not matter:
-    /// the rule of the first one is for both.
+    /// True if the samples of both can be those of one field. The nulls that one may have and the other not do not
+    /// matter: the rule of the first one is for both.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         self.meaning.is_like(&other.meaning) && (self.form == Form::List) == (other.form == Form::List)
     }

@@ -9,7 +9,7 @@ use super::select::{Found, count, rule_at};
 use super::{ColumnarOptions, NullRule, Reason, Strings};
 use crate::DType;
 
-/// Deeper than this no column is read: nobody has such, and each level takes a part of the stack.
+/// Deeper than this no column is read: it is unlikely, and each level takes a part of the stack.
 const DEEPEST: usize = 64;
 
 /// A level of a nested column.

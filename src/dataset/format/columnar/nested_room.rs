@@ -7,7 +7,7 @@ use super::nested_type::len_bytes;
 pub(super) struct NestedRoom {
     pub(super) bytes: Vec<u8>,
     most: usize,
-    /// Whether there was a null that is refused.
+    /// True if there was a null that is refused.
     pub(super) is_broken: bool,
 }
 

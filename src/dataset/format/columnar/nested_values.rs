@@ -16,7 +16,7 @@ use super::rule::{Rule, rule_of};
 use super::variable::{Offsets, VariableValues};
 use super::{Decimals, Reason};
 
-/// The values of one record batch take at most so many bytes.
+/// The values of one record batch take at most this many bytes.
 const LARGEST: usize = 4 << 30;
 
 /// The values of a nested column, a row each.
@@ -130,7 +130,7 @@ impl<'a> NestedValues<'a> {
     }
 
     fn lists(item: &'a Nested, offsets: Offsets, items: &ArrayRef, decimals: Decimals) -> Result<Rows<'a>, Reason> {
-        // That no list has what another one has, so that all of them are no larger than what there is of items.
+        // No two lists share items, so that all lists together are not larger than the items.
         if !offsets.are_within(items.len()) {
             return Err("its offsets lead out of its values".into());
         }

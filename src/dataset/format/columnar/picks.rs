@@ -5,7 +5,7 @@ use super::leaf::{Form, Leaf, LeafNulls};
 use super::{Columns, Reason};
 use crate::{BatchWriter, SizesWriter};
 
-/// On average so many rows must follow each other for whole runs to be copied.
+/// On average this many rows must follow each other for whole runs to be copied.
 const WORTH_RUNS: usize = 8;
 
 /// Texts up to this many bytes are moved as if they had so many, and the next one written over what is too much: a move of
@@ -115,7 +115,7 @@ impl<'a> Picks<'a> {
             if leaf.form != Form::Fixed {
                 self.lengths(number, leaf, into.field(field));
                 if leaf.nulls == LeafNulls::MaskElements {
-                    // Of as many elements as there are it is told whether they are there.
+                    // Says for each element whether it is there.
                     self.lengths(number, leaf, into.field(field + leaf.fields() - 1));
                 }
             }

@@ -19,7 +19,7 @@ pub(super) enum Conversion {
     Widen,
     /// Milliseconds to days.
     Days,
-    /// The nearest float of a decimal with so many digits behind the point.
+    /// The nearest float of a decimal with this many digits after the point.
     Float(i8),
     /// The digits of a decimal as one number.
     Unscaled,
@@ -50,7 +50,7 @@ pub(super) struct Meaning {
 }
 
 impl Meaning {
-    /// Whether values of both are the same once they have been converted.
+    /// True if values of both are the same once they have been converted.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let is_alike = match (&self.rule, &other.rule) {
             (Rule::Fixed { dtype, shape, .. }, Rule::Fixed { dtype: other, shape: axes, .. }) => {

@@ -13,13 +13,13 @@ pub(super) struct Found<'a> {
     pub(super) leaf: usize,
     /// The type of its values.
     pub(super) values: &'a DataType,
-    /// Whether it is (or lies) in a list of any length.
+    /// True if it is (or lies) in a list of any length.
     pub(super) is_list: bool,
-    /// Whether it, or what it lies in, may be null.
+    /// True if it, or what it lies in, may be null.
     pub(super) is_nullable: bool,
     /// The outermost list that it lies in.
     pub(super) outer: Option<Outer<'a>>,
-    /// Whether a tensor can hold all that such a list has of it: numbers, in no other list.
+    /// True if a tensor can hold all that such a list has of it: numbers, in no other list.
     pub(super) is_plain: bool,
 }
 
@@ -96,7 +96,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Whether lists of fixed size of such items are rows of a tensor.
+/// True if lists of fixed size of such items are rows of a tensor.
 fn is_array(item: &FieldRef) -> bool {
     match item.data_type() {
         DataType::FixedSizeList(item, _) => is_array(item),
@@ -104,7 +104,7 @@ fn is_array(item: &FieldRef) -> bool {
     }
 }
 
-/// Whether the values are texts or byte strings.
+/// True if the values are texts or byte strings.
 fn is_string(of: &DataType) -> bool {
     match of {
         DataType::Dictionary(_, values) => is_string(values),
@@ -158,7 +158,7 @@ pub(super) fn places(all: &[Found<'_>], column: &str) -> Vec<usize> {
     all.iter().enumerate().filter(|(_, found)| within(found)).map(|(place, _)| place).collect()
 }
 
-/// Whether the names of `path` begin with those of `column`, in which points stand between them, and maybe in them.
+/// True if the names of `path` begin with those of `column`, in which points stand between them, and maybe in them.
 pub(super) fn starts_with(path: &[String], column: &str) -> bool {
     let Some((name, rest)) = path.split_first() else { return false };
     match column.strip_prefix(name.as_str()) {

@@ -27,7 +27,7 @@ impl Offsets {
         }
     }
 
-    /// Whether they only rise, from zero or more to `elements` at most.
+    /// True if they only rise, from zero or more to `elements` at most.
     pub(super) fn are_within(&self, elements: usize) -> bool {
         fn rise<T: OffsetSizeTrait>(offsets: &[T], elements: usize) -> bool {
             let is_inside = |offset: &T| offset.to_usize().is_some_and(|offset| offset <= elements);

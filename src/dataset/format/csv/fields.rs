@@ -23,7 +23,7 @@ impl CsvFields {
     /// These fields of rows whose columns have these names.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for a column that is not there, and fields that are no scalars.
+    /// [`Error::InvalidArgument`] for a column that is not there, and fields that are not scalars.
     pub(super) fn new(names: Vec<String>, fields: Vec<TypedField>, delimiter: u8) -> Result<Self> {
         let mut columns = vec![None; names.len()];
         for (number, typed) in fields.iter().enumerate() {

@@ -10,9 +10,9 @@ use crate::dataset::format::index::broken::{Broken, is_damage};
 use crate::dataset::{Blocks, Dataset, ReadMany, VariableSize};
 use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
 
-/// Where it is looked for broken samples, so many are one piece of work.
+/// The number of samples in one piece of work of a search for broken samples.
 const PART: usize = 4096;
-/// Of a part so many are decoded at once.
+/// The number of samples of a part that are decoded at once.
 const TOGETHER: usize = 64;
 
 /// What turns samples into the bytes of their fields.
@@ -153,7 +153,7 @@ impl Decoded {
 pub(in crate::dataset::format) struct Decoding<D> {
     decoder: D,
     schema: Schema,
-    /// By the indices of a batch: nothing is kept for longer than somebody reads it.
+    /// By the indices of a batch: nothing is kept for longer than it is being read.
     batches: BlockCache<BatchKey, Decoded>,
 }
 

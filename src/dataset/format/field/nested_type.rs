@@ -46,7 +46,7 @@ pub enum NestedValue<'a> {
     Int(i128),
     /// A float.
     Float(f64),
-    /// A byte string, or the bytes of a text, which nobody has looked at to be UTF-8.
+    /// A byte string, or the bytes of a text, which was not checked to be UTF-8.
     Bytes(&'a [u8]),
     /// The items of a list.
     List(Vec<NestedValue<'a>>),
@@ -84,7 +84,7 @@ impl NestedType {
         })
     }
 
-    /// Whether values of both can stand in one batch: the parts of dictionaries in any order.
+    /// True if values of both can stand in one batch: the parts of dictionaries in any order.
     #[cfg(feature = "arrow")]
     pub(in crate::dataset::format) fn is_like(&self, other: &Self) -> bool {
         match (self, other) {

@@ -25,7 +25,7 @@ pub struct SampleBlock {
 }
 
 impl SampleBlock {
-    /// Room for samples of so many fields.
+    /// Room for samples of this many fields.
     #[must_use]
     pub fn new(fields: usize) -> Self {
         Self { decoded: Decoded::new(fields, 0), positions: Vec::new(), left_out: Vec::new(), bytes: 0 }
@@ -77,7 +77,7 @@ impl SampleBlock {
         self.positions.len()
     }
 
-    /// Whether there is no sample.
+    /// True if there is no sample.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.positions.is_empty()

@@ -21,7 +21,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// Whether it is a list of texts or of byte strings.
+    /// True if it is a list of texts or of byte strings.
     pub(in crate::dataset::format) fn is_list(self) -> bool {
         matches!(self, Self::Texts | Self::ByteStrings)
     }

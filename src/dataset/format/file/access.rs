@@ -52,14 +52,14 @@ pub(in crate::dataset::format) fn make_private_folder(path: &Path) -> io::Result
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Whether `file` is the one at `path`, which is not a link to it.
+/// True if `file` is the one at `path`, which is not a link to it.
 pub(in crate::dataset::format) fn is_at(file: &File, path: &Path) -> bool {
     let (Ok(ours), Ok(there)) = (file.metadata(), fs::symlink_metadata(path)) else { return false };
     (ours.dev(), ours.ino()) == (there.dev(), there.ino())
 }
 
-/// Whether the file at `path`, in a folder that everyone may write to, was put there by someone else than this user, root or the
-/// owner of the folder.
+/// True if the file at `path`, in a folder that everyone may write to, was put there by someone else than this user,
+/// root or the owner of the folder.
 pub(in crate::dataset::format) fn is_of_stranger(metadata: &Metadata, path: &Path) -> bool {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let Ok(folder) = fs::metadata(folder) else { return true };

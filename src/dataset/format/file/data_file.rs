@@ -27,7 +27,7 @@ pub(in crate::dataset::format) struct DataFile {
     mapping: Option<Segment>,
 }
 
-/// Whether a file is mapped when it is opened.
+/// True if a file is mapped when it is opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::dataset::format) enum Access {
     Mapped,
@@ -141,7 +141,7 @@ pub(in crate::dataset::format) fn open_regular(path: &Path) -> Result<File> {
     open_at_once(path).map_err(|source| Error::Io { path: path.to_path_buf(), source })
 }
 
-/// Opens what is there without waiting: a FIFO that was put in a file's place would have nobody who writes to it.
+/// Opens what is there without waiting: a FIFO that was put in a file's place would have no writer.
 pub(in crate::dataset::format) fn open_at_once(path: &Path) -> io::Result<File> {
     match File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path) {
         // A file server holds a lease of it, and gives it up while one waits.

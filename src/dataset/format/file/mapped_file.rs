@@ -32,7 +32,7 @@ impl MappedFile {
     pub(in crate::dataset::format) fn open(path: &Path) -> Result<File> {
         check_readable("path", path)?;
         let io = |source| Error::Io { path: path.to_path_buf(), source };
-        // Opening a pipe would wait until somebody writes to it.
+        // Opening a pipe would wait for a writer.
         if !fs::metadata(path).map_err(io)?.is_file() && !path.is_dir() {
             let reason = "this is no regular file, which alone can be mapped: copy its contents to one".into();
             return Err(Error::Format { path: path.to_path_buf(), offset: 0, reason });
@@ -130,7 +130,7 @@ mod tests {
         file.read(|| array.copy_row(20, &mut row)).unwrap();
         assert_eq!(row, [7; 100]);
         let cut = file.read(|| {
-            // Within a page: nobody is told that the rest of it is zeros.
+            // Within a page: there is no signal that the rest of it is zeros.
             fs::File::options().write(true).open(&path).unwrap().set_len(1000).unwrap();
             array.copy_row(20, &mut row)
         });

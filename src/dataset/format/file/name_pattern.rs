@@ -14,7 +14,7 @@ impl NamePattern {
         Self { components: components.map(<[u8]>::to_vec).collect() }
     }
 
-    /// Whether `path`, relative and with `/` between its components, is meant.
+    /// True if `path`, relative and with `/` between its components, is meant.
     pub(in crate::dataset::format) fn matches(&self, path: &[u8]) -> bool {
         let path: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
         // By component of the pattern, from the last: at which components of the path the rest of it may begin.
@@ -40,7 +40,7 @@ fn name_matches(pattern: &[u8], name: &[u8]) -> bool {
     if name.starts_with(b".") && !pattern.starts_with(b".") {
         return false;
     }
-    // Where to go on when the letters after the last `*` do not fit: behind it, one letter of the name further.
+    // Where to resume when the letters after the last `*` do not fit: after it, one letter of the name further.
     let (mut at, mut letter, mut star) = (0, 0, None);
     while letter < name.len() {
         if pattern.get(at) == Some(&b'*') {

@@ -88,7 +88,7 @@ impl Drop for NewFile {
     }
 }
 
-/// A number that nobody can guess.
+/// A number that cannot be guessed.
 pub(in crate::dataset::format) fn random_number() -> u64 {
     // Its keys are from the operating system.
     RandomState::new().build_hasher().finish()

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::memory::PerProcess;
 
-/// More are not kept: nobody asks for them.
+/// More are not kept: they are not needed.
 const MOST: usize = 100;
 
 static NOTICES: PerProcess<Mutex<Vec<String>>> = PerProcess::new();

@@ -16,8 +16,9 @@ use crate::memory::Segment;
 use crate::watch;
 use crate::{Error, Result};
 
-/// From so many reads on a file is mapped. A mapping saves two thirds of what a call of the system costs, but the first
-/// touches of its pages cost more than a few calls: who reads one sample of each of many files is better off without.
+/// From this many reads on a file is mapped. A mapping saves two thirds of what a call of the system costs, but the
+/// first touches of its pages cost more than a few calls: who reads one sample of each of many files is better off
+/// without.
 const READS_BEFORE_MAPPING: u32 = 8;
 
 /// So many bytes are announced at a time: what Linux reads ahead of a file by default, and the least that it reads of one
@@ -119,7 +120,7 @@ impl OpenFile {
         (offset..end).step_by(READ_AHEAD).for_each(|start| self.will_read(start, (end - start).min(READ_AHEAD as u64)));
     }
 
-    /// Whether the byte at `offset` can be read without waiting for the disk.
+    /// True if the byte at `offset` can be read without waiting for the disk.
     fn is_in_memory(&self, offset: u64) -> bool {
         let mut byte = [0];
         let into = &mut [IoSliceMut::new(&mut byte)];

@@ -1,4 +1,4 @@
-//! [`file_parts`]: a dataset for each of many files, of which only so many are mapped.
+//! [`file_parts`]: a dataset for each of many files, a limited number of which are mapped.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -11,7 +11,7 @@ use crate::dataset::format::block::cache::BlockCache;
 use crate::dataset::{Concat, Dataset, ReadMany, read_batch};
 use crate::{BatchWriter, Error, Result, SampleWriter, Schema};
 
-/// Of the files that are not always mapped so many are, those that were read last.
+/// The number of files that stay mapped of those that are not always mapped; the last ones read.
 const MAPPED_AT_A_TIME: usize = 64;
 
 /// The files at `paths`, one after the other, each of which `open` maps. Those after the first [`MAPPED_FILES`] are mapped for

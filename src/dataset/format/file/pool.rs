@@ -17,8 +17,8 @@ use crate::{Error, Result};
 /// So many files are open at a time, unless the caller says otherwise: far below the usual limit of 1,024 of a process.
 pub(crate) const OPEN_FILES: usize = 64;
 
-/// The files of a dataset, opened when they are first read, in the process that reads. Of those that nobody reads at the
-/// moment the ones that were read last stay open.
+/// The files of a dataset, opened when they are first read, in the process that reads. Of those that are not read at
+/// the moment the ones that were read last stay open.
 ///
 /// A forked child opens its own: what it inherits it neither locks nor closes.
 pub(crate) struct FilePool {
@@ -54,7 +54,7 @@ impl FilePool {
         Arc::clone(&self.files)
     }
 
-    /// Whether the files lie in memory.
+    /// True if the files lie in memory.
     pub(crate) fn page_cache(&self) -> &PageCache {
         &self.page_cache
     }
@@ -76,7 +76,7 @@ impl FilePool {
         self.take_open(number).map_or_else(|| self.open(number), Ok)
     }
 
-    /// Whether `file`, which is file `number`, is still what it was; else it will be opened anew.
+    /// True if `file`, which is file `number`, is still what it was; else it will be opened again.
     ///
     /// # Errors
     /// As [`file`](Self::file).
@@ -88,7 +88,7 @@ impl FilePool {
         // Without the lock: on slow storage it takes long, and two threads that open the same file do no harm.
         let file = match OpenFile::open(self.files.files()[number].clone()) {
             Err(error) if is_of_too_many(&error) => {
-                // Those that nobody reads are in the way of the one that is to be read.
+                // Those that are not being read take up room for the one that is to be read.
                 drop(std::mem::take(&mut *self.lock()));
                 OpenFile::open(self.files.files()[number].clone())
             }
@@ -106,8 +106,8 @@ impl FilePool {
         Ok(file)
     }
 
-    /// Whether file `number`, of which something is kept that was read before, is still what it was; none is opened for that.
-    /// One that was only removed is.
+    /// True if file `number`, of which something is kept that was read before, is still what it was; none is opened for
+    /// that. One that was only removed is.
     ///
     /// # Errors
     /// [`Error::Io`] when nothing can be said of it; [`Error::Changed`] when it was written to or replaced.
@@ -137,7 +137,7 @@ impl FilePool {
     }
 }
 
-/// Whether no file could be opened because so many are.
+/// True if no file could be opened because too many are.
 fn is_of_too_many(error: &Error) -> bool {
     matches!(error, Error::Io { source, .. } if matches!(source.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)))
 }

@@ -71,7 +71,7 @@ impl FileFacts {
         Some(Self { bytes, modified: digest as i64, changed: 0, identity: (0, 0), access })
     }
 
-    /// Whether these are of a folder that stands for its files.
+    /// True if these are of a folder that stands for its files.
     pub(in crate::dataset::format) fn stands_for_many(&self) -> bool {
         self.identity == (0, 0)
     }
@@ -98,7 +98,7 @@ impl SourceFiles {
     /// Looks at the files at `paths`.
     ///
     /// # Errors
-    /// [`Error::Io`] names the first that is not there; [`Error::Format`] the first that is no regular file.
+    /// [`Error::Io`] names the first that is not there; [`Error::Format`] the first that is not a regular file.
     pub(crate) fn look(paths: Vec<PathBuf>) -> Result<Self> {
         let blocks: Vec<&[PathBuf]> = paths.chunks(256).collect();
         let facts = scan(&blocks, |block| {
@@ -141,7 +141,7 @@ impl SourceFiles {
     }
 }
 
-/// What is found at `path`, which must be a regular file: opening a pipe would wait until somebody writes to it.
+/// What is found at `path`, which must be a regular file: opening a pipe would wait for a writer.
 pub(super) fn look_at(path: &Path) -> Result<Metadata> {
     check_readable("path", path)?;
     let found = fs::metadata(path).map_err(|source| Error::Io { path: path.to_path_buf(), source })?;

@@ -5,7 +5,7 @@ use super::open_file::OpenFile;
 use super::pool::FilePool;
 use crate::{Error, Result};
 
-/// Files are read in blocks of so many bytes.
+/// Files are read in blocks of this many bytes.
 const BLOCK: usize = 1 << 20;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";

@@ -42,7 +42,7 @@ pub struct Folder {
     schema: Schema,
 }
 
-/// Where it is looked for files that can't be opened, so many are one piece of work.
+/// The number of files in one piece of work of a search for files that can't be opened.
 const PART: usize = 1024;
 
 impl Folder {
@@ -69,8 +69,8 @@ impl Folder {
     /// once for that, every time; what is in it is not read.
     ///
     /// # Errors
-    /// As [`open_all`](Self::open_all), but for links that lead nowhere; [`Error::Io`] where no file can be opened at the
-    /// moment: there are too many open ones, say.
+    /// As [`open_all`](Self::open_all), except links that lead nowhere; [`Error::Io`] where no file can be opened at
+    /// the moment: there are too many open ones, say.
     pub fn open_whole(
         root: impl AsRef<Path>,
         folders: &[PathBuf],
@@ -234,7 +234,7 @@ impl VariableSize for Folder {
             let path = self.place(index)?;
             let found = fs::metadata(&path).map_err(|source| Error::Io { path: path.clone(), source })?;
             if !found.is_file() {
-                // Opening a pipe would wait until somebody writes to it.
+                // Opening a pipe would wait for a writer.
                 return Err(Error::Changed { path, reason: "it is no regular file any more".into() });
             }
             into.set(row, 0, usize::try_from(found.len()).unwrap_or(usize::MAX));

@@ -1,4 +1,4 @@
-//! [`Folder::broken_images`]: which files of a folder are no images that can be decoded.
+//! [`Folder::broken_images`]: which files of a folder are not images that can be decoded.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
@@ -20,7 +20,7 @@ use crate::{Error, Result};
 /// So many files are opened one after the other.
 const PART: usize = 1024;
 
-/// Larger files are no images that somebody decodes.
+/// Larger files are not images that can be decoded.
 const LARGEST_FILE: u64 = 4 << 30;
 
 /// A file that can be opened.
@@ -34,12 +34,13 @@ impl Folder {
     /// As [`open`](Self::open), but links that lead nowhere are files that can't be opened.
     ///
     /// # Errors
-    /// As [`open`](Self::open), but for those.
+    /// As [`open`](Self::open), except those.
     pub fn open_damaged(root: impl AsRef<Path>, options: &FolderOptions) -> Result<Self> {
         Self::open_with(root.as_ref(), &[PathBuf::new()], options, Damages::LeaveOut)
     }
 
-    /// Which of the files `indices`, in ascending order, can't be opened, or are no images that can be decoded with `options`.
+    /// Which of the files `indices`, in ascending order, can't be opened, or are not images that can be decoded with
+    /// `options`.
     ///
     /// All are opened, and each is decoded once, side by side. For 4 MiB and more what was found is kept in `index_folder`, or
     /// in the user's cache folder (`$SLUICEGATE_CACHE`, `$XDG_CACHE_HOME/sluicegate` or `~/.cache/sluicegate`), for as long as

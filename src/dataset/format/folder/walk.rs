@@ -12,7 +12,7 @@ use crate::dataset::format::index::damages::Damages;
 use crate::watch;
 use crate::{Error, Result};
 
-/// Whether the folders at the top are classes.
+/// True if the folders at the top are classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FolderClasses {
     /// They are just folders.
@@ -36,7 +36,7 @@ pub enum FolderLinks {
 /// Which files below a folder are samples.
 #[derive(Debug, Clone)]
 pub struct FolderOptions {
-    /// Whether there are classes.
+    /// True if there are classes.
     pub classes: FolderClasses,
     /// What is done with links.
     pub links: FolderLinks,

@@ -51,7 +51,7 @@ pub struct ImageSources {
     pub links: Vec<ImageLink>,
 }
 
-/// Which samples of `dataset` have in one of `fields` what is no image that can be decoded.
+/// Which samples of `dataset` have in one of `fields` what is not an image that can be decoded.
 ///
 /// Each image is decoded once, side by side. For files of 4 MiB and more what was found is kept (`$SLUICEGATE_CACHE`,
 /// `$XDG_CACHE_HOME/sluicegate` or `~/.cache/sluicegate`) for as long as the files have the sizes and the times of their last
@@ -116,7 +116,7 @@ fn why_not(
     Ok(reason)
 }
 
-/// What was found before of that many samples, in files of so many bytes, or what `find` finds now.
+/// What was found before of that many samples, in files of this many bytes, or what `find` finds now.
 pub(in crate::dataset::format) fn kept_or_found(
     (samples, bytes): (usize, u64),
     files: impl FnOnce() -> Result<SourceFiles>,
@@ -135,7 +135,7 @@ pub(in crate::dataset::format) fn kept_or_found(
     })
 }
 
-/// Which of so many images can't be decoded; `why_not` says it of one, in words.
+/// Which of this many images can't be decoded; `why_not` says it of one, in words.
 pub(in crate::dataset::format) fn undecoded(
     images: usize,
     why_not: impl Fn(usize) -> Result<Option<String>> + Sync,

@@ -8,18 +8,18 @@ use super::sample_index::SampleIndex;
 use crate::dataset::format::file::scan::scan;
 use crate::{Error, Result};
 
-/// So many places are told of; how many more there are is said in one line.
+/// The number of places that are listed; one line says how many more there are.
 const MOST_TEXTS: usize = 1000;
 
-/// Where it is looked for broken samples, so many parts are shared out at a time: what is found of them is in memory.
+/// The number of parts that a search for broken samples shares out at a time: what is found of them is in memory.
 const PARTS: usize = 256;
 
-/// Whether what `error` tells of is in the data: it will be there whenever they are read.
+/// True if what `error` reports is in the data: it will be there whenever they are read.
 pub(in crate::dataset::format) fn is_damage(error: &Error) -> bool {
     matches!(error, Error::Format { .. } | Error::Sample { .. } | Error::Image { .. })
 }
 
-/// Whether a file that can't be opened is the reason itself: another may be opened, and this one not later either. What
+/// True if a file that can't be opened is the reason itself: another may be opened, and this one not later either. What
 /// passes, and what is the machine's, must not leave samples out: each process looks for itself, and would find others.
 pub(in crate::dataset::format) fn is_of_the_file(error: &Error) -> bool {
     use libc::{EAGAIN, EINTR, EIO, EMFILE, ENFILE, ENOMEM, ESTALE, ETIMEDOUT};
@@ -82,7 +82,7 @@ impl Broken {
         self.extend(index..index + 1);
     }
 
-    /// What was left out that nobody knows the samples of.
+    /// What was left out whose samples are unknown.
     pub(in crate::dataset::format) fn push_rest(&mut self, error: &Error) {
         self.tell(|| error.to_string());
     }

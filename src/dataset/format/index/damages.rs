@@ -6,7 +6,7 @@ pub enum Damages {
     /// The first one is an error.
     #[default]
     Refuse,
-    /// They are left out, and what is whole is read. Where nobody can tell where the next sample begins, as behind a damaged
-    /// header of an archive, the rest of the file is left out, too. Those of a stream keep their ordinals.
+    /// They are left out, and what is whole is read. Where it is unknown where the next sample begins, as after a
+    /// damaged header of an archive, the rest of the file is left out, too. Those of a stream keep their ordinals.
     LeaveOut,
 }

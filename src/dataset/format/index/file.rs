@@ -108,7 +108,8 @@ pub(super) fn encode(IndexHeader { key, columns, contents }: &IndexHeader) -> Ve
     header
 }
 
-/// The length of the header that begins with these bytes, with all before it; nothing when this is no index of this version.
+/// The length of the header that begins with these bytes, with all before it; nothing when this is not an index of this
+/// version.
 pub(in crate::dataset::format) fn header_bytes(prelude: &[u8]) -> Option<usize> {
     if !prelude.starts_with(MAGIC) || prelude.get(8..12)? != VERSION.to_le_bytes() {
         return None;
@@ -117,7 +118,7 @@ pub(in crate::dataset::format) fn header_bytes(prelude: &[u8]) -> Option<usize> 
     Some(PRELUDE + body).filter(|&bytes| bytes <= LONGEST_HEADER)
 }
 
-/// Whether a file that begins with these bytes is of another version.
+/// True if a file that begins with these bytes is of another version.
 pub(super) fn is_other_version(prelude: &[u8]) -> bool {
     prelude.starts_with(MAGIC) && prelude.get(8..12).is_some_and(|version| version != VERSION.to_le_bytes())
 }

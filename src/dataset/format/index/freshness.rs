@@ -51,7 +51,7 @@ impl IndexedFile {
         Ok(Self { name: name.to_vec(), bytes, modified, changed, inode: identity.1, sample: sample_of(file)? })
     }
 
-    /// Whether `file`, called `name`, is the very one that was scanned.
+    /// True if `file`, called `name`, is the very one that was scanned.
     pub(in crate::dataset::format) fn is_same(&self, name: &[u8], file: &SourceFile) -> bool {
         let facts = &file.facts;
         self.name == name
@@ -64,7 +64,7 @@ impl IndexedFile {
         Self { changed: file.facts.changed, inode: file.facts.identity.1, ..self.clone() }
     }
 
-    /// Whether `file`, called `name`, is the one that was scanned, by an index that `was_copied` or not.
+    /// True if `file`, called `name`, is the one that was scanned, by an index that `was_copied` or not.
     pub(super) fn fit(&self, name: &[u8], file: &SourceFile, was_copied: bool) -> Option<Fit> {
         let facts = &file.facts;
         if self.name != name || self.bytes != facts.bytes || self.modified != facts.modified {

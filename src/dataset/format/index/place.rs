@@ -10,7 +10,7 @@ use crate::Result;
 use crate::dataset::format::file::source_files::SourceFile;
 use crate::local_path::check_writable;
 
-/// Below so many bytes in all files it costs less to look through them than to keep in a file what was found.
+/// Below this many bytes in all files it costs less to look through them than to keep in a file what was found.
 /// A fuzzer is to spend its time on indices, not on reading files that are large enough to have one.
 pub(in crate::dataset::format) const SMALL: u64 = if cfg!(fuzzing) { 4 << 10 } else { 4 << 20 };
 

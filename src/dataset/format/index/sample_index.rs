@@ -201,7 +201,7 @@ impl SampleIndex {
     /// Where the rows of file `file` end in a column.
     ///
     /// # Errors
-    /// As [`get`](Self::get); [`Error::IndexOutOfRange`] too when they are no rows of that column.
+    /// As [`get`](Self::get); [`Error::IndexOutOfRange`] too when they are not rows of that column.
     pub(crate) fn file_end(&self, column: usize, file: usize) -> Result<usize> {
         let (end, len) = (self.number(column, file)?, self.len(column));
         let end = usize::try_from(end).unwrap_or(usize::MAX);
@@ -300,7 +300,7 @@ impl SampleIndex {
     }
 
     /// Fails when the index was cut since it was opened. To be asked when a batch was read: what was cut off within a page is
-    /// zeros without anybody being told.
+    /// zeros without any signal.
     ///
     /// # Errors
     /// [`Error::Shrunk`].

@@ -225,7 +225,7 @@ fn a_file_replaced_by_one_of_the_same_size_and_time_is_scanned_again() {
     assert!(case.is_scanned("x") && !case.is_scanned("x"), "by another file");
 }
 
-/// Files with their own rows, texts and codes; which of them are scanned is told.
+/// Files with their own rows, texts and codes; which of them are scanned is recorded.
 struct Parts {
     folder: TempDir,
     scanned: Mutex<Vec<usize>>,

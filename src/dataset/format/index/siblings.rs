@@ -101,12 +101,12 @@ impl Siblings {
 }
 
 impl Sibling {
-    /// Whether file `place` is `file`, called `name`, and its rows are where they can be.
+    /// True if file `place` is `file`, called `name`, and its rows are where they can be.
     fn fits(&self, place: usize, name: &[u8], file: &SourceFile) -> bool {
         self.key.files[place].fit(name, file, self.was_copied).is_some() && self.is_sound(place)
     }
 
-    /// Whether the rows of file `place` are where they can be.
+    /// True if the rows of file `place` are where they can be.
     fn is_sound(&self, place: usize) -> bool {
         (0..self.index.columns()).all(|column| {
             let start = if place == 0 { Ok(0) } else { self.index.file_end(column, place - 1) };

@@ -13,7 +13,7 @@ use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
 /// The samples of a dataset that can be read. Each is read once when the dataset is opened, so that the number of samples,
 /// their indices and their order are known before an epoch begins: what is broken has no index.
 ///
-/// Which ones are left out is kept in an index for files of 4 MiB and more; it is found out anew when a file has changed.
+/// Which ones are left out is kept in an index for files of 4 MiB and more; it is found again when a file has changed.
 ///
 /// # Example
 /// ```

@@ -18,10 +18,10 @@ use crate::{Error, Result};
 /// JSON Lines: a sample is a line, either whole, as the bytes of its text, or the fields of the object in it that were asked
 /// for.
 ///
-/// Blank lines are no samples. Lines end in `\n` or `\r\n`, the last one need not; a byte order mark is skipped. A line is
-/// checked when it is read: that it is UTF-8, one JSON value, and that its brackets are nested at most 127 deep. Of a key
-/// that comes twice the last value counts. Where the lines are is found by one scan, by all cores, which is kept in an index
-/// for files of 4 MiB and more.
+/// Blank lines are not samples. Lines end in `\n` or `\r\n`, the last one need not; a byte order mark is skipped. A
+/// line is checked when it is read: that it is UTF-8, one JSON value, and that its brackets are nested at most 127
+/// deep. Of a key that comes twice the last value counts. Where the lines are is found by one scan, by all cores, which
+/// is kept in an index for files of 4 MiB and more.
 ///
 /// Source: jsonlines.org, RFC 8259.
 ///

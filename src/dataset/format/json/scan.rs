@@ -9,7 +9,7 @@ use crate::dataset::format::index::damages::Damages;
 use crate::dataset::format::index::spans::Span;
 use crate::{Result, watch};
 
-/// Threads take so many bytes of a file at a time.
+/// Threads take this many bytes of a file at a time.
 const PART: u64 = 16 << 20;
 
 /// By file, its lines without their ends; those that are blank are left out. A file in UTF-16 has none, where it may be left out.
@@ -65,7 +65,7 @@ fn lines_of_part(file: &OpenFile, text: u64, start: u64, end: u64) -> Result<Vec
 /// A line whose end has not been seen.
 struct Line {
     start: u64,
-    /// Behind the last byte that is no white space.
+    /// After the last byte that is not white space.
     end: u64,
 }
 

@@ -43,7 +43,7 @@ const ARRAYS: [(u8, DType); 11] = [
     (66, DType::Float64),
 ];
 
-/// Arrays have at most so many axes.
+/// Arrays have at most this many axes.
 const MOST_AXES: usize = 63;
 
 type Reason = String;
@@ -91,7 +91,7 @@ impl MdsColumn {
         &self.typed
     }
 
-    /// Whether `encoding` leaves something of its arrays to each value.
+    /// True if `encoding` leaves something of its arrays to each value.
     pub(super) fn needs_value(form: &ColumnForm) -> bool {
         form.encoding == "ndarray" || form.encoding.starts_with("ndarray:") && form.bytes.is_none()
     }

@@ -36,7 +36,7 @@ pub struct Mds {
     decoding: Decoding<Shards>,
 }
 
-/// Where the first sample of a shard is broken, so many are tried.
+/// How many samples of a shard are tried if the first one is broken.
 const LOOKED_AT: usize = 100;
 
 pub(super) struct Shards {
@@ -75,7 +75,7 @@ impl Mds {
     /// (in the user's cache where that can't be).
     ///
     /// # Errors
-    /// As [`open`](Self::open), but for the sizes of shards.
+    /// As [`open`](Self::open), except the sizes of shards.
     pub fn open_whole(
         folder: impl AsRef<Path>,
         fields: Option<&[String]>,
@@ -83,7 +83,7 @@ impl Mds {
     ) -> Result<WholeSamples<Self>> {
         let samples = Self::open_with(folder.as_ref(), fields, Damages::LeaveOut)?;
         let Shards { shards, forms, typed, pool, .. } = samples.decoding.decoder();
-        // The index of the folder is no file of the pool.
+        // The index of the folder is not a file of the pool.
         let (parameters, files) = (format!("{typed:?} {forms:?} {shards:?}"), pool.shared_files());
         let digest = format!("{:016x}", digest_of(parameters.as_bytes()));
         WholeSamples::open(samples, ("mds", &digest), &files, index_folder, |samples| samples.decoding.find_broken())

@@ -31,7 +31,7 @@ impl Unpacked {
     }
 }
 
-/// Fails unless `shard`, whose bytes `read` reads, begins as one of so many samples does.
+/// Fails unless `shard`, whose bytes `read` reads, begins as one of this many samples does.
 pub(in crate::dataset::format) fn check(
     shard: &Shard,
     read: impl Fn(u64, &mut [u8]) -> Result<()>,

@@ -15,7 +15,7 @@ use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema};
 /// than memory. C and Fortran order are read.
 ///
 /// The size of the file is checked before every batch, and whether its pages were there after it: a file that shrank is
-/// [`Error::Shrunk`], also when somebody cuts it while a batch of it is being copied, and one that was replaced
+/// [`Error::Shrunk`], also when it is cut while a batch of it is being copied, and one that was replaced
 /// [`Error::Changed`].
 ///
 /// Source: NumPy's format specification (`numpy.lib.format`).
@@ -82,8 +82,8 @@ impl Npy {
         Ok(Self { file, array, schema })
     }
 
-    /// The files at `paths`, one after the other, whose rows are alike; they are the field `name`. Of many files 4,096 stay
-    /// mapped, the others are when they are read.
+    /// The files at `paths`, one after the other, whose rows have the same form; they are the field `name`. Of many
+    /// files 4,096 stay mapped, the others are when they are read.
     ///
     /// # Errors
     /// As [`open`](Self::open); [`Error::InvalidArgument`] names the first file whose rows are not like those of the first one.

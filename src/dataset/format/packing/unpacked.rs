@@ -77,8 +77,9 @@ pub(in crate::dataset::format) struct Unpacked {
     pub(in crate::dataset::format) lease: Option<Lease>,
 }
 
-/// The files to be read for those at `paths`: the same ones, but for compressed ones those that they were unpacked to. Each is
-/// unpacked by the first process that needs it, under another name until it is whole, while all others wait for it.
+/// The files to be read for those at `paths`: the same ones, except for compressed ones those that they were unpacked
+/// to. Each is unpacked by the first process that needs it, under another name until it is whole, while all others wait
+/// for it.
 ///
 /// # Errors
 /// [`Error::Io`]; [`Error::Format`] when one is damaged, or by itself larger than the folder may be.
@@ -178,7 +179,7 @@ fn unpack_one(
     let name = target.file_name().unwrap_or_default();
     // Before the copy: one without checksums would be taken for a damaged one.
     written.put(&sums_of(target), name.as_bytes(), source.facts.access).map_err(write_error)?;
-    // Another thread may have been faster, and whoever has opened its copy must not find another.
+    // Another thread may have been faster, and readers that have opened its copy must not find a different one.
     new.put_first(name, source.facts.access).map_err(write_error)?;
     drop(room);
     match look_for(target) {

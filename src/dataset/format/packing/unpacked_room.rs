@@ -2,7 +2,7 @@
 //!
 //! Each process that reads unpacked files has a lease: a file that names them, and that it keeps locked (`flock`) as long as it may
 //! open them. The kernel unlocks it when the last process that has it ends in any way. Who needs room removes only what no lease
-//! names, and leases that nobody has any more.
+//! names, and leases that are no longer held.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -166,7 +166,7 @@ impl<'a> Room<'a> {
     }
 }
 
-/// Whether this is the name of an unfinished file whose own name is to end in `ending`.
+/// True if this is the name of an unfinished file whose own name is to end in `ending`.
 fn is_unfinished(name: &[u8], ending: &str) -> bool {
     let own = name
         .strip_suffix(UNFINISHED.as_bytes())

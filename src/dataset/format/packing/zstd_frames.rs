@@ -6,12 +6,12 @@ use ruzstd::decoding::{BlockDecodingStrategy, DEFAULT_MAX_WINDOW_SIZE, FrameDeco
 
 /// The frames of a file one after the other, with their checksums compared.
 ///
-/// A frame may ask for a window of 128 MiB, as much as `zstd` itself gives it unless it is told to give more. What is unpacked
-/// and not yet read has at most twice as much; where there is no memory for that, it is an error.
+/// A frame may ask for a window of 128 MiB, as much as `zstd` itself gives it unless an option says more. What is
+/// unpacked and not yet read has at most twice as much; where there is no memory for that, it is an error.
 pub(in crate::dataset::format) struct ZstdFrames<R> {
     source: R,
     decoder: FrameDecoder,
-    /// Whether the decoder is inside a frame.
+    /// True if the decoder is inside a frame.
     is_inside: bool,
 }
 

@@ -22,7 +22,7 @@ struct Bounds {
     greatest: Block,
 }
 
-/// Whether a row of `group` can be left, by the bounds in the footer.
+/// True if a row of `group` can be left, by the bounds in the footer.
 pub(super) fn can_hold(footer: &Footer, group: usize, conditions: &[Condition<'_>]) -> bool {
     conditions.iter().all(|&(relation, leaf)| {
         let Some(of_group) = footer.groups().get(group) else { return true };

@@ -37,7 +37,7 @@ pub struct ParquetField {
     pub name: String,
     /// What its elements are.
     pub element: ParquetElement,
-    /// Whether a sample has any number of elements: a list.
+    /// True if a sample has any number of elements: a list.
     pub is_list: bool,
     /// The shape of an element; of texts and bytes none. It becomes fixed-size lists, one in the other.
     pub shape: Vec<usize>,

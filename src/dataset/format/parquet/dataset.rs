@@ -35,7 +35,7 @@ pub struct ParquetOptions {
 /// Opening reads the footers, side by side, and no data but that of the columns of a filter. A row group is decoded as a
 /// whole, the columns that are asked for and no others, and kept in a cache that is bounded in bytes; or only the pages
 /// that are needed, where the file says where they are and row groups are found to go from the cache hardly used. Texts
-/// are the bytes that the file has, and nobody has looked whether they are UTF-8.
+/// are the bytes that the file has, not checked to be UTF-8.
 ///
 /// # Example
 /// ```
@@ -57,7 +57,7 @@ pub struct Parquet {
     decoded: BlockCache<usize, DecodedGroup>,
     reuse: Reuse,
     cache_bytes: usize,
-    /// By the indices of a batch: nothing is kept for longer than somebody reads it.
+    /// By the indices of a batch: nothing is kept for longer than it is being read.
     batches: BlockCache<BatchKey, Located>,
 }
 
@@ -72,8 +72,8 @@ impl Parquet {
     /// Opens the files at `paths`.
     ///
     /// # Errors
-    /// [`Error::Io`] when a file can't be read; [`Error::Format`] when one is no Parquet file, has other columns than the first
-    /// one, or there is no rule for a column; [`Error::InvalidArgument`] for a column that is not there.
+    /// [`Error::Io`] when a file can't be read; [`Error::Format`] when one is not a Parquet file, has other columns
+    /// than the first one, or there is no rule for a column; [`Error::InvalidArgument`] for a column that is not there.
     pub fn open(paths: Vec<PathBuf>, options: ParquetOptions) -> Result<Self> {
         Self::open_with(paths, options, Damages::Refuse)
     }
@@ -188,7 +188,7 @@ impl Parquet {
         if share < 0.5 && count < samples / 4 {
             let pages = self.source.footer(place.file, Pages::Known)?.pages_of(place.in_file);
             let by_pages = pages.map(|pages| (count as f64 / pages.max(1) as f64).min(1.0));
-            // The same share of the group, so many samples at a time.
+            // The same share of the group, this many samples at a time.
             let times = samples as f64 * share / count.max(1) as f64;
             if by_pages.is_some_and(|cost| cost * times < 1.0) {
                 self.decoded.count_part();

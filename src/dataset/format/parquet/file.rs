@@ -27,7 +27,7 @@ use crate::{Error, Result};
 /// So many rows are decoded at a time: what a damaged file promises is not asked of the memory at once.
 const PIECE_ROWS: usize = 1 << 16;
 
-/// And of byte strings of fixed size so many bytes.
+/// And of byte strings of fixed size this many bytes.
 const PIECE_BYTES: usize = 256 << 20;
 
 /// The footer of a file.

@@ -77,7 +77,8 @@ impl Relation {
         }
     }
 
-    /// Whether it can hold for a value between these, or for one that is in no order. What is not to be compared says nothing.
+    /// True if it can hold for a value between these, or for one that is in no order. What is not to be compared says
+    /// nothing.
     pub(super) fn can_hold(&self, least: &Value<'_>, greatest: &Value<'_>) -> bool {
         let is_within = |other: &FillValue| {
             least.compare(other) != Some(Ordering::Greater) && greatest.compare(other) != Some(Ordering::Less)

@@ -8,7 +8,7 @@ use crate::dataset::format::index::place::IndexPlace;
 use crate::dataset::format::index::sample_index::{IndexColumn, SampleIndex};
 use crate::{Error, Result};
 
-/// From so many files on the numbers of their footers are kept in an index.
+/// From this many files on the numbers of their footers are kept in an index.
 const MANY_FILES: usize = 64;
 
 /// What a scan has found of one row group.

@@ -94,7 +94,7 @@ impl Compact<'_> {
         loop {
             match self.field(&mut id)? {
                 kind::STOP => return Some(children),
-                // Whatever width it says: the crate reads them alike.
+                // Whatever width it says: the crate reads them the same way.
                 kind::I16 | kind::I32 | kind::I64 if id == 5 => {
                     children = self.signed()?;
                 }
@@ -208,7 +208,7 @@ impl Compact<'_> {
 mod tests {
     use super::*;
 
-    /// A footer whose elements have so many children.
+    /// A footer whose elements have this many children.
     fn footer(children: &[i64]) -> Vec<u8> {
         let mut bytes = vec![0x15, 2, 0x19, 0xfc];
         let number = |mut number: u64, bytes: &mut Vec<u8>| {

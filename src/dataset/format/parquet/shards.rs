@@ -24,7 +24,7 @@ use crate::dataset::format::shard::threads::{ShardThreads, ShardWriter, Wait, Wr
 use crate::error::catch;
 use crate::{Error, Result};
 
-/// A row group has at most so many bytes before it is encoded, or one sample: readers decode a row group at once.
+/// A row group has at most this many bytes before it is encoded, or one sample: readers decode a row group at once.
 const ROW_GROUP_BYTES: u64 = 64 << 20;
 
 /// An Arrow array of texts has less than 2 GiB.
@@ -45,9 +45,9 @@ pub enum ParquetCompression {
 /// How Parquet files are written.
 #[derive(Debug, Clone)]
 pub struct ParquetShardOptions {
-    /// The samples of a file take at most so many bytes before they are encoded, or it has one sample.
+    /// The samples of a file take at most this many bytes before they are encoded, or it has one sample.
     pub shard_bytes: u64,
-    /// A row group has at most so many samples.
+    /// A row group has at most this many samples.
     pub row_group_rows: usize,
     /// How pages are compressed.
     pub compression: ParquetCompression,
@@ -244,7 +244,7 @@ impl Current {
         let arrays = cuts.iter().map(|cut| cut.array(rows)).collect::<Result<Vec<_>>>();
         let batch = arrays
             .and_then(|arrays| RecordBatch::try_new(Arc::clone(&form.arrow), arrays).map_err(|error| invalid(&error)));
-        // What can't be written is not counted either: the shard goes on with the next samples.
+        // What can't be written is not counted either: the shard continues with the next samples.
         self.group.push(batch.inspect_err(|_| {
             self.samples -= rows.len();
             self.group_rows -= rows.len();

@@ -21,8 +21,8 @@ use crate::dataset::format::index::damages::Damages;
 use crate::dataset::format::index::place::SMALL;
 use crate::{Error, Result};
 
-/// A row group may have so many bytes once it is decoded, or as many as may be cached, if that is more: a few bytes of a
-/// damaged file can stand for any number of rows.
+/// A row group may have this many bytes once it is decoded, or as many as may be cached, if that is more: a few bytes
+/// of a damaged file can stand for any number of rows.
 pub(super) const LARGEST_GROUP: usize = 4 << 30;
 
 /// So many bytes of footers are kept.
@@ -38,7 +38,7 @@ pub(super) struct ParquetSource {
     footers: BlockCache<(usize, Pages), KnownFooter>,
 }
 
-/// Whether a footer comes with the places of pages.
+/// True if a footer comes with the places of pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Pages {
     Unknown,
@@ -103,7 +103,7 @@ impl ParquetSource {
         self.pool.shared_files()
     }
 
-    /// Fails when what a filter is on can't be read of row group `group`: nobody knows which of its rows it leaves.
+    /// Fails when what a filter is on can't be read of row group `group`: it is unknown which of its rows remain.
     pub(super) fn check_filter(&self, group: usize) -> Result<()> {
         let Some(filter) = &self.filter else { return Ok(()) };
         let place = self.groups.place(group);
@@ -245,8 +245,9 @@ impl KnownFooter {
         bytes.map(|bytes| usize::try_from(bytes).unwrap_or(0)).fold(0, usize::saturating_add)
     }
 
-    /// Whether a column that is read has lists. Rows of such a group are decoded one after the other, and what is not wanted is
-    /// dropped: the crate, told to pass over rows of lists, never ends where a damaged page has fewer than it says.
+    /// True if a column that is read has lists. Rows of such a group are decoded one after the other, and what is not
+    /// wanted is dropped: the crate, told to pass over rows of lists, never ends where a damaged page has fewer than it
+    /// says.
     pub(super) fn has_lists(&self, in_file: usize) -> bool {
         let group = self.footer.groups().get(in_file);
         group.is_some_and(|group| self.leaves.iter().any(|&leaf| group.column(leaf).column_descr().max_rep_level() > 0))

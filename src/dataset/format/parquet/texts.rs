@@ -1,7 +1,7 @@
 //! The schema of a Parquet file with its texts as byte strings.
 //!
-//! The crate looks at whole pages of what the file calls texts, and refuses a page for one that is no UTF-8: also where
-//! somebody wants bytes, or the other rows. Who makes texts of them looks at them once more anyhow.
+//! The crate looks at whole pages of what the file calls texts, and refuses a page for one that is not UTF-8: also
+//! where bytes are wanted, or the other rows. What makes texts of them checks them once more anyway.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ fn type_as_read(of: &DataType) -> DataType {
 
 /// The same metadata, in which what the file calls texts are byte strings.
 ///
-/// Columns of row groups say of themselves what they did before: nobody decodes by that.
+/// Columns of row groups say of themselves what they did before: decoding does not depend on that.
 pub(super) fn with_bytes_for_texts(metadata: ParquetMetaData) -> Result<ParquetMetaData, ParquetError> {
     let of_file = metadata.file_metadata();
     let schema = SchemaDescriptor::new(of_bytes(of_file.schema_descr().root_schema())?);

@@ -157,7 +157,7 @@ impl Raw {
     }
 }
 
-/// Fails unless samples of so many bytes have these fields.
+/// Fails unless samples of this many bytes have these fields.
 pub(super) fn check_fields(fields: &[RawField], sample_bytes: usize) -> Result<()> {
     let invalid = |reason| Error::InvalidArgument { argument: "dtype", reason };
     if sample_bytes == 0 {

@@ -43,7 +43,7 @@ impl Safetensors {
     /// Opens the file at `path`; the samples have the tensors that `fields` names, in that order, or all of them by name.
     ///
     /// # Errors
-    /// [`Error::Io`] when it can't be opened; [`Error::Format`] when it is no safetensors file or a damaged one;
+    /// [`Error::Io`] when it can't be opened; [`Error::Format`] when it is not a safetensors file or a damaged one;
     /// [`Error::InvalidArgument`] when a tensor is not there or is a scalar, has a data type of less than a byte, or when
     /// the first axes are of unequal lengths.
     pub fn open(path: impl AsRef<Path>, fields: Option<&[String]>) -> Result<Self> {

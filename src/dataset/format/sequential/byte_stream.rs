@@ -20,8 +20,8 @@ const MAGIC: usize = 6;
 /// What packed streams begin with: gzip, Zstandard (a frame, or what is passed over before it), bzip2 and xz.
 const MAGICS: [&[u8]; 5] = [b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18", b"BZh1", b"\xfd7zXZ\0"];
 
-/// Whether a stream that begins with `head` may still turn out to begin with `magic`, of whose last digits some stand for
-/// others.
+/// True if a stream that begins with `head` may still turn out to begin with `magic`, of whose last digits some stand
+/// for others.
 fn is_begun(magic: &[u8], head: &[u8]) -> bool {
     let alike = |(&a, &b): (&u8, &u8)| a == b || (a == 0x50 && b & 0xf0 == 0x50) || (a == b'1' && b.is_ascii_digit());
     head.len() < magic.len() && magic.iter().zip(head).all(alike)
@@ -135,7 +135,7 @@ impl ByteStream {
         &self.buffer[self.start..self.end]
     }
 
-    /// Whether more would have to be waited for.
+    /// True if more would have to be waited for.
     pub(in crate::dataset::format) fn would_wait(&self) -> bool {
         self.start == self.end && !self.has_ended && self.source().is_some_and(SourceBytes::would_wait)
     }
@@ -167,7 +167,7 @@ impl ByteStream {
         Ok(read > 0)
     }
 
-    /// Reads until the window has so many bytes; false when the stream ends before that.
+    /// Reads until the window has this many bytes; false when the stream ends before that.
     pub(in crate::dataset::format) fn fill(&mut self, bytes: usize) -> Found<bool> {
         while self.window().len() < bytes {
             if !self.more()? {
@@ -177,7 +177,7 @@ impl ByteStream {
         Ok(true)
     }
 
-    /// Passes over so many bytes, or as many as there are; says how many.
+    /// Skips this many bytes, or as many as there are; returns how many.
     pub(in crate::dataset::format) fn skip(&mut self, bytes: u64) -> Found<u64> {
         let mut left = bytes;
         loop {
@@ -210,8 +210,8 @@ impl ByteStream {
         Ok(Some(there))
     }
 
-    /// Moves so many bytes behind `into`, or as many as there are; says how many. Room is made as they come: a damaged
-    /// number may ask for anything.
+    /// Appends this many bytes to `into`, or as many as there are; returns how many. Room is made as they come: a
+    /// damaged number may ask for anything.
     pub(in crate::dataset::format) fn take(&mut self, bytes: u64, into: &mut Vec<u8>) -> Found<u64> {
         let mut left = bytes;
         loop {
@@ -281,12 +281,12 @@ impl ByteStream {
         (self.start, self.offset) = (0, 0);
     }
 
-    /// Whether one can go to any place of it: a plain regular file.
+    /// True if one can go to any place of it: a plain regular file.
     pub(in crate::dataset::format) fn can_seek(&self) -> bool {
         matches!(&self.reader, Unpacking::Plain(head) if head.begin.is_some())
     }
 
-    /// Whether a plain file, to any place of which one can go, has no `offset` bytes.
+    /// True if a plain file, to any place of which one can go, has no `offset` bytes.
     pub(in crate::dataset::format) fn ends_before(&self, offset: u64) -> bool {
         let Unpacking::Plain(Head { source, begin: Some(begin), .. }) = &self.reader else { return false };
         // Some file systems say of all files that they have no bytes.

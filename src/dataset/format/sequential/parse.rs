@@ -13,7 +13,7 @@ pub(in crate::dataset::format) trait Parse: Send {
     /// The fields of all samples; not before [`look`](Self::look), where that is needed.
     fn fields(&self) -> &[TypedField];
 
-    /// Whether the fields follow from the first samples.
+    /// True if the fields follow from the first samples.
     fn needs_look(&self) -> bool {
         false
     }
@@ -59,7 +59,7 @@ pub(in crate::dataset::format) enum Step {
 /// What has come of an attempt to read on.
 pub(in crate::dataset::format) type Found<T> = Result<T, Trouble>;
 
-/// Why reading did not go on.
+/// Why reading stopped.
 #[derive(Debug)]
 pub(in crate::dataset::format) enum Trouble {
     /// The source can't be read.

@@ -102,7 +102,7 @@ impl StreamProcess {
                     self.hear();
                     return if status.success() { Ok(()) } else { Err(self.failure(status.to_string())) };
                 }
-                // Somebody else has waited for it, or nobody need. It may have failed, and then samples are lost.
+                // Other code has waited for it, or there is no need to. It may have failed, and then samples are lost.
                 Err(_) => {
                     self.has_ended = true;
                     self.hear();

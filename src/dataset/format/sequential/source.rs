@@ -37,7 +37,7 @@ impl StreamSource {
         }
     }
 
-    /// Whether it can be read again from its beginning, and by several readers at once.
+    /// True if it can be read again from its beginning, and by several readers at once.
     #[must_use]
     pub fn is_repeatable(&self) -> bool {
         match self {
@@ -73,7 +73,7 @@ impl StreamSource {
     }
 }
 
-/// Whether the environment lets commands be run. Whatever is not clearly a yes is a no.
+/// True if the environment lets commands be run. Whatever is not clearly a yes is a no.
 pub(in crate::dataset::format) fn commands_are_allowed() -> bool {
     env::var_os("SLUICEGATE_ALLOW_PIPE").is_none_or(|value| value.is_empty() || value == "1")
 }
@@ -125,7 +125,7 @@ impl SourceBytes {
         if self.is_regular { self.file.stream_position().map(Some) } else { Ok(None) }
     }
 
-    /// Whether a read would have to wait now.
+    /// True if a read would have to wait now.
     pub(super) fn would_wait(&self) -> bool {
         let mut files = [PollFd::new(&self.file, PollFlags::IN)];
         !self.is_regular && poll(&mut files, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) == Ok(0)

@@ -51,8 +51,8 @@ impl ShardFile {
         Ok(self.bytes)
     }
 
-    /// Whether the unfinished file is this one. Another job may have begun it again, if this one was given up long ago and its
-    /// disk did not answer until now.
+    /// True if the unfinished file is this one. Another job may have begun it again, if this one was given up long ago
+    /// and its disk did not answer until now.
     fn is_ours(&self) -> bool {
         is_at(&self.file, &self.unfinished)
     }

@@ -38,7 +38,7 @@ pub struct WrittenShard {
     pub bytes: u64,
 }
 
-/// Whether to wait for threads.
+/// True if to wait for threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
     /// What is there.
@@ -58,7 +58,7 @@ pub(in crate::dataset::format) trait ShardWriter<Piece> {
 /// Shards that threads write, one thread a shard: what is sent for a shard arrives in order. One that is not ended is removed.
 pub(in crate::dataset::format) struct ShardThreads<Piece: Send + 'static> {
     threads: ThreadPool,
-    /// How many pieces wait for their thread; then whoever sends waits too.
+    /// How many pieces wait for their thread; then the sender waits too.
     waiting: usize,
     current: Option<SyncSender<Sent<Piece>>>,
     begun: usize,
@@ -71,7 +71,7 @@ pub(in crate::dataset::format) struct ShardThreads<Piece: Send + 'static> {
     written: Vec<WrittenShard>,
     /// Set when shards that are not finished yet are not wanted any more.
     is_given_up: Arc<AtomicBool>,
-    /// Why all was given up, until it is told.
+    /// Why all was given up, until it is reported.
     ended: Mutex<Option<Error>>,
     process: u32,
 }
@@ -121,7 +121,7 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
         let is_given_up = Arc::clone(&self.is_given_up);
         self.unheard.insert(number, path);
         self.threads.spawn(move || {
-            // A panic that nobody caught would end the process.
+            // An uncaught panic would end the process.
             let outcome = match catch(|| write_shard(create, number, &arriving, &is_given_up)) {
                 Ok(Some(shard)) => Outcome::Whole(shard),
                 Ok(None) => Outcome::Removed,
@@ -159,7 +159,7 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
         }
     }
 
-    /// Ends the shard that was begun last, of so many samples.
+    /// Ends the shard that was begun last, of this many samples.
     pub(in crate::dataset::format) fn end(&mut self, samples: usize) {
         self.put(Sent::End { samples });
         self.current = None;

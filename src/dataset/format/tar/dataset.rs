@@ -53,7 +53,7 @@ pub struct Tar {
     fields: Vec<Wanted>,
     schema: Schema,
     on_missing: OnMissing,
-    /// By the indices of a batch: nothing is kept for longer than somebody reads it.
+    /// By the indices of a batch: nothing is kept for longer than it is being read.
     batches: BlockCache<BatchKey, TarPlaces>,
 }
 
@@ -61,8 +61,8 @@ impl Tar {
     /// Opens the archives at `paths`, whose samples have these `fields`.
     ///
     /// # Errors
-    /// [`Error::Io`] when one can't be read; [`Error::Format`] when one is no archive, damaged, or has two members of one
-    /// name; [`Error::InvalidArgument`] when no sample at all has a field.
+    /// [`Error::Io`] when one can't be read; [`Error::Format`] when one is not an archive, damaged, or has two members
+    /// of one name; [`Error::InvalidArgument`] when no sample at all has a field.
     pub fn open(paths: Vec<PathBuf>, fields: Vec<TarField>, options: &TarOptions) -> Result<Self> {
         let unpacked = unpack(&paths, &options.unpacked)?;
         let files = SourceFiles::look(unpacked.paths)?.with_sums(unpacked.sums);

@@ -74,7 +74,7 @@ pub(in crate::dataset::format) fn number(value: TarValue, text: &[u8]) -> Result
     parsed.map_err(|kind| format!("{} is no {kind}", shown(&text[..text.len().min(40)])))
 }
 
-/// What marks that an array is there has at most so many bytes: a header without an array can ask for any number.
+/// What marks that an array is there has at most this many bytes: a header without an array can ask for any number.
 const LARGEST_MARK: usize = 16 << 20;
 
 /// The field that a slot has for `field`; `form` is that of its arrays. One that may be missing has no element or one; or, if

@@ -2,7 +2,7 @@
 //!
 //! Sources: POSIX.1-2008 (`pax`, the ustar interchange format), GNU tar's manual ("Basic Tar Format", "GNU Extensions").
 
-/// Archives are made of blocks of so many bytes.
+/// Archives are made of blocks of this many bytes.
 pub(in crate::dataset::format) const BLOCK: usize = 512;
 
 /// What a header block says.
@@ -22,7 +22,7 @@ pub(super) enum TarKind {
     File,
     /// A link, folder, device or pipe: nothing is stored behind the header, whatever its size says.
     Bare,
-    /// Something else that is stored and is no sample's.
+    /// Something else that is stored and does not belong to a sample.
     Other,
     /// GNU's long name of the member that follows.
     LongName,

@@ -15,7 +15,7 @@ use crate::dataset::format::index::sample_index::{IndexColumn, SampleIndex};
 pub(super) type FieldExtensions<'a> = (&'a [Vec<u8>], Option<&'a [u32]>);
 
 /// Finds out which samples have all `fields`, where that matters, and are not excluded; kept in an index of one column. The
-/// archives are called `urls` by whoever excludes some of their samples.
+/// archives are called `urls` by code that excludes some of their samples.
 ///
 /// # Errors
 /// The index of the archives can't be read.

@@ -1,8 +1,8 @@
 //! Which sample a member belongs to, by WebDataset's conventions on names.
 
 /// The key and the extension that the path `name` has: the key is all before the first dot of the last component, the
-/// extension all behind that dot. Nothing where a member is no part of a sample: without a dot, hidden (the dot comes first),
-/// or below or named `__…__`, as WebDataset calls what describes the archive itself.
+/// extension everything after that dot. Nothing where a member is not part of a sample: without a dot, hidden (the dot
+/// comes first), or below or named `__…__`, as WebDataset calls what describes the archive itself.
 ///
 /// The extension is to be taken in lower case.
 pub(super) fn split_name(name: &[u8]) -> Option<(&[u8], &[u8])> {

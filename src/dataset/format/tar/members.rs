@@ -35,7 +35,7 @@ pub(super) struct TarMember {
     pub(super) bytes: u64,
 }
 
-/// Walks over the headers of an archive. What is no regular file is passed over.
+/// Walks over the headers of an archive. What is not a regular file is skipped.
 pub(super) struct TarMembers<'a> {
     file: &'a OpenFile,
     end: TarEnd,
@@ -56,7 +56,7 @@ type Found<T> = std::result::Result<T, TarDamage>;
 pub(super) struct TarDamage {
     pub(super) member: Option<Vec<u8>>,
     pub(super) error: Error,
-    /// Whether what follows it can be read all the same.
+    /// True if what follows it can be read all the same.
     pub(super) is_passable: bool,
 }
 
@@ -71,7 +71,7 @@ impl<'a> TarMembers<'a> {
         Self { file, end, next: start, window: Vec::new(), window_start: 0, has_ended: false, stop }
     }
 
-    /// Whether the walk has ended right where it was to end: a header begins there, or the archive has ended.
+    /// True if the walk has ended right where it was to end: a header begins there, or the archive has ended.
     pub(super) fn is_at_end(&self) -> bool {
         self.next == self.stop || self.stop == u64::MAX
     }

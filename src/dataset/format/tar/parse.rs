@@ -233,7 +233,7 @@ impl TarParse {
         (self.on_missing == OnMissing::Empty).then_some(1)
     }
 
-    /// Whether the members of samples may be missing.
+    /// True if the members of samples may be missing.
     fn may_be_missing(&self) -> MayBeMissing {
         if self.on_missing == OnMissing::Empty { MayBeMissing::Yes } else { MayBeMissing::No }
     }
@@ -303,7 +303,7 @@ impl Parse for TarParse {
             if !is_first && (!self.needs_look() || !self.has_fields || bytes.offset() > LOOK) {
                 break;
             }
-            // What is no text can't be asked for.
+            // What is not text can't be requested.
             if let (false, Ok(name)) = (self.has_fields, String::from_utf8(extension.to_ascii_lowercase())) {
                 let field = TarField::new(name, TarValue::Bytes);
                 if self.fields.iter().all(|wanted| wanted.field.extensions != field.extensions) {

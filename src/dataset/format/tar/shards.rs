@@ -7,7 +7,7 @@ use super::writer::{TarWriter, push_member};
 use crate::Result;
 use crate::dataset::format::shard::threads::{ShardThreads, Wait, WrittenShard};
 
-/// So many bytes go to a thread at once, and so many of these wait for one.
+/// The bytes that go to a thread at once, and how many of these wait for one.
 const PIECE: usize = 1 << 20;
 const PIECES: usize = 4;
 

@@ -21,7 +21,7 @@ pub(super) struct WalkedMember {
     pub(super) refusal: Option<String>,
 }
 
-/// Reads the headers; contents and padding are taken by others. What is no regular file is passed over.
+/// Reads the headers; contents and padding are taken by others. What is not a regular file is skipped.
 #[derive(Debug, Default)]
 pub(super) struct TarWalk {
     end: TarEnd,
@@ -35,7 +35,7 @@ impl TarWalk {
         Self { end, ..Self::default() }
     }
 
-    /// Begins another archive, or goes on in this one.
+    /// Begins another archive, or continues in this one.
     pub(super) fn restart(&mut self) {
         (self.has_begun, self.has_ended, self.has_members) = (false, false, false);
     }
@@ -130,7 +130,7 @@ impl TarWalk {
         if bytes.is_kept() {
             return Ok(None);
         }
-        // Who writes it may still be at it, and would find that nobody reads.
+        // Its writer may still be writing, and would fail without a reader.
         bytes.skip(u64::MAX)?;
         Ok(None)
     }

@@ -51,7 +51,7 @@ pub(super) fn find_samples(pool: &FilePool, damages: Damages) -> Result<Vec<Vec<
     })
 }
 
-/// Fails where no sample can be found behind byte `end` of `file`, though it goes on there.
+/// Fails where no sample can be found after byte `end` of `file`, though it continues there.
 pub(super) fn rest_of_file(file: &OpenFile, end: u64) -> Result<()> {
     find_from(file, end, &mut Vec::new())
 }

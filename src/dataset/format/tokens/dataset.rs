@@ -74,7 +74,7 @@ struct Place {
     start: u64,
 }
 
-/// Windows lie far apart in memory, and each begins with some waiting for it. That goes on for this many at once.
+/// Windows lie far apart in memory, and each begins with some waiting for it. This many wait at once.
 const AHEAD: usize = 8;
 
 impl Tokens {

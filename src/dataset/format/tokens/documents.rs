@@ -7,7 +7,7 @@ use crate::dataset::format::file::page_cache::PageCache;
 use crate::dataset::{Dataset, ReadMany, VariableSize};
 use crate::{BatchWriter, DType, Error, Field, Result, SampleWriter, Schema, SizesWriter};
 
-/// Pieces lie far apart in memory, and each begins with some waiting for it. That goes on for this many at once.
+/// Pieces lie far apart in memory, and each begins with some waiting for it. This many wait at once.
 const AHEAD: usize = 8;
 
 /// The documents of files of tokens, widened to int64: sample i is document i, in one variable field, `tokens`.

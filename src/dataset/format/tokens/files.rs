@@ -62,9 +62,9 @@ impl TokenFiles {
     /// `name` or `name.idx`; every other file is flat.
     ///
     /// # Errors
-    /// [`Error::Io`] when a file can't be opened; [`Error::Format`] when one is empty, is no whole number of tokens, has an
-    /// index or a header whose numbers do not fit, or begins as a file of another format does; [`Error::InvalidArgument`] when there is no file, or the data type is none of a
-    /// token.
+    /// [`Error::Io`] when a file can't be opened; [`Error::Format`] when one is empty, is not a whole number of tokens,
+    /// has an index or a header whose numbers do not fit, or begins as a file of another format does;
+    /// [`Error::InvalidArgument`] when there is no file, or the data type is none of a token.
     pub fn open(
         paths: impl IntoIterator<Item = impl AsRef<Path>>,
         layout: &TokenLayout,
@@ -134,7 +134,7 @@ impl TokenFiles {
     /// its siblings say of the file.
     ///
     /// # Panics
-    /// When `into` is no whole number of int64.
+    /// When `into` is not a whole number of int64.
     pub fn read_document(&self, document: usize, start: u64, into: &mut [u8]) -> Result<()> {
         let len = self.documents();
         if document >= len {

@@ -8,7 +8,7 @@ use crate::dataset::format::shard::file::ShardFile;
 use crate::dataset::format::shard::threads::{ShardThreads, ShardWriter, Wait, WrittenShard};
 use crate::{DType, Error, Result};
 
-/// So many bytes go to a thread at once, and so many of these wait for one.
+/// The bytes that go to a thread at once, and how many of these wait for one.
 const PIECE: usize = 1 << 20;
 const PIECES: usize = 4;
 
@@ -81,7 +81,7 @@ impl TokenShards {
     /// was begun, and nothing was appended.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when they are no whole number of tokens, or more than an index can tell of.
+    /// [`Error::InvalidArgument`] when they are not a whole number of tokens, or more than an index can count.
     pub fn append(&mut self, tokens: &[u8]) -> Result<bool> {
         let invalid = |reason| Error::InvalidArgument { argument: "tokens", reason };
         if !tokens.len().is_multiple_of(self.dtype.bytes()) {

@@ -24,7 +24,7 @@ impl TokenStream {
         Ok(Self { file, dtype, tokens, runs: vec![Run { start: 0, offset }] })
     }
 
-    /// A Megatron `.bin` with the index at `index`; also where each of its documents ends, if they are told apart.
+    /// A Megatron `.bin` with the index at `index`; also where each of its documents ends, if they are kept apart.
     pub(super) fn megatron(
         path: &Path,
         index: &Path,
