@@ -31,7 +31,7 @@ def size_of(size: Any, name: str = "size") -> Any:
 
 
 def interpolation_of(interpolation: Any, *, warps: bool = False) -> str:
-    """The name of an interpolation that is given by name, as `InterpolationMode`, or as Pillow's constant.
+    """Return the name of an interpolation that is given by name, as `InterpolationMode`, or as Pillow's constant.
 
     For a transform that `warps` images, it also makes warps match torch's on this machine.
     """
@@ -89,7 +89,7 @@ def check_fill(fill: Any) -> None:
 
 
 def fill_of(fill: Any, kind: str, nothing: list[float]) -> list[float]:
-    """The values for "Image" or "Mask"; `nothing` for None.
+    """Return the values for "Image" or "Mask"; `nothing` for None.
 
     A dictionary has tensor types for keys, or "others". What it says of torchvision's `Image` goes for unmarked tensors
     too, and the other way round.

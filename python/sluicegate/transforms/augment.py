@@ -46,7 +46,7 @@ class TrivialAugmentWide(_Policy):
         self.num_magnitude_bins = num_magnitude_bins
 
     def spec(self) -> list[Any]:
-        """The transform in words that the core knows."""
+        """Return the transform as a list for the core."""
         return [{"TrivialAugmentWide": {"num_magnitude_bins": self.num_magnitude_bins, **self._warp()}}]
 
 
@@ -82,7 +82,7 @@ class RandAugment(_Policy):
         self.num_magnitude_bins = num_magnitude_bins
 
     def spec(self) -> list[Any]:
-        """The transform in words that the core knows."""
+        """Return the transform as a list for the core."""
         bins = self.num_magnitude_bins
         if not -bins <= self.magnitude < bins:
             raise IndexError(f"magnitude: expected one of {bins} strengths, from 0, but got {self.magnitude}")
@@ -110,7 +110,7 @@ class AutoAugment(_Policy):
         self.policy = policy
 
     def spec(self) -> list[Any]:
-        """The transform in words that the core knows."""
+        """Return the transform as a list for the core."""
         return [{"AutoAugment": {"policy": getattr(self.policy, "value", self.policy), **self._warp()}}]
 
 
@@ -160,7 +160,7 @@ class AugMix(_Policy):
         self.spec()
 
     def spec(self) -> list[Any]:
-        """The transform in words that the core knows."""
+        """Return the transform as a list for the core."""
         severity, width = operator.index(self.severity), operator.index(self.mixture_width)
         if not 1 <= severity <= 10:
             raise ValueError(f"severity: expected a strength from 1 to 10, but got {severity}")
@@ -178,11 +178,11 @@ class AugMix(_Policy):
         return [{"AugMix": {**arguments, **self._warp()}}]
 
     def fuses(self, is_first: bool) -> bool:
-        """Never: a stack of images must be refused."""
+        """Return False: a stack of images must be refused."""
         return False
 
     def __call__(self, *inputs: Any) -> Any:
-        """What becomes of the sample."""
+        """Apply the transform to the sample."""
         for leaf in flatten(inputs):
             if kind_of(leaf) in ("Image", "tensor") and leaf.ndim > 3:
                 raise TypeError(f"AugMix: expected one image, but got a stack of shape {tuple(leaf.shape)}")

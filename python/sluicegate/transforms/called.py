@@ -44,7 +44,7 @@ class CalledTransforms:
         return CalledTransforms(changed, takes_pillow=self.takes_pillow, takes_marked=self.takes_marked)
 
     def __call__(self, image: Any, *targets: Any) -> Any:
-        """What becomes of the image, or of `(image, target)`."""
+        """Transform the image, or `(image, target)`."""
         if self.takes_pillow and isinstance(image, torch.Tensor):
             image = pillow_image(image)
         elif self.takes_marked:

@@ -54,13 +54,13 @@ class ColorJitter(Transform):
         self.hue = _range(hue, "hue", 0.0, (-0.5, 0.5))
 
     def spec(self) -> list[Any]:
-        """The transform in words that the core knows."""
+        """Return the transform as a list for the core."""
         names = ("brightness", "contrast", "saturation", "hue")
         return [{"ColorJitter": {name: getattr(self, name) for name in names}}]
 
 
 def _range(value: Any, name: str, center: float, bounds: tuple[float, float]) -> tuple[float, float] | None:
-    """The range that is drawn from; None where nothing would change, and nothing is drawn."""
+    """Return the range that is drawn from; None if nothing would change, and nothing is drawn."""
     if value is None:
         return None
     if isinstance(value, (int, float)):
@@ -85,7 +85,7 @@ class Grayscale(Transform):
         self.num_output_channels = num_output_channels
 
     def spec(self) -> list[Any]:
-        """The transform in words that the core knows."""
+        """Return the transform as a list for the core."""
         return [{"Grayscale": {"num_output_channels": self.num_output_channels}}]
 
 
@@ -111,7 +111,7 @@ class RGB(Transform):
     passes: ClassVar[tuple[str, ...]] = ("Video",)
 
     def spec(self) -> list[Any]:
-        """The transform in words that the core knows."""
+        """Return the transform as a list for the core."""
         return ["RGB"]
 
 
@@ -119,7 +119,7 @@ class RandomChannelPermutation(Transform):
     """The channels in another order, which is drawn."""
 
     def spec(self) -> list[Any]:
-        """The transform in words that the core knows."""
+        """Return the transform as a list for the core."""
         return ["RandomChannelPermutation"]
 
 
@@ -150,7 +150,7 @@ class RandomPhotometricDistort(Transform):
         self.p = p
 
     def spec(self) -> list[Any]:
-        """The transform in words that the core knows."""
+        """Return the transform as a list for the core."""
         names = ("brightness", "contrast", "saturation", "hue")
         ranges = {name: [float(each) for each in getattr(self, name)] for name in names}
         return [{"RandomPhotometricDistort": {**ranges, "p": float(self.p)}}]
@@ -179,7 +179,7 @@ class RandomPosterize(OptionalTransform):
         self.bits = bits
 
     def spec(self) -> list[Any]:
-        """The transform in words that the core knows."""
+        """Return the transform as a list for the core."""
         return [{"RandomPosterize": {"bits": self.bits, "p": float(self.p)}}]
 
 
@@ -191,7 +191,7 @@ class RandomSolarize(OptionalTransform):
         self.threshold = threshold
 
     def spec(self) -> list[Any]:
-        """The transform in words that the core knows."""
+        """Return the transform as a list for the core."""
         return [{"RandomSolarize": {"threshold": float(self.threshold), "p": float(self.p)}}]
 
 
@@ -206,6 +206,6 @@ class RandomAdjustSharpness(OptionalTransform):
         self.sharpness_factor = sharpness_factor
 
     def spec(self) -> list[Any]:
-        """The transform in words that the core knows."""
+        """Return the transform as a list for the core."""
         factor = float(self.sharpness_factor)
         return [{"RandomAdjustSharpness": {"sharpness_factor": factor, "p": float(self.p)}}]

@@ -27,11 +27,11 @@ class _Several(Transform):
         return "\n".join(f"    {transform}" for transform in self.transforms)
 
     def fuses(self, is_first: bool) -> bool:
-        """Where all of them do."""
+        """Return True if all of them do."""
         return all(_fuses(each, is_first and number == 0) for number, each in enumerate(self.transforms))
 
     def _specs(self, name: str) -> list[Any] | None:
-        """The words of all; None where the core does not know one of them."""
+        """Return the words of all; None if the core does not know one of them."""
         specs: list[Any] = []
         for transform in self.transforms:
             spec = getattr(transform, name)() if isinstance(transform, Transform) else None
@@ -92,15 +92,15 @@ class Compose(_Several):
     """
 
     def spec(self) -> list[Any] | None:
-        """The transforms in words that the core knows; None where it does not know one of them."""
+        """Return the transforms as a list for the core; None if it does not know one of them."""
         return self._specs("spec")
 
     def mask_spec(self) -> list[Any] | None:
-        """The same for masks."""
+        """Return the same for masks."""
         return self._specs("mask_spec")
 
     def __call__(self, *inputs: Any) -> Any:
-        """What becomes of the sample."""
+        """Apply the transform to the sample."""
         return self._run(inputs)
 
 
@@ -118,17 +118,17 @@ class RandomApply(_Several):
         self.p = p
 
     def spec(self) -> list[Any] | None:
-        """The transforms in words that the core knows; None where it does not know one of them."""
+        """Return the transforms as a list for the core; None if it does not know one of them."""
         specs = self._specs("spec")
         return None if specs is None else [{"RandomApply": {"transforms": specs, "p": float(self.p)}}]
 
     def mask_spec(self) -> list[Any] | None:
-        """The same for masks."""
+        """Return the same for masks."""
         specs = self._specs("mask_spec")
         return None if specs is None else [{"RandomApply": {"transforms": specs, "p": float(self.p)}}]
 
     def __call__(self, *inputs: Any) -> Any:
-        """What becomes of the sample."""
+        """Apply the transform to the sample."""
         if bool(torch.rand(1, generator=current_generator()) >= self.p):
             return inputs if len(inputs) > 1 else inputs[0]
         return self._run(inputs)
@@ -162,15 +162,15 @@ class RandomChoice(_Several):
         return None
 
     def fuses(self, is_first: bool) -> bool:
-        """Never: the choice is drawn in Python."""
+        """Return False: the choice is drawn in Python."""
         return False
 
     def extra_repr(self) -> str:
-        """The public arguments, as torchvision shows them."""
+        """Return the public arguments, as torchvision shows them."""
         return Transform.extra_repr(self)
 
     def __call__(self, *inputs: Any) -> Any:
-        """What becomes of the sample."""
+        """Apply the transform to the sample."""
         drawn = torch.multinomial(torch.tensor(self.p), 1, generator=current_generator())
         return self.transforms[int(drawn)](*inputs)
 
@@ -184,11 +184,11 @@ class RandomOrder(_Several):
     """
 
     def spec(self) -> list[Any] | None:
-        """The transforms in words that the core knows; None where it does not know one of them."""
+        """Return the transforms as a list for the core; None if it does not know one of them."""
         return self._ordered("spec")
 
     def mask_spec(self) -> list[Any] | None:
-        """The same for masks."""
+        """Return the same for masks."""
         return self._ordered("mask_spec")
 
     def _ordered(self, name: str) -> list[Any] | None:
@@ -198,11 +198,11 @@ class RandomOrder(_Several):
         return [{"RandomOrder": {"transforms": [{"Compose": {"transforms": specs}} for specs in each]}}]
 
     def extra_repr(self) -> str:
-        """The public arguments, as torchvision shows them."""
+        """Return the public arguments, as torchvision shows them."""
         return Transform.extra_repr(self)
 
     def __call__(self, *inputs: Any) -> Any:
-        """What becomes of the sample."""
+        """Apply the transform to the sample."""
         outputs: Any = inputs if len(inputs) > 1 else inputs[0]
         for drawn in torch.randperm(len(self.transforms), generator=current_generator()).tolist():
             transform = self.transforms[drawn]

@@ -31,15 +31,15 @@ class ToImage(Transform):
     _meant: tuple[str, ...] = ("tensor", "PIL", "array")
 
     def spec(self) -> list[Any] | None:
-        """The transform in words that the core knows."""
+        """Return the transform as a list for the core."""
         return ["ToImage"]
 
     def fuses(self, is_first: bool) -> bool:
-        """Never: what comes in may be no tensor yet."""
+        """Return False: the input may not be a tensor yet."""
         return False
 
     def __call__(self, *inputs: Any) -> Any:
-        """What becomes of the sample."""
+        """Apply the transform to the sample."""
         return self._of_leaves(inputs if len(inputs) > 1 else inputs[0], self._meant, self._convert)
 
     def _convert(self, leaf: Any, kind: str) -> torch.Tensor:
@@ -65,7 +65,7 @@ class ToTensor(ToImage):
     _meant = ("PIL", "array")
 
     def spec(self) -> list[Any] | None:
-        """The transform in words that the core knows; None where torch's default data type is another."""
+        """Return the transform as a list for the core; None if torch's default data type is another."""
         if torch.get_default_dtype() != torch.float32:
             return None
         return ["ToImage", {"ToDtype": {"dtype": "float32", "values": "divided"}}]
@@ -128,7 +128,7 @@ class ToDtype(Transform):
         self.scale = scale
 
     def spec(self) -> list[Any] | None:
-        """The transform in words that the core knows; None of a dictionary."""
+        """Return the transform as a list for the core; None of a dictionary."""
         if isinstance(self.dtype, dict):
             return None
         dtype = str(self.dtype).removeprefix("torch.")
@@ -139,7 +139,7 @@ class ToDtype(Transform):
         return not is_first and self.dtype in (torch.uint8, torch.float32)
 
     def __call__(self, *inputs: Any) -> Any:
-        """What becomes of the sample."""
+        """Apply the transform to the sample."""
         return self._of_leaves(inputs if len(inputs) > 1 else inputs[0], ("tensor", *MARKED), self._convert)
 
     def _convert(self, leaf: torch.Tensor, kind: str) -> torch.Tensor:
@@ -167,15 +167,15 @@ class ConvertImageDtype(Transform):
         self.dtype = dtype
 
     def spec(self) -> list[Any] | None:
-        """The transform in words that the core knows."""
+        """Return the transform as a list for the core."""
         return ToDtype(self.dtype, scale=True).spec()
 
     def fuses(self, is_first: bool) -> bool:
-        """Never: it changes more than pixels."""
+        """Return False: it changes more than pixels."""
         return False
 
     def __call__(self, *inputs: Any) -> Any:
-        """What becomes of the sample."""
+        """Apply the transform to the sample."""
         return ToDtype({torch.Tensor: self.dtype, "others": self.dtype}, scale=True)(*inputs)
 
 

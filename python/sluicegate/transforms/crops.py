@@ -15,7 +15,7 @@ __all__ = ["FiveCrop", "TenCrop"]
 
 
 class FiveCrop(Transform):
-    """The four corners of the image and its middle: a tuple of five images in the place of one.
+    """Cut out the four corners of the image and its middle: a tuple of five images.
 
     The core makes one image of one, so this is called with what the transforms before it made in Rust. A loader's batch
     then has a list of five tensors (batch, channels, height, width). With `torch.stack` as the next transform it has
@@ -44,11 +44,11 @@ class FiveCrop(Transform):
         return
 
     def fuses(self, is_first: bool) -> bool:
-        """Never: what comes out is several images."""
+        """Return False: what comes out is several images."""
         return False
 
     def __call__(self, *inputs: Any) -> Any:
-        """What becomes of the sample."""
+        """Apply the transform to the sample."""
         sample = inputs if len(inputs) > 1 else inputs[0]
         if any(kind_of(leaf) in ("BoundingBoxes", "Mask", "KeyPoints") for leaf in flatten(sample)):
             name = type(self).__name__
@@ -77,7 +77,7 @@ class FiveCrop(Transform):
 
 
 class TenCrop(FiveCrop):
-    """The parts of `FiveCrop`, and those of the flipped image: a tuple of ten images in the place of one.
+    """Cut out the parts of `FiveCrop`, and those of the flipped image: a tuple of ten images.
 
     Args:
         size: (height, width) of a part in pixels, or a number for squares.

@@ -15,7 +15,7 @@ __all__ = ["compiled", "current_generator", "drawn"]
 
 @functools.lru_cache(maxsize=256)
 def compiled(json: str) -> _core.ImageTransforms:
-    """The transforms that a JSON list describes."""
+    """Return the transforms that a JSON list describes."""
     return _core.ImageTransforms(json)
 
 

@@ -245,7 +245,7 @@ _KNOWN = (*_MOVES, *_NOTHING, *PILLOW_STEPS, *_AFTER)
 
 
 def _log_ratio(step: Any, *, is_v1: bool) -> Any:
-    """The logarithms that aspect ratios are drawn between, as torch has them."""
+    """Return the logarithms that aspect ratios are drawn between, as torch has them."""
     log_ratio = torch.log(torch.tensor(step.ratio)) if is_v1 else step._log_ratio
     if log_ratio.dtype is not torch.float32 or log_ratio.shape != (2,):
         raise NotRecognizedError("ratio is not a pair of numbers")
@@ -253,7 +253,7 @@ def _log_ratio(step: Any, *, is_v1: bool) -> Any:
 
 
 def _preset(step: Any) -> Any:
-    """The transforms that a preset calls the functions of, one after the other."""
+    """Return the transforms that a preset calls the functions of, one after the other."""
     v1 = sys.modules[_V1]
     steps = [
         v1.Resize(step.resize_size, step.interpolation, antialias=step.antialias),

@@ -33,7 +33,7 @@ __all__ = [
 
 
 class Resize(Transform):
-    """The whole image in another size.
+    """Resize the whole image.
 
     On float images, values differ from torchvision's by up to 2e-5.
 
@@ -82,7 +82,7 @@ class Resize(Transform):
         self.antialias = antialias
 
     def spec(self) -> list[Any]:
-        """The transform in words that the core knows."""
+        """Return the transform as a list for the core."""
         to: dict[str, Any]
         if self.size is None:
             to = {"longer": self.max_size}
@@ -95,7 +95,7 @@ class Resize(Transform):
 
 
 class CenterCrop(Transform):
-    """The middle of the image, (height, width) `size` or a square; with black around it where the image is smaller.
+    """Cut out the middle, of (height, width) `size` or a square; a smaller image gets a black border.
 
     Examples:
         >>> import torch
@@ -108,12 +108,12 @@ class CenterCrop(Transform):
         self.size = size_of(size)
 
     def spec(self) -> list[Any]:
-        """The transform in words that the core knows."""
+        """Return the transform as a list for the core."""
         return [{"CenterCrop": {"size": list(self.size)}}]
 
 
 class RandomCrop(FilledTransform):
-    """A part of the image, at a place that is drawn.
+    """Cut out a part of the image at a random place.
 
     Args:
         size: (height, width), or a number for a square.
@@ -171,7 +171,7 @@ class RandomCrop(FilledTransform):
 
 
 class RandomResizedCrop(Transform):
-    """A part of the image, of an area and an aspect ratio that are drawn, resized.
+    """Cut out a part of random area and aspect ratio, and resize it.
 
     On float images, values differ from torchvision's by up to 2e-5.
 
@@ -212,7 +212,7 @@ class RandomResizedCrop(Transform):
         self.antialias = antialias
 
     def spec(self) -> list[Any]:
-        """The transform in words that the core knows."""
+        """Return the transform as a list for the core."""
         name = interpolation_of(self.interpolation)
         arguments = {
             "size": list(self.size),
@@ -256,7 +256,7 @@ class Pad(FilledTransform):
 
 
 class RandomZoomOut(FilledTransform):
-    """The image somewhere in a larger one, with probability `p`: objects become smaller, as SSD has it.
+    """Place the image at random in a larger one, with probability `p`: objects become smaller, as in SSD.
 
     Args:
         fill: the color around it: a number, one for each channel, or a dictionary of these by tensor type.

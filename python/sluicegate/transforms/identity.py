@@ -19,11 +19,11 @@ class Identity(Transform):
     """
 
     def spec(self) -> list[Any]:
-        """The transform in words that the core knows."""
+        """Return the transform as a list for the core."""
         return []
 
     def fuses(self, is_first: bool) -> bool:
-        """Never: the sample may hold anything."""
+        """Return False: the sample may hold anything."""
         return False
 
     def __call__(self, *inputs: Any) -> Any:

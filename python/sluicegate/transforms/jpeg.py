@@ -12,7 +12,7 @@ __all__ = ["JPEG"]
 
 
 class JPEG(Transform):
-    """The image encoded as JPEG, with a quality that is drawn, and decoded again.
+    """Encode the image as JPEG, with a random quality, and decode it again.
 
     Only images of uint8 with 1 or 3 channels. Boxes and masks stay as they are.
 
@@ -40,7 +40,7 @@ class JPEG(Transform):
         self.spec()
 
     def spec(self) -> list[Any]:
-        """The transform in words that the core knows."""
+        """Return the transform as a list for the core."""
         least, most = self.quality
         if not (isinstance(least, int) and isinstance(most, int) and 1 <= least <= most <= 100):
             raise ValueError(

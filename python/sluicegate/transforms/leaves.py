@@ -29,12 +29,12 @@ IMAGES = ("Image", "Video", "tensor")
 
 
 def flatten(sample: Any) -> list[Any]:
-    """What lies in dictionaries, lists and tuples (plain ones, and named), depth first, in order."""
+    """Return what lies in dictionaries, lists and tuples (plain ones, and named), depth first, in order."""
     return [*_leaves(sample)]
 
 
 def unflatten(sample: Any, leaves: Iterator[Any]) -> Any:
-    """The same structure as `sample`, of `leaves` one after the other."""
+    """Return the same structure as `sample`, of `leaves` one after the other."""
     kind = type(sample)
     if kind in (list, tuple):
         return kind(unflatten(part, leaves) for part in sample)
@@ -51,7 +51,7 @@ def unflatten(sample: Any, leaves: Iterator[Any]) -> Any:
 
 
 def kind_of(leaf: Any) -> str | None:
-    """What `leaf` is; None if it is neither an image nor a part of one.
+    """Return what `leaf` is; None if it is neither an image nor a part of one.
 
     "Image", "Video", "BoundingBoxes", "Mask" or "KeyPoints", as torchvision marks tensors; "tensor" for one that is not
     marked; "PIL" for an image of Pillow's; "array" for one of NumPy's.
@@ -68,7 +68,7 @@ def kind_of(leaf: Any) -> str | None:
 
 
 def to_transform(kinds: list[str | None], meant: tuple[str, ...]) -> list[bool]:
-    """Which leaves are transformed, of those that a transform is `meant` for.
+    """Return which leaves are transformed, of those that a transform is `meant` for.
 
     By torchvision's rule: of unmarked tensors only the first, and none where an image is marked as such.
     """
@@ -83,7 +83,7 @@ def to_transform(kinds: list[str | None], meant: tuple[str, ...]) -> list[bool]:
 
 
 def tensor_of(image: Any) -> torch.Tensor:
-    """The tensor (channels, height, width) of an image of Pillow's or of an array (height, width, channels)."""
+    """Return the tensor (channels, height, width) of an image of Pillow's or of an array (height, width, channels)."""
     array = np.array(image)
     if array.ndim == 2:
         array = array[:, :, None]

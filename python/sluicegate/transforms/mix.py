@@ -42,7 +42,7 @@ class _Mix(Transform):
         return False
 
     def __call__(self, *inputs: Any) -> Any:
-        """The batch, mixed, with labels of shape (batch_size, num_classes)."""
+        """Return the batch, mixed, with labels of shape (batch_size, num_classes)."""
         batch = inputs if len(inputs) > 1 else inputs[0]
         leaves = flatten(batch)
         kinds = [kind_of(leaf) for leaf in leaves]
@@ -68,7 +68,7 @@ class _Mix(Transform):
         return unflatten(batch, iter(after))
 
     def _draw(self, images: list[torch.Tensor]) -> tuple[float, Callable[[torch.Tensor], torch.Tensor]]:
-        """The share that a sample keeps of its label, and what makes mixed images of images."""
+        """Return the share that a sample keeps of its label, and what makes mixed images of images."""
         raise NotImplementedError
 
     def _labels(self, batch: Any) -> torch.Tensor:
@@ -126,7 +126,7 @@ class MixUp(_Mix):
 
 
 class CutMix(_Mix):
-    """A rectangle of each image, of an area that is drawn, is that of the one before it; labels are mixed by the area.
+    """Replace a rectangle of random area in each image with that of the one before it; mix labels by the area.
 
     Drawn from torch's default generator: mix in the collate function or in the training loop.
 

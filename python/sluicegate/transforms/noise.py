@@ -42,17 +42,17 @@ class GaussianNoise(Transform):
         self.spec()
 
     def spec(self) -> list[Any]:
-        """The transform in words that the core knows."""
+        """Return the transform as a list for the core."""
         if not self.sigma >= 0:
             raise ValueError(f"sigma: expected a deviation of at least 0, but got {self.sigma!r}")
         return [{"GaussianNoise": {"mean": float(self.mean), "sigma": float(self.sigma), "clip": bool(self.clip)}}]
 
     def fuses(self, is_first: bool) -> bool:
-        """Never: torch draws the deviates, for the strides that the tensor has."""
+        """Return False: torch draws the deviates, for the strides that the tensor has."""
         return False
 
     def __call__(self, *inputs: Any) -> Any:
-        """What becomes of the sample."""
+        """Apply the transform to the sample."""
         return self._of_images(inputs if len(inputs) > 1 else inputs[0], self._convert)
 
     def _convert(self, leaf: Any, kind: str) -> Any:

@@ -24,11 +24,11 @@ class _OfBoxes(Transform):
     """
 
     def fuses(self, is_first: bool) -> bool:
-        """Never: what is called with a sample is torchvision's."""
+        """Return False: what is called with a sample is torchvision's."""
         return False
 
     def __call__(self, *inputs: Any) -> Any:
-        """What becomes of the sample, or of several parts of one."""
+        """Apply the transform to the sample, or to several parts of one."""
         return by_torchvision(self, inputs if len(inputs) > 1 else inputs[0], BOXES)
 
 

@@ -11,7 +11,7 @@ __all__ = ["RandomPerspective"]
 
 
 class RandomPerspective(FilledTransform):
-    """The image as if seen from another side, with probability `p`: its corners move inward by what is drawn.
+    """Show the image from a different side, with probability `p`: its corners move inward by random amounts.
 
     Args:
         distortion_scale: how far each corner may move, as a share of half the edges, 0 to 1.

@@ -26,7 +26,7 @@ def of_pillow(image: Any) -> torch.Tensor:
 
 
 def pillow_image(image: Any, mode: str | None = None) -> Any:
-    """The image of Pillow's that a tensor (channels, height, width) or an array (height, width, channels) is.
+    """Return the Pillow image that a tensor (channels, height, width) or an array (height, width, channels) is.
 
     Raises:
         ModuleNotFoundError: Pillow is not installed.
@@ -58,7 +58,7 @@ def pillow_image(image: Any, mode: str | None = None) -> Any:
 
 
 def _array(image: Any) -> np.ndarray[Any, Any]:
-    """The array (height, width, channels)."""
+    """Return the array (height, width, channels)."""
     if isinstance(image, torch.Tensor):
         plain = image.detach().as_subclass(torch.Tensor)
         image = (plain.permute(1, 2, 0) if plain.ndim == 3 else plain).cpu().resolve_conj().resolve_neg().numpy()

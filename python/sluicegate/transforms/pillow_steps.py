@@ -102,7 +102,7 @@ def _range(value: Any, name: str) -> list[float] | None:
 
 
 def _policy(step: Any, name: str) -> Any:
-    """The policy, which torchvision's first transforms draw otherwise: the core knows both ways."""
+    """Return the policy, which torchvision's first transforms draw otherwise: the core knows both ways."""
     warp = {"interpolation": step.interpolation, "fill": step.fill}
     if name == "AutoAugment":
         policies = vars(step).get("policies", vars(step).get("_policies"))

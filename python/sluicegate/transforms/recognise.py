@@ -61,7 +61,7 @@ class NotRecognizedError(Exception):
 
 
 def recognise(transform: Any) -> list[Any] | None:
-    """The transform as a list for JSON that `_core.ImageTransforms` takes; None where the core does not know it.
+    """Return the transform as a list for JSON that `_core.ImageTransforms` takes; None if the core does not know it.
 
     Known are this package's transforms, those of `torchvision.transforms.v2` of the same names, `Compose`,
     `RandomApply`, `RandomOrder` and `torch.nn.Sequential` of them, and those of `torchvision.transforms` (v1) whose
@@ -132,7 +132,7 @@ def divide(
 
 
 def steps_of(transform: Any, label: str) -> Iterator[tuple[str, Any]]:
-    """The transforms of a pipeline in their order, with their places in it, in words."""
+    """Return the transforms of a pipeline in their order, with their places in it, in words."""
     is_compose = any(is_exactly(transform, module, ("Compose",)) for module in (_V1, _V2, __package__))
     if not (is_compose or is_sequential(transform)):
         yield f"transform {label}, " if label else "", transform
@@ -182,7 +182,7 @@ def own_of(transform: Any, is_pillow: bool) -> Transform:
 
 @functools.cache
 def _ours() -> dict[str, Any]:
-    """The transforms of this package by their names."""
+    """Return the transforms of this package by their names."""
     package = sys.modules[__package__]
     found = {name: getattr(package, name) for name in package.__all__}
     return {name: kind for name, kind in found.items() if isinstance(kind, type) and kind is not Transform}

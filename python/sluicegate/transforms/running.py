@@ -74,7 +74,7 @@ def run(transforms: Sequence[Any], sample: Any) -> Any:
 
 
 def _array_of(image: torch.Tensor, dimensions: int) -> np.ndarray[Any, Any]:
-    """The array (height, width, channels) of a tensor, or (height, width) for a tensor of two dimensions."""
+    """Return the array (height, width, channels) of a tensor, or (height, width) for a tensor of two dimensions."""
     array = image.permute(1, 2, 0).numpy()
     return array[:, :, 0] if dimensions == 2 and array.shape[2] == 1 else array
 
@@ -118,7 +118,7 @@ def check_policies(transforms: str) -> None:
 
 
 def moved_mask(mask: Any, operations: _core.ImageOperations, size: tuple[int, int]) -> torch.Tensor:
-    """The mask (..., height, width) of an image of this size behind `operations`."""
+    """Return the mask (..., height, width) of an image of this size after `operations`."""
     mask = torch.as_tensor(mask)
     if tuple(mask.shape[-2:]) != tuple(size):
         found, of = (" x ".join(map(str, reversed(each))) for each in (tuple(mask.shape[-2:]), tuple(size)))
@@ -136,7 +136,7 @@ def _check_normalize(specs: Sequence[Any], dtype: str) -> None:
 
 
 def _planes(image: torch.Tensor, apply: Any) -> torch.Tensor:
-    """What `apply` makes of each (planes, height, width), whatever dimensions are before them."""
+    """Return what `apply` makes of each (planes, height, width), whatever dimensions are before them."""
     image = image.detach().as_subclass(torch.Tensor)
     if image.ndim == 2:
         return _planes(image[None], apply)[0]

@@ -24,7 +24,7 @@ class _RandomSize(Transform):
 
 
 class RandomResize(_RandomSize):
-    """The whole image in another size: the length of the shorter edge is drawn.
+    """Resize the whole image to a random length of the shorter edge.
 
     On float images, values differ from torchvision's by up to 2e-5.
 
@@ -58,7 +58,7 @@ class RandomResize(_RandomSize):
         self.spec()
 
     def spec(self) -> list[Any]:
-        """The transform in words that the core knows."""
+        """Return the transform as a list for the core."""
         least, most = operator.index(self.min_size), operator.index(self.max_size)
         if not 0 < least < most:
             raise ValueError(
@@ -69,7 +69,7 @@ class RandomResize(_RandomSize):
 
 
 class RandomShortestSize(_RandomSize):
-    """The whole image in another size: the length of the shorter edge is drawn from a list.
+    """Resize the whole image to a length of the shorter edge that is drawn from a list.
 
     On float images, values differ from torchvision's by up to 2e-5.
 
@@ -102,7 +102,7 @@ class RandomShortestSize(_RandomSize):
         self.spec()
 
     def spec(self) -> list[Any]:
-        """The transform in words that the core knows."""
+        """Return the transform as a list for the core."""
         lengths = [operator.index(each) for each in self.min_size]
         if not lengths or min(lengths) <= 0:
             raise ValueError(f"min_size: expected at least one positive length, but got {self.min_size!r}")
@@ -113,7 +113,7 @@ class RandomShortestSize(_RandomSize):
 
 
 class ScaleJitter(_RandomSize):
-    """The whole image in another size: fitted into `target_size`, times a scale that is drawn.
+    """Resize the whole image: fit it into `target_size`, times a random scale.
 
     On float images, values differ from torchvision's by up to 2e-5.
 
@@ -151,7 +151,7 @@ class ScaleJitter(_RandomSize):
         self.spec()
 
     def spec(self) -> list[Any]:
-        """The transform in words that the core knows."""
+        """Return the transform as a list for the core."""
         first, second = self.target_size
         target, scales = [operator.index(first), operator.index(second)], pair(self.scale_range)
         if min(target) <= 0:

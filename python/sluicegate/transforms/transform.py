@@ -42,11 +42,11 @@ class Transform:
     passes: ClassVar[tuple[str, ...]] = ()
 
     def spec(self) -> list[Any] | None:
-        """The transform in words that the core knows, a list for JSON; None where only Python can do it."""
+        """Return the transform as a list for the core, for JSON; None if only Python can do it."""
         raise NotImplementedError
 
     def mask_spec(self) -> list[Any] | None:
-        """The same for masks, which may be filled with other values."""
+        """Return the same for masks, which may be filled with other values."""
         return self.spec()
 
     def fuses(self, is_first: bool) -> bool:
@@ -54,7 +54,7 @@ class Transform:
         return True
 
     def __call__(self, *inputs: Any) -> Any:
-        """What becomes of the sample, or of several parts of one."""
+        """Apply the transform to the sample, or to several parts of one."""
         return run([self], inputs if len(inputs) > 1 else inputs[0])
 
     def _of_leaves(self, sample: Any, meant: tuple[str, ...], convert: Callable[[Any, str], Any]) -> Any:
@@ -80,17 +80,17 @@ class Transform:
         return {name: getattr(self, name) for name in inspect.signature(kind).parameters}
 
     def forward(self, *inputs: Any) -> Any:
-        """The same as a call."""
+        """Return the same as a call."""
         return self(*inputs)
 
     def extra_repr(self) -> str:
-        """The public arguments, as torchvision shows them."""
+        """Return the public arguments, as torchvision shows them."""
         shown = (bool, int, float, str, tuple, list, enum.Enum)
         public = ((name, value) for name, value in vars(self).items() if not name.startswith("_"))
         return ", ".join(f"{name}={value}" for name, value in public if isinstance(value, shown))
 
     def __repr__(self) -> str:
-        """The class and its arguments."""
+        """Return the class and its arguments."""
         lines = self.extra_repr().split("\n")
         inside = lines[0] if len(lines) == 1 else "\n  " + "\n  ".join(lines) + "\n"
         return f"{type(self).__name__}({inside})"
@@ -100,15 +100,15 @@ class FilledTransform(Transform):
     """A transform that fills what lies outside of the image, of masks perhaps with other values."""
 
     def spec(self) -> list[Any]:
-        """The transform in words that the core knows."""
+        """Return the transform as a list for the core."""
         return self._spec("Image")
 
     def mask_spec(self) -> list[Any]:
-        """The same for masks."""
+        """Return the same for masks."""
         return self._spec("Mask")
 
     def _spec(self, kind: str) -> list[Any]:
-        """The same for leaves of this kind."""
+        """Return the same for leaves of this kind."""
         raise NotImplementedError
 
 
@@ -120,7 +120,7 @@ class OptionalTransform(Transform):
         self.p = p
 
     def spec(self) -> list[Any] | None:
-        """The transform in words that the core knows."""
+        """Return the transform as a list for the core."""
         return [{type(self).__name__: {"p": float(self.p)}}]
 
 

@@ -14,7 +14,7 @@ __all__ = ["GaussianBlur", "Normalize", "RandomErasing"]
 
 
 class Normalize(Transform):
-    """Of each channel (value - mean) / std, of an image of floats.
+    """Normalize each channel of an image of floats: (value - mean) / std.
 
     Args:
         mean, std: one number for each channel, or one for all. Of a gray image and several numbers as many channels
@@ -32,7 +32,7 @@ class Normalize(Transform):
         self.inplace = inplace
 
     def spec(self) -> list[Any]:
-        """The transform in words that the core knows."""
+        """Return the transform as a list for the core."""
         mean, std = ([float(value) for value in values] for values in (self.mean, self.std))
         if not all(std):
             raise ValueError(f"std: expected deviations other than 0, but got {self.std!r}")
@@ -40,7 +40,7 @@ class Normalize(Transform):
 
 
 class GaussianBlur(Transform):
-    """A Gaussian blur, of a deviation that is drawn.
+    """Blur the image with a Gaussian of random deviation.
 
     On float images, values differ from torchvision's by up to 1e-6.
 
@@ -61,7 +61,7 @@ class GaussianBlur(Transform):
             raise ValueError(f"sigma: expected positive deviations (least, greatest), but got {sigma!r}")
 
     def spec(self) -> list[Any]:
-        """The transform in words that the core knows."""
+        """Return the transform as a list for the core."""
         return [{"GaussianBlur": {"kernel_size": list(self.kernel_size), "sigma": self.sigma}}]
 
 
@@ -76,7 +76,7 @@ def _deviations(sigma: Any) -> list[float]:
 
 
 class RandomErasing(OptionalTransform):
-    """A rectangle, of an area and an aspect ratio that are drawn, erased with probability `p`.
+    """Erase a rectangle of random area and aspect ratio, with probability `p`.
 
     Masks and boxes stay as they are.
 
@@ -124,7 +124,7 @@ class RandomErasing(OptionalTransform):
         return {**super().arguments(), "value": "random" if self.value is None else self.value}
 
     def spec(self) -> list[Any]:
-        """The transform in words that the core knows."""
+        """Return the transform as a list for the core."""
         value: Any = "random" if self.value is None else {"colour": self.value}
         ranges = {"scale": pair(self.scale), "ratio": pair(self.ratio)}
         return [{"RandomErasing": {"p": float(self.p), **ranges, "value": value}}]

@@ -12,7 +12,7 @@ __all__ = ["RandomAffine", "RandomRotation"]
 
 
 class RandomRotation(FilledTransform):
-    """The image turned, counterclockwise, by an angle that is drawn.
+    """Rotate the image counterclockwise by a random angle.
 
     Args:
         degrees: (least, greatest), or a number for (-degrees, degrees).
@@ -53,7 +53,7 @@ class RandomRotation(FilledTransform):
 
 
 class RandomAffine(FilledTransform):
-    """The image turned, moved, scaled and sheared, by what is drawn.
+    """Rotate, move, scale and shear the image by random amounts.
 
     Args:
         degrees: of the angle: (least, greatest), or a number for (-degrees, degrees).
