@@ -45,7 +45,8 @@ class RawStream(NativeStream):
     Raises:
         FileNotFoundError: a file does not exist, or nothing matches a pattern.
         ValueError: while reading: the data is damaged or ends within a sample (the message names source, byte and
-            sample); several readers of a source that can be read only once.
+            sample); without `header_bytes`, a source begins like a file of a known format (`.npy`, an archive, ...);
+            several readers of a source that can be read only once.
         OSError: while reading: a source cannot be read, or a command failed.
 
     Examples:

@@ -23,10 +23,13 @@ from doubles.tfrecord_files import put as put_tfrecord
 from sluicegate import (
     ArrowDataset,
     CsvDataset,
+    CsvStream,
     JsonLinesDataset,
+    JsonLinesStream,
     NpyDataset,
     ParquetDataset,
     RawDataset,
+    RawStream,
     SafetensorsDataset,
     TarDataset,
     TFRecordDataset,
@@ -208,6 +211,67 @@ def test_another_format_is_named(tmp_path: Path, reader: str, kind: str) -> None
     message = "this is compressed" if compressed else f"the file is {kind.strip()}"
     with pytest.raises((ValueError, OSError), match=rf"x\.data.*{message}"):
         read(str(path))
+
+
+STREAMS: dict[str, Callable[[str], Any]] = {
+    "raw": lambda source: RawStream(source, dtype="u1"),
+    "json lines": JsonLinesStream,
+    "csv": CsvStream,
+}
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize("kind", OTHERS)
+def test_a_stream_names_another_format(tmp_path: Path, stream: str, kind: str) -> None:
+    if stream != "raw" and kind.startswith("compressed"):
+        return  # It is unpacked on the way, or named with the program that unpacks it.
+    (path := tmp_path / "x.data").write_bytes(OTHERS[kind](tmp_path))
+    with pytest.raises(ValueError, match=rf"x\.data.*the file is {kind.strip()}"):
+        list(STREAMS[stream](str(path)))
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_a_pipe_names_another_format(tmp_path: Path, kind: str) -> None:
+    (path := tmp_path / "x.data").write_bytes(OTHERS[kind](tmp_path))
+    whole = RawStream(f"pipe:cat {path}", dtype="u1", shape=(512,))
+    with pytest.raises(ValueError, match=rf"x\.data.*the file is {kind.strip()}"):
+        next(iter(whole))
+
+
+@pytest.mark.parametrize("kind", ["a .npy file", "an llm.c token file", "a zip archive", "a Parquet file"])
+def test_a_pipe_of_small_samples_is_waited_for_until_a_signature_ends(tmp_path: Path, kind: str) -> None:
+    contents = OTHERS[kind](tmp_path)
+    (tmp_path / "start").write_bytes(contents[:2])
+    (tmp_path / "rest").write_bytes(contents[2:])
+    slow = RawStream(f"pipe:cat {tmp_path}/start; sleep 0.2; cat {tmp_path}/rest", dtype="u1")
+    with pytest.raises(ValueError, match=f"the file is {kind}"):
+        list(slow)
+
+
+def test_a_stream_names_what_it_has_unpacked(tmp_path: Path) -> None:
+    (path := tmp_path / "x.gz").write_bytes(gzip.compress(archive()))
+    for stream in (CsvStream(path), RawStream(path, dtype="u1", unpack=True)):
+        with pytest.raises(ValueError, match="the file is a tar archive"):
+            list(stream)
+
+
+def test_a_stream_of_a_format_with_a_described_header_is_read(tmp_path: Path) -> None:
+    (path := tmp_path / "x.npy").write_bytes(npy(TOKENS, "u2"))
+    assert [int(token) for token in RawStream(path, dtype="u2", header_bytes=128)] == TOKENS.tolist()
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(
+    "stream",
+    [
+        lambda source: RawStream(source, dtype="u1"),
+        JsonLinesStream,
+        lambda source: CsvStream(source, {"0": int}, header=False),
+    ],
+)
+def test_nothing_is_waited_for_to_tell_a_format(stream: Callable[[str], Any]) -> None:
+    samples = iter(stream("pipe:printf '1\\n'; sleep 1000"))
+    next(samples)
 
 
 def test_raw_samples_after_a_header_of_any_kind(tmp_path: Path) -> None:

@@ -52,6 +52,18 @@ pub(in crate::dataset::format) fn foreign(start: &[u8], own: &str) -> Option<Str
     (own.is_empty() || !name.starts_with(own)).then(|| format!("the file is {name}; {to_do}"))
 }
 
+/// True if a file that begins with `start` may turn out to begin with a longer signature.
+pub(in crate::dataset::format) fn begins_signature(start: &[u8]) -> bool {
+    SIGNATURES.iter().any(|(signature, ..)| start.len() < signature.len() && signature.starts_with(start))
+}
+
+/// [`foreign`] for a file that is read as a text.
+pub(in crate::dataset::format) fn foreign_to_text(start: &[u8]) -> Option<String> {
+    // The signatures that are letters may begin a text, too.
+    let is_binary = start.iter().any(|&byte| byte < b'\t');
+    is_binary.then(|| foreign(start, "")).flatten()
+}
+
 /// Formats whose signature is short: more of their first bytes is checked.
 fn structured(start: &[u8]) -> Option<(&'static str, &'static str)> {
     let number = |at: usize| Some(u64::from_le_bytes(start.get(at..at + 8)?.try_into().ok()?));

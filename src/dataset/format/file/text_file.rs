@@ -1,6 +1,6 @@
 //! Texts in files: in blocks, with the numbers of their lines.
 
-use super::known_format::{SIGNATURE_BYTES, foreign};
+use super::known_format::{SIGNATURE_BYTES, foreign_to_text};
 use super::open_file::OpenFile;
 use super::pool::FilePool;
 use crate::{Error, Result};
@@ -18,9 +18,7 @@ pub(in crate::dataset::format) fn text_start(file: &OpenFile) -> Result<u64> {
     let mut start = [0; SIGNATURE_BYTES];
     let start = &mut start[..file.bytes().min(SIGNATURE_BYTES as u64) as usize];
     file.read_at(0, start)?;
-    // The signatures that are letters may begin a text, too.
-    let is_binary = start.iter().any(|&byte| byte < b'\t');
-    if let Some(reason) = is_binary.then(|| foreign(start, "")).flatten() {
+    if let Some(reason) = foreign_to_text(start) {
         return Err(Error::Format { path: file.source().path.clone(), offset: 0, reason });
     }
     let mark = &start[..start.len().min(3)];

@@ -2,6 +2,7 @@
 
 use super::dataset::{RawField, check_fields};
 use crate::dataset::format::field::typed_field::TypedField;
+use crate::dataset::format::file::known_format::foreign;
 use crate::dataset::format::sequential::byte_stream::ByteStream;
 use crate::dataset::format::sequential::parse::{Found, Parse, Sample, Step, Trouble};
 use crate::{Error, Result};
@@ -37,6 +38,13 @@ impl Parse for RawParse {
     }
 
     fn begin(&mut self, bytes: &mut ByteStream) -> Found<()> {
+        if self.header_bytes == 0 {
+            // Else the user has described the source, header included.
+            return match foreign(bytes.signature(self.sample_bytes)?, "") {
+                Some(reason) => Err(Trouble::Rest { offset: 0, reason }),
+                None => Ok(()),
+            };
+        }
         let found = bytes.skip(self.header_bytes as u64)?;
         if found < self.header_bytes as u64 {
             let reason = format!("{found} bytes, where the header alone has {}: it was cut", self.header_bytes);

@@ -9,6 +9,7 @@ use super::parse::{Found, Trouble};
 use super::source::{Failure, SourceBytes, StreamSource};
 use crate::Error;
 use crate::dataset::StopSignal;
+use crate::dataset::format::file::known_format::{SIGNATURE_BYTES, begins_signature};
 use crate::dataset::format::packing::zstd_frames::ZstdFrames;
 
 /// Bytes are read and unpacked in pieces of so many.
@@ -175,6 +176,17 @@ impl ByteStream {
             }
         }
         Ok(true)
+    }
+
+    /// Returns the next bytes, by which a format is recognized. From a pipe it reads no more than the first sample needs
+    /// (`first` bytes), unless they begin a signature. The result does not depend on how many bytes arrive at once.
+    pub(in crate::dataset::format) fn signature(&mut self, first: usize) -> Found<&[u8]> {
+        let is_file = self.source().is_some_and(|source| source.bytes().is_some());
+        let mut bytes = if is_file { SIGNATURE_BYTES } else { first.min(SIGNATURE_BYTES) };
+        while self.fill(bytes)? && begins_signature(&self.window()[..bytes]) {
+            bytes += 1;
+        }
+        Ok(&self.window()[..bytes.min(self.window().len())])
     }
 
     /// Skips this many bytes, or as many as there are; returns how many.

@@ -2,17 +2,21 @@
 
 use super::byte_stream::ByteStream;
 use super::parse::{Found, Trouble};
+use crate::dataset::format::file::known_format::foreign_to_text;
 
 /// The byte order marks of UTF-8 and of both kinds of UTF-16.
 const MARKS: [&[u8]; 3] = [b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff"];
 
-/// Passes over a byte order mark.
+/// Passes over a byte order mark, and refuses what is not a text.
 pub(in crate::dataset::format) fn begin_text(bytes: &mut ByteStream) -> Found<()> {
     // Not one byte more is waited for than it takes: the rest may come much later.
     while bytes.window().len() < 3 && MARKS.iter().any(|mark| mark.starts_with(bytes.window())) {
         if !bytes.more()? {
             break;
         }
+    }
+    if let Some(reason) = foreign_to_text(bytes.signature(1)?) {
+        return Err(Trouble::Rest { offset: bytes.offset(), reason });
     }
     let head = bytes.window();
     if head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff") {
