@@ -24,7 +24,7 @@ PYTEST_JOBS := 4
 SHUFFLE :=
 PYTEST = $(BIN)/python -m pytest --quiet --numprocesses $(PYTEST_JOBS) --dist worksteal $(if $(SHUFFLE),--shuffle=$(SHUFFLE))
 
-.PHONY: help dev demo docs test test-rust test-python check test-tight test-loom test-soak test-cuda examples lint lint-rust lint-python format fuzz miri msrv bench bench-native bench-cuda wheel lock clean
+.PHONY: help dev demo docs test test-rust test-python check test-tight test-loom test-soak test-cuda examples lint lint-rust lint-python format fuzz mutants miri msrv bench bench-native bench-cuda wheel lock clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -148,6 +148,14 @@ fuzz: $(CARGO_FUZZ)/cargo-fuzz $(VENV)/.installed $(NASM) ## Feed damaged files 
 	@$(BEHIND) $(FUZZ_BUILD) >.cache/fuzz/build.log 2>&1 \
 		|| (tail -n 60 .cache/fuzz/build.log && false)
 	@printf '%s\n' $(FUZZ_TARGETS) | $(BEHIND) xargs -P $(FUZZ_JOBS) -I TARGET fuzz/run TARGET $(FUZZ_SECONDS) $(FUZZ_TIMEOUT)
+
+# Which mutants are drawn: make mutants MUTANTS=300 MUTANTS_SEED=2. Those of one package: make mutants MUTANTS_OF='sampler/*.py'.
+MUTANTS := 60
+MUTANTS_SEED := 1
+MUTANTS_OF := **/*.py
+
+mutants: $(VENV)/.built ## Change the Python package in random places, one at a time, and list what its tests do not notice
+	$(BIN)/python tests/mutants --sample $(MUTANTS) --seed $(MUTANTS_SEED) --only '$(MUTANTS_OF)'
 
 # By hand, with a nightly compiler that has the component miri. What rayon's queues keep for ever is no leak of ours, so the one test with a
 # pool runs by itself.
