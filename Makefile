@@ -24,7 +24,7 @@ PYTEST_JOBS := 4
 SHUFFLE :=
 PYTEST = $(BIN)/python -m pytest --quiet --numprocesses $(PYTEST_JOBS) --dist worksteal $(if $(SHUFFLE),--shuffle=$(SHUFFLE))
 
-.PHONY: help dev demo docs test test-rust test-python check test-tight test-loom test-soak test-cuda examples lint lint-rust lint-python format fuzz mutants miri msrv bench bench-native bench-cuda wheel lock clean
+.PHONY: help dev demo docs test test-rust test-python check test-tight test-loom test-soak test-trainers test-cuda examples lint lint-rust lint-python format fuzz mutants miri msrv bench bench-native bench-cuda wheel lock clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -89,6 +89,17 @@ SOAK_SECONDS := 60
 
 test-soak: $(VENV)/.built ## Open loaders and kill their workers for a minute
 	SLUICEGATE_SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python -m pytest --quiet tests/python/loader/test_soak.py
+
+# Beside the locked packages, which they find where they need them. mmengine's checkpoints are not of weights alone.
+TRAINERS := .cache/trainers/.installed
+
+$(TRAINERS): tests/python/trainers.txt $(VENV)/.installed
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --target $(@D) --requirement $<
+	@touch $@
+
+test-trainers: $(TRAINERS) $(VENV)/.built ## Run the documentation's examples with timm, TRL, ultralytics, and mmengine
+	PYTHONPATH=$(CURDIR)/$(<D) YOLO_CONFIG_DIR=$(CURDIR)/$(<D)/settings TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 \
+		$(BIN)/python -m pytest --quiet tests/python/test_documentation.py -k trainers
 
 # Where there is a GPU there need be no compiler and no network: a wheel that was built elsewhere, and a Python that has torch
 # and pytest.

@@ -88,7 +88,7 @@ def test_with_a_seed_each_sample_is_trained_and_counted_once(
     assert len({str([line[3:] for line in steps(lines)]) for lines in ranks}) == 1
     for epoch in range(EPOCHS):
         counts = trained_in(epoch, ranks)
-        assert sorted(counts) == list(range(SAMPLES))
+        assert sorted(counts) == list(range(SAMPLES))  # Accelerate: sharded
         assert sum(counts.values()) == SAMPLES + -SAMPLES % world_size  # The last step is padded.
     for lines in ranks:
         assert [sorted(counted) for counted in evaluations(lines)] == [list(range(SAMPLES))] * EPOCHS

@@ -59,7 +59,7 @@ def test_each_sample_is_trained_and_counted_once(run: Run, tmp_path: Path, strat
     arguments = {"train_sampling_strategy": strategy, "loader_arguments": {"seed": seed}}
     ranks = train(run, tmp_path / "lines", 2, **arguments)
     counts = Counter(trained(ranks))
-    assert sorted(counts) == list(range(SAMPLES))
+    assert sorted(counts) == list(range(SAMPLES))  # Transformers: sharded
     # The last step of an epoch is padded; without a seed, to whole batches.
     padding = 1 if seed is not None else -SAMPLES % 6
     assert counts.total() == EPOCHS * (SAMPLES + padding)
@@ -79,7 +79,7 @@ def test_killed_it_resumes_bit_for_bit(run: Run, tmp_path: Path, workers: int, s
     train(run, tmp_path / "killed", 2, **arguments, save_strategy="steps", save_steps=1, stop=stop)
     resumed = train(run, tmp_path / "resumed", 2, **arguments, resumes=True)
     for lines, expected in zip(resumed, whole, strict=True):
-        assert lines == [line for line in expected if line[1] >= stop]
+        assert lines == [line for line in expected if line[1] >= stop]  # Transformers: resumes
     reads = Counter(map(int, (tmp_path / "reads-1").read_text().split()))
     assert reads == Counter(trained(resumed)), "the resumed training has read other samples than it trained with"
 

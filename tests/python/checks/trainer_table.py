@@ -1,0 +1,93 @@
+"""The table of trainers in `docs/trainers.md`, made from what tests and examples assert.
+
+A cell says yes only if an assertion has a comment with the name of its column: `# resumes` in an example of the page,
+`# Lightning: resumes` in a test. Run this module to write the table into the page.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+TESTS = Path(__file__).parents[1]
+PAGE = TESTS.parents[1] / "docs" / "trainers.md"
+COLUMNS = ("engine kept", "sharded", "resumes")
+# Where the installed version is pinned, under a name that differs from that of the trainer.
+_PACKAGES = {"Fabric": "lightning", "torch.distributed.checkpoint": "torch"}
+_HEADING = re.compile(r"^## (?P<trainer>.+)$")
+_ASSERTED = re.compile(rf"^ *assert .+  # (?:(?P<trainer>[\w. ]+): )?(?P<column>{'|'.join(COLUMNS)})$")
+_CHANGED = re.compile(r"  # (?:was: .+|new)$")
+_BEGIN, _END = "<!-- table: python -m checks.trainer_table -->\n", "<!-- end of table -->\n"
+
+
+class Example(NamedTuple):
+    trainer: str
+    code: str
+
+
+def examples(page: str) -> Iterator[Example]:
+    """Yield the examples below the heading of each trainer."""
+    for section in re.split(r"^(?=## )", page, flags=re.MULTILINE)[1:]:
+        heading = _HEADING.match(section.splitlines()[0])
+        assert heading is not None
+        for code in re.findall(r"^```python\n(.*?)^```", section, flags=re.DOTALL | re.MULTILINE):
+            yield Example(heading["trainer"], code)
+
+
+def asserted(lines: list[str], trainer: str | None) -> Iterator[tuple[str, str]]:
+    """Yield the cells that assertions prove: a trainer and a column."""
+    for line in lines:
+        found = _ASSERTED.match(line)
+        if found is not None and (name := found["trainer"] or trainer) is not None:
+            yield name, found["column"]
+
+
+def lines_to_change(code: str) -> int:
+    """Return how many lines a user changes: those marked, and the whole body of a class or function."""
+    lines = code.splitlines()
+    changed = set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, (ast.stmt, ast.keyword)) and _CHANGED.search(lines[node.lineno - 1]):
+            is_definition = isinstance(node, (ast.ClassDef, ast.FunctionDef))
+            end = node.end_lineno if is_definition else node.lineno
+            assert end is not None
+            changed |= {number for number in range(node.lineno - 1, end) if lines[number].strip()}
+    return len(changed)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that are pinned for tests, by package."""
+    texts = [(TESTS / name).read_text("utf-8") for name in ("requirements.txt", "trainers.txt")]
+    return {name: version for text in texts for name, version in re.findall(r"^([\w-]+)==([\w.]+)", text, re.MULTILINE)}
+
+
+def table(page: str) -> str:
+    """Return the table for the examples of `page` and the tests."""
+    recipes = list(examples(page))
+    cells = {cell for each in recipes for cell in asserted(each.code.splitlines(), each.trainer)}
+    for test in TESTS.rglob("test_*.py"):
+        cells |= set(asserted(test.read_text("utf-8").splitlines(), None))
+    lines = dict.fromkeys((each.trainer for each in recipes), 0)
+    for each in recipes:
+        lines[each.trainer] += lines_to_change(each.code)
+    pinned = versions()
+    rows = [["trainer", *COLUMNS, "lines to change", "tested with"], ["---"] * (len(COLUMNS) + 3)]
+    for trainer, count in lines.items():
+        proved = ["yes" if (trainer, column) in cells else "" for column in COLUMNS]
+        package = _PACKAGES.get(trainer, trainer.lower())
+        anchor = re.sub(r"[^\w-]", "", trainer.lower())
+        rows.append([f"[{trainer}](#{anchor})", *proved, str(count), f"{package} {pinned[package]}"])
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def with_table(page: str) -> str:
+    """Return `page` with the table as it should be."""
+    before, rest = page.split(_BEGIN)
+    return f"{before}{_BEGIN}\n{table(page)}\n{_END}{rest.split(_END)[1]}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(with_table(PAGE.read_text("utf-8")), "utf-8")

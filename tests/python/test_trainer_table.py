@@ -1,0 +1,18 @@
+"""The table of trainers says what tests assert."""
+
+from __future__ import annotations
+
+from checks.trainer_table import PAGE, examples, lines_to_change, with_table
+
+
+def test_the_table_is_what_tests_assert() -> None:
+    page = PAGE.read_text("utf-8")
+    assert len({each.trainer for each in examples(page)}) >= 8
+    # `PYTHONPATH=tests/python .venv/bin/python -m checks.trainer_table` writes it.
+    assert page == with_table(page)
+
+
+def test_lines_to_change_are_those_marked_and_the_bodies_of_marked_classes() -> None:
+    code = "import a  # new\nimport b\n\n\nclass Loader:  # new\n    x = 1\n\n    y = 2\n\n\nz = 1  # was: z = 2\n"
+    code += "made(\n    z,\n    w=1,  # new\n)\n"
+    assert lines_to_change(code) == 6
