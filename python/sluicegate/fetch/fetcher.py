@@ -10,6 +10,7 @@ from typing import Any
 
 from sluicegate import _torch
 from sluicegate.rng.stream_seeding import Seeding
+from sluicegate.state.place_state import PlaceState
 
 from .map_fetcher import MapFetcher
 from .stream_fetcher import StreamFetcher
@@ -23,9 +24,9 @@ def make_fetcher(
     drop_last: bool,
     sampler: str,
     seeding: Seeding | None = None,
-    resumed: dict[str, Any] | None = None,
+    resumed: PlaceState | None = None,
     sample_id: Any = None,
-    before: dict[str, Any] | None = None,
+    before: PlaceState | None = None,
     every: int = 1,
     run: int = 1,
     reads_heads: bool = False,

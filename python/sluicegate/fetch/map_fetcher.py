@@ -13,7 +13,8 @@ from sluicegate.native.dataset import NativeDataset
 from sluicegate.recognition.source import is_untouched
 from sluicegate.recognition.torchvision_head import with_native_heads
 from sluicegate.rng.stream_seeding import Seeding
-from sluicegate.state.stateful import Place, is_stateful, restore
+from sluicegate.state.map_place import MapPlace
+from sluicegate.state.place_state import PlaceState
 
 from .collate import StackingCollate
 from .collate_in_place import PlacingCollate, stacks_as_torch
@@ -73,7 +74,7 @@ class MapFetcher:
         auto_collation: bool,
         collate_fn: Callable[[Any], Any],
         seeding: Seeding | None = None,
-        resumed: dict[str, Any] | None = None,
+        resumed: PlaceState | None = None,
         sample_id: Any = None,
         reads_heads: bool = False,
     ) -> None:
@@ -93,10 +94,7 @@ class MapFetcher:
         self._stacking: Any = self.collate_fn if is_stacking else None
         self._is_subset = _is_subset(dataset)
         self.seeding = seeding
-        if resumed and "thing" in resumed["state"]:
-            restore(dataset, resumed["state"]["thing"])
-        # Not a method of this fetcher: the place would keep the fetcher alive.
-        self.place = Place((lambda: {"thing": dataset.state_dict()}) if is_stateful(dataset) else None)
+        self.place = MapPlace(dataset, resumed)
 
     def fetch(self, index: Any) -> Any:
         """Return the batch at `index`.

@@ -9,6 +9,7 @@ from typing import Any
 
 from sluicegate.error_note import add_note
 from sluicegate.rng.stream_seeding import Seeding, StreamSeeding
+from sluicegate.state.place_state import PlaceState
 from sluicegate.state.stream_place import StreamPlace
 from sluicegate.stream.native import NativeStream
 from sluicegate.stream.shard import ShardedIterable
@@ -42,9 +43,9 @@ class StreamFetcher:
         collate_fn: Callable[[Any], Any],
         drop_last: bool,
         seeding: Seeding | None = None,
-        resumed: dict[str, Any] | None = None,
+        resumed: PlaceState | None = None,
         sample_id: Any = None,
-        before: dict[str, Any] | None = None,
+        before: PlaceState | None = None,
         every: int = 1,
         run: int = 1,
     ) -> None:
@@ -62,7 +63,7 @@ class StreamFetcher:
         self._native, self.collate_fn = native_batches(self.dataset_iter, collate_fn)
         # Samples that were read again came through Python, which holds what a shuffle buffer kept of them and what was
         # read with them. The core does not have those, and would continue without them.
-        was_read_again = resumed is not None and resumed["at"] < resumed["samples"]
+        was_read_again = resumed is not None and resumed.at < resumed.samples
         if sample_id is not None or not auto_collation or was_read_again:
             self._native = None
         self._sample_id = None if sample_id is None or callable(sample_id) else operator.itemgetter(sample_id)

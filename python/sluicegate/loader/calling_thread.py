@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import functools
 import weakref
 from typing import Any
@@ -21,7 +22,8 @@ from sluicegate.order.requests import indices_of
 from sluicegate.order.settings import LoaderSettings
 from sluicegate.rng.global_generators import keeping_generators
 from sluicegate.rng.stream_seeding import StreamSeeding
-from sluicegate.state.stateful import Place
+from sluicegate.state.map_place import MapPlace
+from sluicegate.state.place_state import Fetching, PlaceState
 from sluicegate.state.stream_place import StreamPlace
 
 from .epoch_iterator import EpochIterator, refuse_timeout
@@ -48,7 +50,7 @@ class PythonIterator(EpochIterator):
             places = self._stream_places(resumed) if self._is_stream else resumed["workers"]
             place = places[0] if places else None
         if settings.seed is not None and self._is_stream:
-            rng_state = None if place is None or place["over"] else place["rng"]
+            rng_state = None if place is None or place.over else place.rng
             self._seeding = StreamSeeding(settings.seed, settings.seed_samples, 0, self._progress.epoch, rng_state)
         make = functools.partial(
             make_fetcher,
@@ -65,8 +67,8 @@ class PythonIterator(EpochIterator):
             reads_heads=settings.allows_native,
         )
         resumed_place, before = place, self._progress.place_before
-        if place is not None and place["over"]:
-            if place["state"]:
+        if place is not None and place.over:
+            if place.states:
                 # As it was left by the epoch that has ended; then the one that is asked for.
                 last = self._seeding.before() if isinstance(self._seeding, StreamSeeding) else None
                 with keeping_generators(), contextlib.nullcontext() if last is None else last.batch():
@@ -148,25 +150,26 @@ class PythonIterator(EpochIterator):
 
 
 def _told(
-    resumed: dict[str, Any] | None, place: Place | StreamPlace, seeding: Any, progress: weakref.ref[Progress]
-) -> dict[str, Any]:
+    resumed: PlaceState | None, place: MapPlace | StreamPlace, seeding: Any, progress: weakref.ref[Progress]
+) -> Fetching:
     """What a state says of the one who fetches where there are no workers."""
     if resumed is not None and (here := progress()) is not None and here.last_ids is None and not here.finished:
         # A dataset may take up its state when it is asked for the first sample, and not know it before.
-        return {"next_worker": 0, "workers": [copy.deepcopy(resumed)]}
+        return Fetching(places=[copy.deepcopy(resumed)])
     # It may return objects that it changes later.
     state = copy.deepcopy(place.state())
-    if state is None:
-        return {"next_worker": 0, "workers": []}
     # Of a lazy stream that has not begun, it is that of the epoch before.
-    return {"next_worker": 0, "workers": [{"rng": _rng(seeding), "over": False} | state]}
+    return Fetching() if state is None else Fetching(places=[_with_rng(state, seeding)])
 
 
-def _left(place: StreamPlace, seeding: Any) -> dict[str, Any] | None:
+def _left(place: StreamPlace, seeding: Any) -> PlaceState | None:
     """Where a lazy stream is left, for the epoch after it."""
     left = place.left()
-    return None if left is None else {"rng": _rng(seeding)} | left
+    return None if left is None else _with_rng(left, seeding)
 
 
-def _rng(seeding: Any) -> dict[str, str] | None:
-    return seeding.state() if isinstance(seeding, StreamSeeding) else None
+def _with_rng(place: PlaceState, seeding: Any) -> PlaceState:
+    """Return `place` with the generators of `seeding`, unless it is that of an earlier epoch, which has its own."""
+    if place.rng is not None or not isinstance(seeding, StreamSeeding):
+        return place
+    return dataclasses.replace(place, rng=seeding.state())

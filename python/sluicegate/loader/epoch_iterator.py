@@ -8,7 +8,7 @@ import itertools
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -26,6 +26,7 @@ from sluicegate.order.torch_order import waits_for_epoch
 from sluicegate.rng.global_generators import global_state, keeping_generators, set_global_state
 from sluicegate.rng.sample import SampleSeeding
 from sluicegate.rng.stream_seeding import Seeding
+from sluicegate.state.place_state import PlaceState
 from sluicegate.stream.native import NativeStream
 from sluicegate.stream.resumable import ResumableStream
 from sluicegate.stream.whole import answering
@@ -218,7 +219,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         is_told = self._seed is not None or self._progress.is_epoch_set or isinstance(self._dataset, ResumableStream)
         return is_told and hasattr(self._dataset, "set_epoch")
 
-    def _stream_places(self, resumed: dict[str, Any]) -> list[Any]:
+    def _stream_places(self, resumed: dict[str, Any]) -> list[PlaceState | None]:
         """Return, by worker, where it resumes in its stream, as far as known.
 
         Raises:
@@ -234,23 +235,24 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         # Reading in this process uses the dataset that the first worker has reported on.
         return [] if self._num_workers else list(places)
 
-    def _places_anew(self, stream: ResumableStream[Any], places: list[Any], there: int, in_epoch: bool) -> list[Any]:
+    def _places_anew(
+        self, stream: ResumableStream[Any], places: list[PlaceState | None], there: int, in_epoch: bool
+    ) -> list[PlaceState | None]:
         # The reported positions of the workers that have begun this epoch.
         begun = [place if place is not None and _has_begun(place) else None for place in places]
-        states = [None if place is None else place["state"]["thing"] for place in begun]
+        states = [None if place is None else place.of_dataset for place in begun]
         known = [state for state in states if state is not None]
         here = max(self._num_workers, 1)
         if max(there, 1) == here and all(state.get("run", self._run) == self._run for state in known):
             return list(places)
         if not in_epoch or not known:
             return []
-        if any(place is not None and place["at"] != place["samples"] for place in begun):
+        if any(place is not None and place.at != place.samples for place in begun):
             why = "; a state saved with snapshot_every_n_steps=1 can be loaded with any number"
             raise AssertionError(self._other_workers(there) + why)
         anew = stream.split_anew(states, here, self._run if isinstance(stream, NativeStream) else 1)
-        ended = all(place is not None and place["ended"] for place in begun)
-        told = {"ended": ended, "rng": None, "over": False}
-        return [{"state": {"thing": state}, "at": state["read"], "samples": state["read"], **told} for state in anew]
+        ended = all(place is not None and place.ended for place in begun)
+        return [PlaceState.of_exact(state, state["read"], ended) for state in anew]
 
     def _other_workers(self, there: int) -> str:
         return (
@@ -258,9 +260,9 @@ class EpochIterator(_torch.BaseDataLoaderIter):
             f"among its workers, got {self._num_workers}; build the loader with num_workers={there}"
         )
 
-    def _warn_of_reading(self, places: list[dict[str, Any] | None]) -> None:
+    def _warn_of_reading(self, places: Sequence[PlaceState | None]) -> None:
         """Warn about the cost of resuming a stream that does not know its state."""
-        samples = sum(place["samples"] - place["at"] for place in places if place is not None and not place["state"])
+        samples = sum(place.samples - place.at for place in places if place is not None and not place.states)
         if samples and self._dataset_kind == _torch.DatasetKind.Iterable:
             warnings.warn(
                 f"{type(self._dataset).__name__} has no state_dict and load_state_dict, so it is fast-forwarded: its "
@@ -322,8 +324,8 @@ def _begun_late(requests: Iterator[BatchIds], generators: dict[str, str] | None)
     yield from begun
 
 
-def _has_begun(place: dict[str, Any]) -> bool:
-    return not place["over"] and bool(place["state"]) and place["state"]["thing"]["inner"] is not None
+def _has_begun(place: PlaceState) -> bool:
+    return not place.over and bool(place.states) and place.of_dataset["inner"] is not None
 
 
 def _begun(loader: Any, settings: LoaderSettings) -> Progress:

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import itertools
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from sluicegate.order.settings import LoaderSettings
 from sluicegate.recognition.collated_source import CollatedSource
 from sluicegate.recognition.source import int64_array
 from sluicegate.rng.global_generators import torch_door
+from sluicegate.state.place_state import PlaceState
 from sluicegate.worker.draws import WorkerDraws
 
 from .epoch_iterator import EpochIterator, refuse_timeout
@@ -112,9 +114,9 @@ class NativeIterator(EpochIterator):
             return
         resumed = self._progress.resumed
         first = 0
-        places: list[Any] = []
+        places: Sequence[PlaceState | None] = ()
         if resumed is not None and resumed["num_workers"] == self._num_workers:
-            places = resumed["workers"] if resumed["in_epoch"] or self._persistent_workers else []
+            places = resumed["workers"] if resumed["in_epoch"] or self._persistent_workers else ()
             first = resumed["next_worker"] if resumed["in_epoch"] else 0
         elif resumed is not None and resumed["in_epoch"]:
             first = self._progress.received % self._num_workers

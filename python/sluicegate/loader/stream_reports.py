@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from sluicegate.rng.global_generators import as_text
+from sluicegate.state.place_state import Fetching, PlaceState
 from sluicegate.state.stateful import Untold, unpickled
 from sluicegate.worker.report import Report
 
@@ -19,7 +22,7 @@ class Reports:
         next_worker: the worker whose turn it is.
     """
 
-    def __init__(self, num_workers: int, places: list[dict[str, Any] | None], next_worker: int) -> None:
+    def __init__(self, num_workers: int, places: Sequence[PlaceState | None], next_worker: int) -> None:
         self._places = [*places, *[None] * (num_workers - len(places))]
         self._states: list[bytes | None] = [None] * num_workers
         self._generators: list[Any] = [None] * num_workers
@@ -29,7 +32,7 @@ class Reports:
         # A worker's warning, until it is shown to the user.
         self.warning: str | None = None
         # Workers whose stream has ended and that get no more requests.
-        self.retired = {worker for worker, place in enumerate(places) if place is not None and place.get("retired")}
+        self.retired = {worker for worker, place in enumerate(places) if place is not None and place.retired}
 
     def deliver(self, worker: int, report: Report | None) -> tuple[int, int, list[Any] | Untold | None] | None:
         """Record a batch that was received, and return which samples of its stream are in it."""
@@ -54,33 +57,30 @@ class Reports:
         self._next = turn
         self.retired.add(worker)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Fetching:
         """Return the part of a loader's state that concerns workers.
 
         Raises:
             RuntimeError: a worker's dataset could not provide its state.
         """
         places = self.places()
-        return {"next_worker": self._next, "workers": places if any(place is not None for place in places) else []}
+        return Fetching(self._next, places if any(place is not None for place in places) else ())
 
-    def places(self) -> list[dict[str, Any] | None]:
+    def places(self) -> list[PlaceState | None]:
         """Return each worker's position; None for workers that have reported nothing."""
         return [self._place(worker) for worker in range(len(self._places))]
 
-    def _place(self, worker: int) -> dict[str, Any] | None:
-        state, generators = self._states[worker], self._generators[worker]
+    def _place(self, worker: int) -> PlaceState | None:
+        state, generators, start = self._states[worker], self._generators[worker], self._starts[worker]
         place = copy.deepcopy(self._places[worker])
         if state is None and generators is None:
             return place
-        if place is None:
-            place = {"state": {}, "at": 0, "samples": 0, "ended": False, "rng": None}
-        place["over"] = False
-        if state is not None:
-            place |= unpickled(state, f"the dataset of worker {worker}") or {}
-        if generators is not None:
-            place["rng"] = as_text(generators)
-        if (start := self._starts[worker]) is not None:
-            place["start"] = as_text(start)
-        if worker in self.retired:
-            place["retired"] = True
-        return place
+        before = place or PlaceState()
+        told = None if state is None else unpickled(state, f"the dataset of worker {worker}")
+        place = dataclasses.replace(before, over=False) if told is None else told
+        return dataclasses.replace(
+            place,
+            rng=as_text(generators) if generators is not None else place.rng or before.rng,
+            start=as_text(start) if start is not None else place.start or before.start,
+            retired=worker in self.retired,
+        )

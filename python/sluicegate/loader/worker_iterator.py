@@ -16,8 +16,8 @@ from sluicegate.order.ids import BatchIds
 from sluicegate.order.requests import without
 from sluicegate.order.settings import LoaderSettings
 from sluicegate.rng.sample import GlobalDrawWatch
+from sluicegate.state.place_state import PlaceState
 from sluicegate.state.stateful import Untold
-from sluicegate.state.stream_place import over
 from sluicegate.stream.whole import refuse_workers
 from sluicegate.system import deadlines
 from sluicegate.system.deferred_signals import DeferredSignals
@@ -67,7 +67,7 @@ class WorkerIterator(EpochIterator):
         super()._reset(loader, True)
         self._begin()
 
-    def _resumed_places(self) -> list[Any]:
+    def _resumed_places(self) -> list[PlaceState | None]:
         """By worker: where it was when the state was taken; of a state with other workers, as near as can be."""
         resumed = self._progress.resumed
         if resumed is None or not (resumed["in_epoch"] or self._goes_on):
@@ -79,7 +79,7 @@ class WorkerIterator(EpochIterator):
             return list(places)
         # What a map-style dataset says of itself need not belong to a worker; what its generators gave does.
         return [
-            None if (place := places[worker % len(places)]) is None else place | {"rng": None}
+            None if (place := places[worker % len(places)]) is None else dataclasses.replace(place, rng=None)
             for worker in range(self._num_workers)
         ]
 
@@ -153,7 +153,7 @@ class WorkerIterator(EpochIterator):
             # The places where the previous epoch left them, until workers report new ones. A worker that could not
             # report its place cannot after the next batch either.
             with contextlib.suppress(RuntimeError):
-                self._places = [over(place) for place in reports.places()]
+                self._places = [None if place is None else place.left() for place in reports.places()]
         self._begin()
 
     def _begin(self) -> None:

@@ -16,8 +16,9 @@ from sluicegate.order.torch_order import is_known
 from sluicegate.rng.global_generators import global_state
 from sluicegate.sampler.core_batch import CoreBatchSampler
 from sluicegate.state.checks import check_loader_state, check_reached, was_changed
+from sluicegate.state.place_state import Fetching, PlaceState
+from sluicegate.state.sampler_place import SamplerPlace
 from sluicegate.state.stateful import is_stateful
-from sluicegate.state.stream_place import over
 from sluicegate.stream.resumable import ResumableStream
 
 from .crate import is_crate_state, of_crate
@@ -116,9 +117,10 @@ def _told(settings: LoaderSettings, progress: Progress | None, epochs: Epochs, l
         # Persistent workers keep their seed; other workers get a new one with every iterator.
         state["begins_iterator"] = not settings.persistent_workers
         state["base_seed"] = progress.base_seed if settings.persistent_workers else None
-    state |= {"next_worker": 0, "workers": []} if progress is None else progress.fetching_state()
+    worker, places = Fetching() if progress is None else progress.fetching_state()
     if progress is not None and progress.finished:
-        state |= {"next_worker": 0, "workers": [over(place) for place in state["workers"]]}
+        worker, places = 0, [None if place is None else place.left() for place in places]
+    state |= {"next_worker": worker, "workers": list(places)}
     return state
 
 
@@ -135,9 +137,9 @@ def _packed(state: dict[str, Any]) -> dict[str, Any]:
     mappings. The states of user-defined objects may have any keys, so they are put into tuples, which are kept whole.
     """
     workers: Any = [None if place is None else _packed_place(place) for place in state["workers"]]
-    if any(place is not None and place["state"] for place in state["workers"]):
+    if any(place is not None and place.states for place in state["workers"]):
         workers = tuple(workers)
-    sampler = None if state["sampler"] is None else (state["sampler"],)
+    sampler = None if state["sampler"] is None else (state["sampler"].saved(),)
     pairs = {"draws": _pairs(state["draws"]), "rng": _pairs(state["rng"])}
     return state | {"workers": workers, "sampler": sampler} | pairs
 
@@ -145,7 +147,9 @@ def _packed(state: dict[str, Any]) -> dict[str, Any]:
 def _unpacked(state: dict[str, Any]) -> dict[str, Any]:
     """Undo `_packed`."""
     workers = [None if packed is None else _unpacked_place(packed) for packed in state["workers"]]
-    return state | {"workers": workers, "draws": _mapping(state["draws"]), "rng": _mapping(state["rng"])}
+    sampler = None if state["sampler"] is None else SamplerPlace.of_saved(state["sampler"])
+    own = {"workers": workers, "sampler": sampler}
+    return state | own | {"draws": _mapping(state["draws"]), "rng": _mapping(state["rng"])}
 
 
 def _unwrapped(state: Any) -> Any:
@@ -158,25 +162,23 @@ def _unwrapped(state: Any) -> Any:
     return state
 
 
-def _packed_place(place: dict[str, Any]) -> list[Any]:
-    packed = place | {"state": place["state"] or None, "rng": _pairs(place["rng"])}
-    told = [packed[name] for name in PLACE]
-    if (start := place.get("start")) is not None:
-        told.append(["start", _pairs(start)])
-    if place.get("retired"):
+def _packed_place(place: PlaceState) -> list[Any]:
+    told = [place.states or None, place.at, place.samples, place.ended, _pairs(place.rng), place.over]
+    if place.start is not None:
+        told.append(["start", _pairs(place.start)])
+    if place.retired:
         told.append(["retired", True])
     return told
 
 
-def _unpacked_place(packed: list[Any]) -> dict[str, Any]:
-    place: dict[str, Any] = dict(zip(PLACE, packed[: len(PLACE)], strict=True))
-    place |= {"state": place["state"] or {}, "rng": _mapping(place["rng"])}
-    for name, told in packed[len(PLACE) :]:
-        place[name] = _mapping(told) if name == "start" else told
-    return place
+def _unpacked_place(packed: list[Any]) -> PlaceState:
+    states, at, samples, ended, rng, over = packed[: len(PLACE)]
+    more = dict(packed[len(PLACE) :])
+    start, retired = _mapping(more.get("start")), more.get("retired", False)
+    return PlaceState(states or {}, at, samples, ended, over, _mapping(rng), start, retired)
 
 
-def _pairs(mapping: dict[str, str] | None) -> list[list[str]] | None:
+def _pairs(mapping: Mapping[str, str] | None) -> list[list[str]] | None:
     return None if mapping is None else [[name, text] for name, text in mapping.items()]
 
 
@@ -340,13 +342,13 @@ def _check_stream(dataset: Any, state: dict[str, Any]) -> None:
     places = [place for place in state["workers"] if place is not None]
     if state["fingerprint"].get("kind") != "iterable-style":
         return
-    if state["batches_received"] and state["position"] and all(place["over"] for place in places):
+    if state["batches_received"] and state["position"] and all(place.over for place in places):
         raise was_changed("workers", state["workers"], f"`batches_received` is {state['batches_received']}")
     for place in places:
-        if not place["state"] and place["at"] and not place["over"] and is_stateful(dataset):
+        if not place.states and place.at and not place.over and is_stateful(dataset):
             raise was_changed("workers", place, "does not say where the stream was")
-        if isinstance(dataset, ResumableStream) and "thing" in place["state"]:
-            dataset.check_state(place["state"]["thing"])
+        if isinstance(dataset, ResumableStream):
+            dataset.check_state(place.of_dataset)
 
 
 def _lengths(settings: LoaderSettings, shape: dict[str, Any], epoch: int) -> tuple[int | None, int | None]:

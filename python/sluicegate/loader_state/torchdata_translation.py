@@ -8,6 +8,8 @@ import torch
 
 from sluicegate.order.settings import LoaderSettings
 from sluicegate.rng.global_generators import generator_state
+from sluicegate.state.place_state import PlaceState
+from sluicegate.state.sampler_place import SamplerPlace
 
 from .torchdata_order import RandomOrder
 from .torchdata_state import TorchdataState
@@ -47,9 +49,8 @@ def translated(settings: LoaderSettings, epoch: int, facts: TorchdataState) -> d
     is_over, is_read_again = facts.finished, facts.is_stateless_stream
     own = getattr(settings.index_sampler, "sampler", settings.index_sampler)
     state = _known(thing=thing, iterator=None if order is not None else iterator)
-    if state and sampler.samples_drawn is not None and sampler.samples_drawn >= len(own):
-        # A sampler that starts over at its end shows that by a smaller last batch.
-        state["has_ended"] = True
+    # A sampler that starts over at its end shows that by a smaller last batch.
+    has_ended = bool(state) and sampler.samples_drawn is not None and sampler.samples_drawn >= len(own)
     return {
         "epoch": epoch,
         "batches_received": 0 if is_over or is_read_again else sampler.batches_drawn,
@@ -62,7 +63,7 @@ def translated(settings: LoaderSettings, epoch: int, facts: TorchdataState) -> d
         "left_out": {"batches": [], "samples": []},
         "draws": None,
         "rng": None,
-        "sampler": None if is_over else state or None,
+        "sampler": None if is_over or not state else SamplerPlace(state, has_ended),
         "sampler_is_over": False,
         "num_workers": facts.num_workers,
         "requests_drawn": None,
@@ -91,12 +92,12 @@ def _generator(settings: LoaderSettings, sampler: Any, order: RandomOrder, is_ov
     )
 
 
-def _place(facts: TorchdataState, worker: Any) -> dict[str, Any] | None:
+def _place(facts: TorchdataState, worker: Any) -> PlaceState | None:
     state = _known(thing=worker.dataset_state, iterator=worker.iterator_state)
     if not state and not facts.is_iterable:
         return None
     # Torchdata does not save how many samples were read, so they are counted from here.
-    return {"state": state, "at": 0, "samples": 0, "ended": worker.ended, "rng": None, "over": facts.finished}
+    return PlaceState(state, ended=worker.ended, over=facts.finished)
 
 
 def _known(**states: Any) -> dict[str, Any]:

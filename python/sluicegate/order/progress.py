@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from sluicegate import _core
+from sluicegate.state.place_state import Fetching, PlaceState
+from sluicegate.state.sampler_place import SamplerPlace
 from sluicegate.state.stateful import unpickled
 
 from .ids import BatchIds
@@ -143,15 +145,17 @@ class Progress:
         # Its state after its last batch, which may have been left out.
         self.sampler_end: bytes | None = None
         # Returns the last state of the previous epoch's sampler.
-        self.sampler_before: Callable[[], Any] | None = None
+        self.sampler_before: Callable[[], SamplerPlace | None] | None = None
         # The sampler's state at the end of the resumed epoch, or of an earlier one that requested nothing, until the
         # sampler has received it.
-        self.sampler_untold: Any = resumed["sampler"] if resumed is not None and resumed["sampler_is_over"] else None
+        self.sampler_untold: SamplerPlace | None = (
+            resumed["sampler"] if resumed is not None and resumed["sampler_is_over"] else None
+        )
         # With `num_workers=0`, where the stream of the previous epoch was left: a lazy stream has no place in an epoch
         # that has not begun.
-        self.place_before: dict[str, Any] | None = None
+        self.place_before: PlaceState | None = None
         # Returns where the stream of this epoch was left, if that must be known before another epoch begins.
-        self.leave: Callable[[], dict[str, Any] | None] = lambda: None
+        self.leave: Callable[[], PlaceState | None] = lambda: None
         self.last_ids: BatchIds | None = None
         # How many requests a user-defined sampler has yielded, if that may have advanced the generators.
         self.requests_drawn: int | None = None if resumed is None else resumed.get("requests_drawn")
@@ -164,7 +168,7 @@ class Progress:
         # The name of the order in states, once it was asked for.
         self.identity: str | None = None
         # Returns the state of the fetcher or the workers. They do not refer to this object, which would be a cycle.
-        self.fetching: Callable[[], dict[str, Any]] | None = None
+        self.fetching: Callable[[], Fetching] | None = None
 
     @property
     def epoch(self) -> int:
@@ -246,7 +250,7 @@ class Progress:
             return self.plan.position_after(self.received - self.plan_first)
         return self.start if self.last_ids is None or self.out_of_turn else self.last_ids.end
 
-    def sampler_state(self) -> Any:
+    def sampler_state(self) -> SamplerPlace | None:
         """Return the state of a stateful sampler after the last batch received; None for other samplers."""
         if self.finished:
             pickled = self.sampler_end
@@ -258,7 +262,7 @@ class Progress:
             return None
         return copy.deepcopy(self.resumed["sampler"])
 
-    def what_sampler_left(self) -> Any:
+    def what_sampler_left(self) -> SamplerPlace | None:
         """Return the sampler's state at the end of the previous epoch; None if it is unknown."""
         if (before := self.sampler_state_before()) is None and self.sampler_before is not None:
             # A sampler that could not report its state then starts as in torch.
@@ -266,19 +270,19 @@ class Progress:
                 return self.sampler_before()
         return before
 
-    def leave_sampler(self) -> Any:
+    def leave_sampler(self) -> SamplerPlace | None:
         """Return the state of a stateful sampler whose epoch was left in the middle, when another one begins."""
         if self.sampler_stream is not None:
             return self.sampler_stream.left()
         return None if self.is_drawn else self.what_sampler_left()
 
-    def sampler_state_before(self) -> Any:
+    def sampler_state_before(self) -> SamplerPlace | None:
         """Return the sampler's state at the end of the previous epoch, if nothing of this one was received yet."""
         return copy.deepcopy(self.sampler_untold)
 
-    def fetching_state(self) -> dict[str, Any]:
-        """Return which worker is next, and the state of each worker's dataset and its place in it."""
-        return {"next_worker": 0, "workers": []} if self.fetching is None else self.fetching()
+    def fetching_state(self) -> Fetching:
+        """Return which worker is next, and the place of each."""
+        return Fetching() if self.fetching is None else self.fetching()
 
     def set_plan(self, plan: _core.Plan) -> None:
         """Set the plan of the batches, counted from the first one that this iterator requests."""

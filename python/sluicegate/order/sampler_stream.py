@@ -12,6 +12,7 @@ from torch.utils.data import BatchSampler
 
 from sluicegate.rng.global_generators import set_generator_state
 from sluicegate.sampler import is_ours
+from sluicegate.state.sampler_place import SamplerPlace
 from sluicegate.state.stateful import pickled
 from sluicegate.state.stream_place import StreamPlace
 
@@ -36,10 +37,10 @@ class SamplerStream:
         self,
         index_sampler: Any,
         index_iterator: Iterator[Any],
-        state: Any,
+        state: SamplerPlace | None,
         past: int,
         order: str | None = None,
-        before: Any = None,
+        before: SamplerPlace | None = None,
     ) -> None:
         self._batches = index_sampler if is_torchs(index_sampler, BatchSampler) else None
         thing = index_sampler if self._batches is None else self._batches.sampler
@@ -49,11 +50,11 @@ class SamplerStream:
             set_generator_state(thing.generator, order)
         begun = index_iterator if self._batches is None and state is None and order is None else None
         indices = past and past * (1 if self._batches is None else int(self._batches.batch_size))
-        resumed = None if state is None else _place(state, indices)
+        resumed = None if state is None else state.place_after(indices)
         # Our samplers report their position too, but their draws are repeated from the generators, as torch's are.
         is_asked = not is_ours(thing)
         self._place = StreamPlace(
-            thing, resumed, None if before is None else _place(before), iterator=begun, is_asked=is_asked
+            thing, resumed, None if before is None else before.place_after(0), iterator=begun, is_asked=is_asked
         )
         # Yields one index at a time, or whole batches if the sampler makes them.
         self.indices = self._place.take_iterator()
@@ -64,7 +65,7 @@ class SamplerStream:
         # A flag, not a generator, which would keep this object and its sampler alive until a garbage collection.
         self._is_over = False
         # After the last index, some samplers report the start of their next pass: after it, or together with it.
-        self._has_ended = bool(state and state.get("has_ended"))
+        self._has_ended = state is not None and state.has_ended
         self._length = _length(thing) if self.is_stateful else None
         self._is_over = self._has_ended
         if state is None and past:
@@ -86,18 +87,18 @@ class SamplerStream:
         """Return the current state of the sampler or its iterator, pickled; None if it has none."""
         return pickled(self._told) if self.is_stateful else None
 
-    def _told(self) -> Any:
+    def _told(self) -> SamplerPlace:
         place = self._place.state()
         assert place is not None
-        return place["state"] | {"has_ended": self._has_ended}
+        return SamplerPlace(place.states, self._has_ended)
 
-    def left(self) -> dict[str, Any] | None:
+    def left(self) -> SamplerPlace | None:
         """Return what the next epoch must know of this one, which was left in its middle; None if nothing.
 
         Call it when leaving: after that the sampler reports the state of its next pass.
         """
         place = self._place.left() if self.is_stateful else None
-        return None if place is None else {"left": place}
+        return None if place is None else SamplerPlace(left=place)
 
     def _count(self, indices: int) -> None:
         self._place.samples += indices
@@ -133,22 +134,13 @@ class SamplerStream:
 _END = object()
 
 
-def leave_epoch(index_sampler: Any, state: Any) -> None:
+def leave_epoch(index_sampler: Any, state: SamplerPlace) -> None:
     """Bring a stateful sampler to where an epoch left it; `state` is what was recorded at the epoch's end."""
     thing = index_sampler.sampler if is_torchs(index_sampler, BatchSampler) else index_sampler
-    if "left" not in state and next(SamplerStream(index_sampler, iter(()), state, 0), None) is None:
+    if state.left is None and next(SamplerStream(index_sampler, iter(()), state, 0), None) is None:
         return  # It has seen its end.
     # Otherwise it was left in its middle, or it started again by itself with its last index.
-    StreamPlace(thing, _place(state))
-
-
-def _place(state: dict[str, Any], indices: int = 0) -> dict[str, Any]:
-    """Return the place of a pass over a sampler that reported `state` after `indices` indices."""
-    if "left" in state:
-        left: dict[str, Any] = state["left"]
-        return left
-    told = {name: value for name, value in state.items() if name != "has_ended"}
-    return {"state": told, "at": indices, "samples": indices, "ended": state.get("has_ended", False)}
+    StreamPlace(thing, state.place_after(0))
 
 
 def _length(sampler: Any) -> int | None:

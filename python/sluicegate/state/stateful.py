@@ -7,7 +7,7 @@ import copy
 import pickle
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -109,7 +109,9 @@ class Pair:
         iterator: the result of `iter(thing)`, if it was called already; only without `state`.
     """
 
-    def __init__(self, thing: Any, state: dict[str, Any] | None = None, iterator: Iterator[Any] | None = None) -> None:
+    def __init__(
+        self, thing: Any, state: Mapping[str, Any] | None = None, iterator: Iterator[Any] | None = None
+    ) -> None:
         state = state or {}
         self.thing = thing
         # The state of the thing before it was given the new one. To see what the thing does when it is left, it is
@@ -132,7 +134,7 @@ class Pair:
         if "iterator" in state:
             restore(self.iterator, state["iterator"])
 
-    def see_end(self, state: dict[str, Any]) -> None:
+    def see_end(self, state: Mapping[str, Any]) -> None:
         """Bring an iterator that has read everything to its end, as in `state`.
 
         It may need to see the end to start over. An iterator that has started over by itself resumes from `state`.
@@ -148,7 +150,7 @@ class Pair:
         if "iterator" in state:
             restore(self.iterator, state["iterator"])
 
-    def begin_and_leave(self, state: dict[str, Any]) -> None:
+    def begin_and_leave(self, state: Mapping[str, Any]) -> None:
         """Bring a lazy thing, which was given `state`, to where it was when it had begun and was left in that state.
 
         If the thing does not report a state that it was given, it applies the state with its first sample. If it starts
@@ -222,18 +224,3 @@ def _are_alike(told: Any, other: Any) -> bool:
     if isinstance(told, torch.Tensor) or isinstance(other, torch.Tensor):
         return type(told) is type(other) and torch.equal(told, other)
     return bool(np.array_equal(told, other)) if isinstance(told, np.ndarray) else bool(told == other)
-
-
-class Place:
-    """The position of a map-style dataset's fetcher, with the dataset's own state.
-
-    Args:
-        tell: returns the dataset's state; None if it has none.
-    """
-
-    def __init__(self, tell: Callable[[], dict[str, Any]] | None) -> None:
-        self.tell = tell
-
-    def state(self) -> dict[str, Any]:
-        """Return the position in the form that a state keeps."""
-        return {"state": {} if self.tell is None else self.tell(), "at": 0, "samples": 0, "ended": False}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -14,6 +13,7 @@ from sluicegate import _torch
 from sluicegate.recognition.worker_seeding import seeded_by
 from sluicegate.rng.generator_state import NumpyWay, PythonWay, TorchWay
 from sluicegate.rng.global_generators import as_text, generator_state, set_generator_state, torch_door
+from sluicegate.state.place_state import Fetching, PlaceState
 
 
 class WorkerDraws:
@@ -40,7 +40,7 @@ class WorkerDraws:
         self,
         base_seed: int,
         num_workers: int,
-        places: Sequence[Mapping[str, Any] | None] = (),
+        places: Sequence[PlaceState | None] = (),
         first: int = 0,
         init_fn: Callable[[int], object] | None = None,
     ) -> None:
@@ -54,9 +54,9 @@ class WorkerDraws:
                 self._others[worker] = states = seeded_by(init_fn, base_seed, worker)
                 set_generator_state(generator, states["torch"])
         for worker, place in enumerate(places):
-            if place is not None and place["rng"] is not None:
-                set_generator_state(self._generators[worker], place["rng"]["torch"])
-                self._others[worker] = dict(place["rng"])
+            if place is not None and place.rng is not None:
+                set_generator_state(self._generators[worker], place.rng["torch"])
+                self._others[worker] = dict(place.rng)
                 self._has_drawn[worker] = True
         self._doors = [torch_door(generator) for generator in self._generators]
         self._workers: dict[int, int] = {}
@@ -110,18 +110,18 @@ class WorkerDraws:
             worker.set_state(default.get_state())
             default.set_state(before)
 
-    def state(self) -> dict[str, Any]:
-        """Return, as a loader's state has it, the place of each worker from which a batch was received."""
+    def state(self) -> Fetching:
+        """Return whose turn it is, and the place of each worker from which a batch was received."""
         earliest, scratch = self._earliest(), torch.Generator("cpu")
-        places: list[dict[str, Any] | None] = []
+        places: list[PlaceState | None] = []
         for worker, generator in enumerate(self._generators):
             if not self._has_drawn[worker]:
                 places.append(None)
                 continue
             scratch.set_state(earliest[worker] if worker in earliest else generator.get_state())
             rng = self._of_other_libraries(worker) | {"torch": generator_state(scratch)}
-            places.append({"state": {}, "at": 0, "samples": 0, "ended": False, "rng": rng, "over": False})
-        return {"next_worker": self._next, "workers": places if any(self._has_drawn) else []}
+            places.append(PlaceState(rng=rng))
+        return Fetching(self._next, places if any(self._has_drawn) else ())
 
     def _earliest(self) -> dict[int, torch.Tensor]:
         """Return, by worker, the state before the first batch that was requested and not received."""

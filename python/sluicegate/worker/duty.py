@@ -9,6 +9,7 @@ from typing import Any
 from sluicegate import _core
 from sluicegate.device.pinned import PinnedMemory
 from sluicegate.order.settings import LoaderSettings
+from sluicegate.state.place_state import PlaceState
 
 from .memory import WorkerMemory
 
@@ -36,7 +37,7 @@ class Duty:
     # True if Rust may do a part of what Python datasets do.
     allows_native: bool
     # By worker: its position in the dataset in the state that the epoch resumes from.
-    places: Sequence[dict[str, Any] | None]
+    places: Sequence[PlaceState | None]
 
 
 @dataclass(frozen=True)

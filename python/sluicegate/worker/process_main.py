@@ -28,6 +28,7 @@ from sluicegate.fetch.stream_fetcher import StreamFetcher
 from sluicegate.rng.global_generators import set_global_state
 from sluicegate.rng.sample import SampleSeeding
 from sluicegate.rng.stream_seeding import StreamSeeding
+from sluicegate.state.place_state import PlaceState
 from sluicegate.stream.whole import WorkerInfo
 
 from . import envelope
@@ -117,7 +118,7 @@ class _Loop:
         self.where = f"in DataLoader worker process {worker}"
         self.fetcher: MapFetcher | StreamFetcher | None = None
         # Where the last epoch stopped in a lazy stream.
-        self.before: dict[str, Any] | None = None
+        self.before: PlaceState | None = None
         # Error from before the first batch of an epoch; sent as the answer to the next request.
         self.failure: bytes | None = None
         # Setup failures are permanent: the worker is unusable.
@@ -144,9 +145,9 @@ class _Loop:
         else:
             self.is_set_up = True
             resumed = duty.places[worker] if worker < len(duty.places) else None
-            if resumed is not None and resumed["over"]:
+            if resumed is not None and resumed.over:
                 # First restore how the finished epoch left the dataset, then begin the requested epoch.
-                if resumed["state"]:
+                if resumed.states:
                     self._begin(resumed, None)
                 self._put_back(resumed)
                 resumed, self.before = None, resumed
@@ -190,7 +191,7 @@ class _Loop:
             self.shared_rng.manual_seed(shared_seed)
             self.dataset = apply_random_seed(self.dataset, self.shared_rng)
 
-    def _begin(self, resumed: dict[str, Any] | None, epoch: int | None) -> None:
+    def _begin(self, resumed: PlaceState | None, epoch: int | None) -> None:
         duty = self.duty
         # A fetcher left from another epoch must not be used for this one. As in torch, it is closed after the new epoch
         # has begun.
@@ -203,8 +204,8 @@ class _Loop:
             seeding = StreamSeeding(duty.seed, duty.seed_samples, self.worker, number)
             seeding.take_over()
         try:
-            if resumed is not None and resumed.get("start") is not None:
-                set_global_state(resumed["start"])
+            if resumed is not None and resumed.start is not None:
+                set_global_state(resumed.start)
             before = self.reporter.generators() if self.is_stream else None
             start = before if self.has_begun else None
             self.has_begun = True
@@ -239,9 +240,9 @@ class _Loop:
             self.dataset.set_epoch(epoch)
             self.epoch = epoch
 
-    def _put_back(self, resumed: dict[str, Any] | None) -> None:
-        if resumed is not None and resumed["rng"] is not None:
-            set_global_state(resumed["rng"])
+    def _put_back(self, resumed: PlaceState | None) -> None:
+        if resumed is not None and resumed.rng is not None:
+            set_global_state(resumed.rng)
 
     def run(self) -> None:
         while True:

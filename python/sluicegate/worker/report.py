@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import pickle
 import struct
 from typing import Any, TypeAlias
@@ -11,6 +12,7 @@ from sluicegate import _core
 from sluicegate.fetch.map_fetcher import MapFetcher
 from sluicegate.fetch.stream_fetcher import StreamFetcher
 from sluicegate.rng.global_generators import global_generators
+from sluicegate.state.place_state import PlaceState
 from sluicegate.state.stateful import Untold, pickled
 
 _SIZE = struct.Struct("=I")
@@ -38,7 +40,7 @@ class Reporter:
         self._before: Any = None
         self._batches = 0
         # The dataset's last state, and the number of samples of the stream before it.
-        self._told: dict[str, Any] | None = None
+        self._told: PlaceState | None = None
         self._start: Any = None
         # For the next report.
         self.warning: str | None = None
@@ -78,7 +80,7 @@ class Reporter:
             generators = self._before = self._generators.take()
         last = None if fetcher is None else fetcher.last
         state = None
-        if isinstance(fetcher, StreamFetcher) or (fetcher is not None and fetcher.place.tell is not None):
+        if isinstance(fetcher, StreamFetcher) or (fetcher is not None and fetcher.place.is_stateful):
             state = pickled(lambda: self._state(fetcher))
         start, self._start = self._start, None
         warning, self.warning = self.warning, None
@@ -86,7 +88,7 @@ class Reporter:
             return None
         return last, state, generators, start, warning
 
-    def _state(self, fetcher: MapFetcher | StreamFetcher) -> dict[str, Any] | None:
+    def _state(self, fetcher: MapFetcher | StreamFetcher) -> PlaceState | None:
         if isinstance(fetcher, MapFetcher):
             return fetcher.place.state()
         place = fetcher.place
@@ -99,7 +101,7 @@ class Reporter:
             self._told = place.state() if self._every == 1 else copy.deepcopy(place.state())
             return self._told
         assert self._told is not None
-        return self._told | {"samples": place.samples, "ended": place.ended}
+        return dataclasses.replace(self._told, samples=place.samples, ended=place.ended)
 
 
 def attached(content: bytes, report: Report | None) -> bytes:

@@ -24,7 +24,8 @@ from sluicegate.order.ids import BatchIds
 from sluicegate.order.requests import indices_of
 from sluicegate.rng.sample import SampleSeeding
 from sluicegate.rng.stream_seeding import StreamSeeding
-from sluicegate.state.stateful import restore
+from sluicegate.state.map_place import MapPlace
+from sluicegate.state.place_state import PlaceState
 from sluicegate.stream.whole import WorkerInfo
 from sluicegate.system import deadlines
 from sluicegate.system.bell import Bell
@@ -84,9 +85,9 @@ class ThreadWorkers:
         if work.duty.tells_epoch:
             self._tell_epoch(work.duty.epoch)
         place = next(iter(work.duty.places), None)
-        if place is not None and not work.settings.is_stream and "thing" in place["state"]:
+        if place is not None and not work.settings.is_stream:
             # The threads share the dataset, so it is restored once, before any of them reads it.
-            restore(work.dataset, place["state"]["thing"])
+            MapPlace(work.dataset, place)
         try:
             for thread in self.workers:
                 thread.start()
@@ -292,7 +293,7 @@ class _Worker:
         self.reporter = Reporter(self.duty.snapshot_every, False)
         self.fetcher: Any = None
         # Where the last epoch of a stream stopped, if known.
-        self.before: dict[str, Any] | None = None
+        self.before: PlaceState | None = None
         # Error from before the first batch of an epoch; sent as the answer to the next request.
         self.failure: BaseException | None = None
         # Setup failures are permanent: the worker is unusable.
@@ -311,9 +312,9 @@ class _Worker:
         except BaseException as error:  # Any exception: a consumer waits for this worker.
             self.failure = self.failure_of_set_up = error
         else:
-            if resumed is not None and resumed["over"]:
+            if resumed is not None and resumed.over:
                 # First restore how the finished epoch left the dataset, then begin the requested epoch.
-                if resumed["state"]:
+                if resumed.states:
                     self._begin(resumed, max(epoch - 1, 0))
                 resumed, self.before = None, resumed
             self._begin(resumed, epoch)
@@ -330,7 +331,7 @@ class _Worker:
             # So that neither a batch nor its indices are kept while this thread waits.
             del task
 
-    def _begin(self, resumed: dict[str, Any] | None, epoch: int) -> None:
+    def _begin(self, resumed: PlaceState | None, epoch: int) -> None:
         self.fetcher = None  # A fetcher left from another epoch must not be used for this one.
         if self.is_stream and self.duty.seed is not None:
             self.seeding = StreamSeeding(self.duty.seed, False, self.worker, epoch)
