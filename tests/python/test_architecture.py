@@ -54,7 +54,7 @@ LAYERS: dict[str, set[str]] = {
         "formats", "loader", "loader_state", "order", "recognition", "rng", "sampler", "state", "stream", "system",
     },
     "writers": {"formats", "loader", "system"},
-    "accelerate": {"loader", "order", "rng", "sampler", "state"},
+    "accelerate": {"loader", "loader_state", "order", "rng", "sampler", "state"},
     "transformers": {"accelerate", "loader"},
 }  # fmt: skip
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,12 +16,14 @@ from accelerate.state import GradientState
 from sluicegate import _torch
 from sluicegate.loader.dataloader import DataLoader
 from sluicegate.loader.explanation import readable
+from sluicegate.loader_state.saved_form import saved
 from sluicegate.order import draws
 from sluicegate.order.ids import BatchIds
 from sluicegate.order.plan import planned_len
 from sluicegate.order.progress import Progress
 from sluicegate.order.settings import LoaderSettings
 from sluicegate.rng.global_generators import global_state, set_global_state
+from sluicegate.state.loader_state import LoaderState
 
 from .process_batches import ProcessBatches
 
@@ -74,9 +77,7 @@ class PreparedLoader(DataLoader[_T_co]):
         self.total_batch_size = total_batch_size
         self._end = EpochEnd()
         # The state and the ids of the batch in the loop, if the next one was already read.
-        self._held: tuple[dict[str, Any], BatchIds | None] | None = None
-        # The global generators of the training loop, in a state that was saved when a batch was ahead.
-        self._outer: dict[str, str] | None = None
+        self._held: tuple[LoaderState, BatchIds | None] | None = None
         self._loops = 0
 
     @property
@@ -124,17 +125,17 @@ class PreparedLoader(DataLoader[_T_co]):
 
     def state_dict(self) -> dict[str, Any]:
         """Return where the training loop of this process is: see `DataLoader.state_dict`."""
-        state = super().state_dict()
         if self._held is None:
-            return state
+            return super().state_dict()
         # What is left out may have changed since.
-        held = copy.deepcopy(self._held[0]) | {name: state[name] for name in ("left_out", "layout")}
-        return held if self.seed is not None else held | {"rng_of_loop": global_state()}
+        now, of_loop = self._loader_state(), None if self.seed is not None else global_state()
+        held = dataclasses.replace(self._held[0], left_out=now.left_out, layout=now.layout, rng_of_loop=of_loop)
+        return saved(copy.deepcopy(held))
 
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
         """Make the next iterator resume from `state_dict`: see `DataLoader.load_state_dict`."""
         super().load_state_dict(state_dict, strict)
-        self._held, self._outer = None, state_dict.get("rng_of_loop")
+        self._held = None
 
     def skip_samples(self, indices: Iterable[int]) -> None:
         """Leave the samples at `indices` out of every batch to come: see `DataLoader.skip_samples`.
@@ -151,16 +152,18 @@ class PreparedLoader(DataLoader[_T_co]):
 
     def __iter__(self) -> Any:
         pending = self._loader_pending
-        is_resumed = pending is not None and bool(pending["in_epoch"])
+        is_resumed = pending is not None and pending.in_epoch
         if not is_resumed:  # A resumed epoch was synchronized when it began; its generators have drawn since.
             self._synchronize()
         self.set_epoch(self._loader_epochs.next)
-        if pending is not None and not is_resumed and self.seed is None and pending["draws"] is None:
+        if pending is not None and not is_resumed and self.seed is None and pending.draws is None:
             # A position in a checkpoint: the epoch is drawn from the global generators as they are now.
-            now = {"draws": draws.take(LoaderSettings.of(self)).as_text(), "rng": global_state()}
-            self._loader_pending = pending | now
-        outer = self._outer or global_state() if is_resumed and self.seed is None else None
-        self._held = self._outer = None
+            now = draws.take(LoaderSettings.of(self)).as_text()
+            self._loader_pending = dataclasses.replace(pending, draws=now, rng=global_state())
+        outer: Mapping[str, str] | None = None
+        if pending is not None and is_resumed and self.seed is None:
+            outer = pending.rng_of_loop or global_state()
+        self._held = None
         iterator = super().__iter__()
         count, progress = self._known_count(), self._loader_progress
         if count is None or progress is None or self._loader_left_out.samples or self._draws_in_loop():
@@ -214,7 +217,7 @@ class PreparedLoader(DataLoader[_T_co]):
             "the last one was not reported to Accelerate; correct its __len__"
         )
 
-    def _one_ahead(self, iterator: Iterator[_T_co], outer: dict[str, str] | None) -> Iterator[_T_co]:
+    def _one_ahead(self, iterator: Iterator[_T_co], outer: Mapping[str, str] | None) -> Iterator[_T_co]:
         """Yield each batch after the next one was read.
 
         Args:
@@ -227,14 +230,14 @@ class PreparedLoader(DataLoader[_T_co]):
         if outer is not None:
             set_global_state(outer)
         while batch is not _END:
-            held = super().state_dict(), super().last_ids
-            if self.seed is None and held[0]["rng"] is None:
+            state, ids = self._loader_state(), super().last_ids
+            if self.seed is None and state.rng is None:
                 # With several processes, states do not hold the global generators.
-                held[0]["rng"] = [list(each) for each in global_state().items()]
+                state = dataclasses.replace(state, rng=global_state())
             following = next(iterator, _END)
-            self._held = held
+            self._held = state, ids
             if following is _END:
-                self._finish(held[1])
+                self._finish(ids)
             yield batch
             batch = following
         self._held = None

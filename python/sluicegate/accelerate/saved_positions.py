@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from accelerate.utils import load
 
+from sluicegate.loader_state.saved_form import read, saved
 from sluicegate.order import draws
 from sluicegate.order.settings import LoaderSettings
 from sluicegate.rng.global_generators import LIBRARIES
@@ -68,41 +70,24 @@ def load_positions(accelerator: accelerate.Accelerator, folder: str | Path) -> N
 
 def position_of(loader: PreparedLoader[Any]) -> dict[str, Any]:
     """Return where the training loop is, for a checkpoint that also has the global generators."""
-    position = loader.state_dict()
-    position.pop("rng_of_loop", None)
-    if not loader.is_ahead:
-        # Accelerate saves and loads the global generators. Setting them again when this loader's loop begins would undo
-        # what other loops have drawn by then.
-        position["rng"] = None
-    return position
+    state = read(loader.state_dict())
+    # Accelerate saves and loads the global generators. Setting them again when this loader's loop begins would undo
+    # what other loops have drawn by then.
+    return saved(dataclasses.replace(state, rng_of_loop=None, rng=state.rng if loader.is_ahead else None))
 
 
 def next_epoch_of(loader: PreparedLoader[Any]) -> dict[str, Any]:
     """Return the position before the next epoch of a loader whose loop was left."""
-    position = loader.state_dict()
-    persists = loader.persistent_workers
+    state, persists = read(loader.state_dict()), loader.persistent_workers
+    state = dataclasses.replace(state.unbegun(loader._loader_epochs.next), finished=True)
     if loader.seed is None:
-        taken = draws.take(LoaderSettings.of(loader)).as_text()
-        position["draws"] = [list(each) for each in taken.items()]
-        position |= {"begins_iterator": not persists, "base_seed": position["base_seed"] if persists else None}
-    return position | _UNBEGUN | {"epoch": loader._loader_epochs.next}
-
-
-# What a state says of an epoch that has not begun.
-_UNBEGUN: dict[str, Any] = {
-    "batches_received": 0,
-    "received_ahead": [],
-    "position": 0,
-    "drawn": False,
-    "finished": True,
-    "in_epoch": False,
-    "order": None,
-    "requests_drawn": None,
-    "sampler": None,
-    "sampler_is_over": False,
-    "next_worker": 0,
-    "workers": [],
-}
+        state = dataclasses.replace(
+            state,
+            draws=draws.take(LoaderSettings.of(loader)).as_text(),
+            begins_iterator=not persists,
+            base_seed=state.base_seed if persists else None,
+        )
+    return saved(state)
 
 
 def resume(loader: PreparedLoader[Any], position: dict[str, Any]) -> None:
@@ -111,13 +96,14 @@ def resume(loader: PreparedLoader[Any], position: dict[str, Any]) -> None:
     Raises:
         ValueError: the loader has a different order.
     """
-    if position["draws"] is not None and not position["in_epoch"]:
+    state = read(position)
+    if state.draws is not None and not state.in_epoch:
         # The next epoch is drawn from the global generators as they are when it begins. The loader's and the sampler's
         # own generators are saved only here.
-        own = {name: state for name, state in position["draws"] if name not in LIBRARIES}
+        own = {name: text for name, text in state.draws.items() if name not in LIBRARIES}
         draws.put(LoaderSettings.of(loader), own)
-        position |= {"draws": None, "rng": None}
-    loader.load_state_dict(position)
+        state = dataclasses.replace(state, draws=None, rng=None)
+    loader.load_state_dict(saved(state))
 
 
 def _path(folder: str | Path, process: int) -> Path:

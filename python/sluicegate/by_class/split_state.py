@@ -5,23 +5,22 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sluicegate.loader.dataloader import DataLoader
-from sluicegate.loader_state.state import PLACE, is_one_of_many, loaded
+from sluicegate.loader_state.saved_form import read, saved
+from sluicegate.loader_state.state import is_one_of_many, loaded
 from sluicegate.order.settings import LoaderSettings
 from sluicegate.rng.global_generators import global_state, keeping_generators, set_global_state
 from sluicegate.state.checks import check_flag, check_list, check_mapping, check_number, check_pairs, was_changed
+from sluicegate.state.loader_state import LoaderState
 
 from .classified_stream import next_passes, set_next_passes
 from .split_pass import SplitPass
 
 # The version of the states that are written. A reader refuses a newer one.
 VERSION = 1
-# Positions in the stream's place in a loader's state: the number of samples after which it was recorded, how many were
-# read, and whether those were all.
-_AT, _SAMPLES, _ENDED = (PLACE.index(name) for name in ("at", "samples", "ended"))
 _KEYS = {"version", "classes", "seen", "knows_all", "dropped", "pass", "rng", "loaders"}
 
 
@@ -88,11 +87,10 @@ def split_state(position: SplitPosition, classes: list[Hashable] | None, iterabl
     loaders = []
     for name, loader in position.loaders.items():
         # The generators are shared by all loaders and the pass, so they are stored once.
-        told = DataLoader.state_dict(loader) | {"rng": None}
-        for place in told["workers"]:
-            # The pass rereads what its classes have had: their loaders have nothing to reread.
-            place[_AT] = place[_SAMPLES]
-        loaders.append([name, told])
+        told = read(DataLoader.state_dict(loader))
+        # The pass rereads what its classes have had: their loaders have nothing to reread.
+        places = [place and replace(place, at=place.samples) for place in told.fetching.places]
+        loaders.append([name, saved(replace(told, rng=None, fetching=told.fetching._replace(places=places)))])
     begun = position.running
     if position.resumed is not None:
         running, dropped = position.resumed.state, position.resumed.dropped
@@ -157,11 +155,10 @@ def load_split_state(
     if state["rng"] is not None:
         with keeping_generators():
             set_global_state(dict(state["rng"]))
-    _check_loaders(position, split, seen, loaders)
     going_on = {
-        name: any(place is not None and place[_ENDED] for place in loader_state["workers"])
-        for name, loader_state in loaders.items()
-        if loader_state["in_epoch"]
+        name: any(place is not None and place.ended for place in loader_state.fetching.places)
+        for name, loader_state in _checked_loaders(position, split, seen, loaders).items()
+        if loader_state.in_epoch
     }
     position.leave()
     position.seen, position.knows_all = seen, state["knows_all"]
@@ -202,18 +199,17 @@ def _check_parts(state: Mapping[str, Any]) -> None:
         raise was_changed("pass.asked", told["asked"], f"{taken} samples were taken")
 
 
-def _check_loaders(
+def _checked_loaders(
     position: SplitPosition,
     split: Mapping[Hashable, DataLoader[Any]],
     seen: dict[Hashable, None],
     states: Mapping[Hashable, Any],
-) -> None:
-    """Raise the errors of the loaders of `split` before any of them has loaded its state."""
+) -> dict[Hashable, LoaderState]:
+    """Return what the loaders of `split` read of their states, before any of them has loaded it."""
     before, loaders = position.seen, dict(position.loaders)
     position.seen = seen  # Otherwise it would read ahead for a class that is new to it.
     try:
-        for name, state in states.items():
-            loaded(LoaderSettings.of(split[name]), 0, state, True)
+        return {name: loaded(LoaderSettings.of(split[name]), 0, state, True) for name, state in states.items()}
     except ValueError:
         position.loaders = loaders
         raise

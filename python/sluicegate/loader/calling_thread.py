@@ -45,10 +45,8 @@ class PythonIterator(EpochIterator):
             self._progress.fix_epoch()
         self._open(engine)
         resumed = self._progress.resumed
-        place = None
-        if resumed is not None:
-            places = self._stream_places(resumed) if self._is_stream else resumed["workers"]
-            place = places[0] if places else None
+        places = self._stream_places(resumed) if self._is_stream else resumed.fetching.places
+        place = places[0] if places else None
         if settings.seed is not None and self._is_stream:
             rng_state = None if place is None or place.over else place.rng
             self._seeding = StreamSeeding(settings.seed, settings.seed_samples, 0, self._progress.epoch, rng_state)

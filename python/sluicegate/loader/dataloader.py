@@ -15,6 +15,7 @@ from torch.utils.data import Dataset, Sampler
 
 from sluicegate import _torch
 from sluicegate.device.arguments import checked_device, checked_device_prefetch, checked_device_transform
+from sluicegate.loader_state.saved_form import saved
 from sluicegate.loader_state.state import loaded, state_of
 from sluicegate.order.ids import BatchIds, with_ids_of
 from sluicegate.order.plan import check_order, planned_len
@@ -23,6 +24,7 @@ from sluicegate.order.requests import own_array_of
 from sluicegate.order.settings import LoaderSettings
 from sluicegate.order.torch_order import own_sampler
 from sluicegate.sampler.seed import checked_seed
+from sluicegate.state.loader_state import LoaderState
 
 from .calling_thread import PythonIterator
 from .epoch_iterator import EpochIterator
@@ -185,7 +187,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         self._loader_order: LoaderOrder | None = None
         self._loader_left_out = LeftOut()
         self._loader_progress: Progress | None = None
-        self._loader_pending: dict[str, Any] | None = None
+        self._loader_pending: LoaderState | None = None
         self._loader_kept: Any = None
         self._loader_current: Callable[[], Any] = _nothing
         self._loader_sample_id: Any = None
@@ -298,9 +300,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             self._loader_pending = pending  # Nothing has been resumed from it yet.
             raise
         # For torchdata's states: the number of batches received since the snapshot that they hold.
-        for _ in itertools.islice(iterator, pending.get("replay", 0)):
+        for _ in itertools.islice(iterator, pending.replay):
             pass
-        if pending.get("is_at_end"):
+        if pending.is_at_end:
             for _ in iterator:
                 pass
             return self._loader_started()
@@ -332,7 +334,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         # A copy counts its own epochs and has its own skips.
         own = {
             "_loader_epochs": copy.copy(self._loader_epochs),
-            "_loader_left_out": LeftOut.of(self._loader_left_out.state()),
+            "_loader_left_out": LeftOut.of(self._loader_left_out.ranges()),
             "_loader_order": None,
             "batch_sampler": without_view(self._given("batch_sampler")),
         }
@@ -390,6 +392,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
                 "which batches were received; count them, and skip them with loader.skip(range(n)) "
                 "or accelerate.skip_first_batches after set_epoch; or iterate over the loader itself"
             )
+        return saved(self._loader_state())
+
+    def _loader_state(self) -> LoaderState:
         settings = LoaderSettings.of(self)
         return state_of(
             settings, self._loader_pending, self._loader_progress, self._loader_epochs, self._loader_left_out
@@ -417,13 +422,13 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
                 message names both.
         """
         state = loaded(LoaderSettings.of(self), self._loader_epochs.next, state_dict, strict)
-        left_out = LeftOut.of(state["left_out"])
-        if (told := state.get("epoch_told")) is not None:
-            self._tell_epoch(told)
+        left_out = LeftOut.of(state.left_out)
+        if state.epoch_told is not None:
+            self._tell_epoch(state.epoch_told)
         # Last, so that a state that cannot be read changes nothing.
         self._iterator = None
         self._loader_pending = state
-        self._loader_epochs.next = state["epoch"]
+        self._loader_epochs.next = state.epoch
         self._loader_left_out = left_out
 
     def set_epoch(self, epoch: int) -> None:

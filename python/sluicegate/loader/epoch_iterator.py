@@ -26,6 +26,7 @@ from sluicegate.order.torch_order import waits_for_epoch
 from sluicegate.rng.global_generators import global_state, keeping_generators, set_global_state
 from sluicegate.rng.sample import SampleSeeding
 from sluicegate.rng.stream_seeding import Seeding
+from sluicegate.state.loader_state import LoaderState
 from sluicegate.state.place_state import PlaceState
 from sluicegate.stream.native import NativeStream
 from sluicegate.stream.resumable import ResumableStream
@@ -83,13 +84,13 @@ class EpochIterator(_torch.BaseDataLoaderIter):
             super().__init__(loader)
         self._destination = self._destination_now()
         resumed = self._progress.resumed
-        if resumed is not None and settings.seed is None:
-            if not resumed["begins_iterator"] and resumed["draws"] is not None:
+        if settings.seed is None:
+            if not resumed.begins_iterator and resumed.draws is not None:
                 # Persistent workers got their seed in an earlier epoch, so this epoch's order is drawn without another
                 # one.
-                draws.put(settings, resumed["draws"])
-            if resumed["base_seed"] is not None:
-                self._base_seed = resumed["base_seed"]
+                draws.put(settings, resumed.draws)
+            if resumed.base_seed is not None:
+                self._base_seed = resumed.base_seed
         if settings.seed is not None:
             # Independent of the epoch: it is not known yet, and persistent workers see many epochs.
             self._base_seed = _core.sample_key(settings.seed, 0, _WORKERS) >> 1
@@ -186,7 +187,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         """Make the requests of the epoch. The sampler is asked for the first one when that is requested here."""
         progress = self._progress
         self._is_drawn_late = False
-        is_drawn = progress.resumed is not None and bool(progress.resumed["drawn"])
+        is_drawn = progress.resumed.drawn
         # Functions, not methods: a generator that belongs to this iterator would keep it, and its workers, alive.
         if self._ordering is not None:
             self._requests = planned(progress, self._seeding, self._ordering)
@@ -219,24 +220,24 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         is_told = self._seed is not None or self._progress.is_epoch_set or isinstance(self._dataset, ResumableStream)
         return is_told and hasattr(self._dataset, "set_epoch")
 
-    def _stream_places(self, resumed: dict[str, Any]) -> list[PlaceState | None]:
+    def _stream_places(self, resumed: LoaderState) -> list[PlaceState | None]:
         """Return, by worker, where it resumes in its stream, as far as known.
 
         Raises:
             AssertionError: the number of workers was different, and the stream can't be split again.
         """
-        there, places = resumed["num_workers"], resumed["workers"]
+        there, places = resumed.num_workers, resumed.fetching.places
         if isinstance(self._dataset, ResumableStream) and self._dataset.splits_anew:
-            return self._places_anew(self._dataset, places, there, resumed["in_epoch"])
+            return self._places_anew(self._dataset, places, there, resumed.in_epoch)
         if there == self._num_workers:
             return list(places)
-        if resumed["in_epoch"]:
+        if resumed.in_epoch:
             raise AssertionError(self._other_workers(there))
         # Reading in this process uses the dataset that the first worker has reported on.
         return [] if self._num_workers else list(places)
 
     def _places_anew(
-        self, stream: ResumableStream[Any], places: list[PlaceState | None], there: int, in_epoch: bool
+        self, stream: ResumableStream[Any], places: Sequence[PlaceState | None], there: int, in_epoch: bool
     ) -> list[PlaceState | None]:
         # The reported positions of the workers that have begun this epoch.
         begun = [place if place is not None and _has_begun(place) else None for place in places]
@@ -286,15 +287,15 @@ class EpochIterator(_torch.BaseDataLoaderIter):
                 that had not requested anything yet, or what that loader had requested was drawn again.
         """
         resumed, outer = self._progress.resumed, self._progress.outer
-        is_drawn_again = outer is None and resumed is not None and resumed.get("requests_drawn") is not None
-        has_asked = resumed is None or not resumed["in_epoch"] or bool(resumed["drawn"]) or outer is not None
+        is_drawn_again = outer is None and resumed.requests_drawn is not None
+        has_asked = not resumed.in_epoch or resumed.drawn or outer is not None
         lies_before = has_asked and not is_drawn_again
         if ask_ahead is not None and lies_before:
             ask_ahead()
         if outer is not None:
             set_global_state(outer)
-        elif resumed is not None and resumed["in_epoch"] and resumed["rng"] is not None and self._seed is None:
-            set_global_state(resumed["rng"])
+        elif resumed.in_epoch and resumed.rng is not None and self._seed is None:
+            set_global_state(resumed.rng)
         if ask_ahead is not None and not lies_before:
             ask_ahead()
 
@@ -337,13 +338,16 @@ def _begun(loader: Any, settings: LoaderSettings) -> Progress:
     """
     pending, loader._loader_pending = loader._loader_pending, None
     outer = None
-    if pending is not None and settings.seed is None and pending["draws"] is not None:
-        if pending["rng"] is None:
+    if pending is not None and settings.seed is None and pending.draws is not None:
+        if pending.rng is None:
             outer = global_state()  # From one rank of many: this rank's generators stay unchanged.
-        elif not pending["in_epoch"]:
-            set_global_state(pending["rng"])
-        draws.put(settings, pending["draws"])
-    before, progress = loader._loader_progress, Progress(loader._loader_epochs, loader._loader_left_out, pending)
+        elif not pending.in_epoch:
+            set_global_state(pending.rng)
+        draws.put(settings, pending.draws)
+    before, progress = (
+        loader._loader_progress,
+        Progress(loader._loader_epochs, loader._loader_left_out, pending or LoaderState()),
+    )
     if settings.seed is None:
         progress.take_draws = functools.partial(draws.take, settings)
         progress.draws = draws.take(settings)

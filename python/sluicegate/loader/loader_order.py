@@ -206,9 +206,9 @@ def _check(loader: Any, epoch: int) -> None:
             f"over the {name}, not over its sampler or batch_sampler"
         )
     pending = loader._loader_pending
-    if pending is not None and pending["in_epoch"] and (pending["drawn"] or pending["batches_received"]):
+    if pending is not None and pending.in_epoch and (pending.drawn or pending.batches_received):
         raise ValueError(
-            f"load_state_dict: the loaded state is in the middle of epoch {pending['epoch']}, and only the loader "
+            f"load_state_dict: the loaded state is in the middle of epoch {pending.epoch}, and only the loader "
             f"itself can resume there; iterate over the {name}, not over its sampler or batch_sampler, or skip batches "
             "of a loader without a loaded state"
         )

@@ -115,10 +115,10 @@ class NativeIterator(EpochIterator):
         resumed = self._progress.resumed
         first = 0
         places: Sequence[PlaceState | None] = ()
-        if resumed is not None and resumed["num_workers"] == self._num_workers:
-            places = resumed["workers"] if resumed["in_epoch"] or self._persistent_workers else ()
-            first = resumed["next_worker"] if resumed["in_epoch"] else 0
-        elif resumed is not None and resumed["in_epoch"]:
+        if resumed.num_workers == self._num_workers:
+            places = resumed.fetching.places if resumed.in_epoch or self._persistent_workers else ()
+            first = resumed.fetching.next_worker if resumed.in_epoch else 0
+        elif resumed.in_epoch:
             first = self._progress.received % self._num_workers
         if self._worker_draws is None:
             base_seed, init_fn = int(self._base_seed), self._worker_init_fn

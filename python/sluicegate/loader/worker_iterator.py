@@ -70,12 +70,12 @@ class WorkerIterator(EpochIterator):
     def _resumed_places(self) -> list[PlaceState | None]:
         """By worker: where it was when the state was taken; of a state with other workers, as near as can be."""
         resumed = self._progress.resumed
-        if resumed is None or not (resumed["in_epoch"] or self._goes_on):
+        if not (resumed.in_epoch or self._goes_on):
             return []
-        places = self._stream_places(resumed) if self._is_stream else resumed["workers"]
-        if resumed["in_epoch"]:
+        places = self._stream_places(resumed) if self._is_stream else resumed.fetching.places
+        if resumed.in_epoch:
             self._warn_of_reading(places)
-        if self._is_stream or resumed["num_workers"] == self._num_workers or not places:
+        if self._is_stream or resumed.num_workers == self._num_workers or not places:
             return list(places)
         # What a map-style dataset says of itself need not belong to a worker; what its generators gave does.
         return [
@@ -86,7 +86,7 @@ class WorkerIterator(EpochIterator):
     def _duty(self) -> Duty:
         """Return what workers that start now need to know."""
         resumed = self._progress.resumed
-        is_carried = resumed is None or resumed["in_epoch"] or self._goes_on
+        is_carried = resumed.in_epoch or self._goes_on
         return Duty(
             dataset_kind=self._dataset_kind,
             auto_collation=self._auto_collation,
@@ -159,11 +159,11 @@ class WorkerIterator(EpochIterator):
     def _begin(self) -> None:
         self._begin_nothing()
         progress = self._progress
-        resumed = progress.resumed if progress.resumed is not None and progress.resumed["in_epoch"] else None
+        resumed = progress.resumed
         first = self._group.first_worker
-        if resumed is not None:
-            is_same = resumed["num_workers"] == self._num_workers
-            first = resumed["next_worker"] if is_same else progress.received % self._num_workers
+        if resumed.in_epoch:
+            is_same = resumed.num_workers == self._num_workers
+            first = resumed.fetching.next_worker if is_same else progress.received % self._num_workers
         if self._is_stream:
             progress.fix_epoch()
         self._assignment = Assignment(self._num_workers, self._prefetch_factor, self._in_order, first)

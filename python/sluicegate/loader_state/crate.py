@@ -9,6 +9,7 @@ from sluicegate.order.plan import resolved_shard
 from sluicegate.order.progress import ranges_of
 from sluicegate.order.settings import LoaderSettings
 from sluicegate.state.checks import check_list, check_number
+from sluicegate.state.loader_state import LoaderState
 
 # Keys that every state of the crate has and none of our states.
 _KEYS = {"dataset_len", "batch_size", "rank", "world_size"}
@@ -19,8 +20,8 @@ def is_crate_state(state: Any) -> bool:
     return isinstance(state, Mapping) and set(state) >= _KEYS and isinstance(state.get("version"), int)
 
 
-def of_crate(settings: LoaderSettings, state: Mapping[str, Any], fingerprint: dict[str, Any]) -> dict[str, Any]:
-    """Return what a loader with `settings` can resume from, without the version.
+def of_crate(settings: LoaderSettings, state: Mapping[str, Any], fingerprint: dict[str, Any]) -> LoaderState:
+    """Return what a loader with `settings` can resume from.
 
     Args:
         settings: of the loader that resumes.
@@ -41,15 +42,8 @@ def of_crate(settings: LoaderSettings, state: Mapping[str, Any], fingerprint: di
     for number in ahead:
         check_number("received_ahead", number)
     try:
-        told = {
-            "fingerprint": fingerprint | {"dataset_len": state["dataset_len"], "order": state["sampler"]},
-            "epoch": state["epoch"],
-            "batches_received": state["batches_received"],
-            "received_ahead": ranges_of(ahead),
-            "position": state["position"],
-            "layout": [state["batch_size"], int(state["world_size"])] if ahead else None,
-        }
-    except (KeyError, TypeError, ValueError) as error:
+        dataset_len, order, layout = state["dataset_len"], state["sampler"], [state["batch_size"], state["world_size"]]
+    except KeyError as error:
         raise ValueError(
             f"load_state_dict: invalid state of the Rust crate: {error!r}; pass what its to_json() returned"
         ) from error
@@ -59,15 +53,14 @@ def of_crate(settings: LoaderSettings, state: Mapping[str, Any], fingerprint: di
             f"load_state_dict: rank {state['rank']} received batches out of order, so only it can resume, got "
             f"rank {rank}; load the state on rank {state['rank']}"
         )
-    return told | {
-        "drawn": True,
-        "finished": False,
-        "in_epoch": True,
-        "left_out": {"batches": [], "samples": []},
-        **dict.fromkeys(("draws", "rng", "sampler", "order", "base_seed", "requests_drawn")),
-        "sampler_is_over": False,
-        "num_workers": settings.num_workers,
-        "begins_iterator": True,
-        "next_worker": 0,
-        "workers": [],
-    }
+    return LoaderState(
+        fingerprint=fingerprint | {"dataset_len": dataset_len, "order": order},
+        epoch=state["epoch"],
+        batches_received=state["batches_received"],
+        received_ahead=ranges_of(ahead),
+        position=state["position"],
+        drawn=True,
+        in_epoch=True,
+        layout=layout if ahead else None,
+        num_workers=settings.num_workers,
+    )

@@ -8,15 +8,16 @@ import torch
 
 from sluicegate.order.settings import LoaderSettings
 from sluicegate.rng.global_generators import generator_state
-from sluicegate.state.place_state import PlaceState
+from sluicegate.state.loader_state import LoaderState
+from sluicegate.state.place_state import Fetching, PlaceState
 from sluicegate.state.sampler_place import SamplerPlace
 
 from .torchdata_order import RandomOrder
 from .torchdata_state import TorchdataState
 
 
-def translated(settings: LoaderSettings, epoch: int, facts: TorchdataState) -> dict[str, Any]:
-    """Return what a loader with `settings` can resume from, without version and fingerprint.
+def translated(settings: LoaderSettings, epoch: int, facts: TorchdataState) -> LoaderState:
+    """Return what a loader with `settings` can resume from, without the fingerprint.
 
     The rest of the epoch is the same as torchdata's would be.
 
@@ -51,29 +52,21 @@ def translated(settings: LoaderSettings, epoch: int, facts: TorchdataState) -> d
     state = _known(thing=thing, iterator=None if order is not None else iterator)
     # A sampler that starts over at its end shows that by a smaller last batch.
     has_ended = bool(state) and sampler.samples_drawn is not None and sampler.samples_drawn >= len(own)
-    return {
-        "epoch": epoch,
-        "batches_received": 0 if is_over or is_read_again else sampler.batches_drawn,
-        "received_ahead": [],
-        "position": 0 if is_over else sampler.samples_drawn or sampler.batches_drawn * (settings.batch_size or 1),
-        "drawn": not is_over,
-        "finished": is_over,
-        "in_epoch": not is_over,
-        "layout": None,
-        "left_out": {"batches": [], "samples": []},
-        "draws": None,
-        "rng": None,
-        "sampler": None if is_over or not state else SamplerPlace(state, has_ended),
-        "sampler_is_over": False,
-        "num_workers": facts.num_workers,
-        "requests_drawn": None,
-        "order": None if order is None else generator_state(_generator(settings, own, order, is_over)),
-        "base_seed": facts.base_seed,
-        "begins_iterator": True,
-        "next_worker": 0 if is_read_again else facts.next_worker,
-        "workers": [] if is_read_again else [_place(facts, worker) for worker in facts.workers],
-        "replay": facts.batches_received if is_read_again and not is_over else facts.steps_since_snapshot,
-    }
+    places = [_place(facts, worker) for worker in facts.workers]
+    return LoaderState(
+        epoch=epoch,
+        batches_received=0 if is_over or is_read_again else sampler.batches_drawn,
+        position=0 if is_over else sampler.samples_drawn or sampler.batches_drawn * (settings.batch_size or 1),
+        drawn=not is_over,
+        finished=is_over,
+        in_epoch=not is_over,
+        sampler=None if is_over or not state else SamplerPlace(state, has_ended),
+        num_workers=facts.num_workers,
+        order=None if order is None else generator_state(_generator(settings, own, order, is_over)),
+        base_seed=facts.base_seed,
+        fetching=Fetching() if is_read_again else Fetching(facts.next_worker, places),
+        replay=facts.batches_received if is_read_again and not is_over else facts.steps_since_snapshot,
+    )
 
 
 def _generator(settings: LoaderSettings, sampler: Any, order: RandomOrder, is_over: bool) -> torch.Generator:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -58,7 +58,7 @@ def take(settings: LoaderSettings) -> Draws:
     return Draws(tuple(own), libraries)
 
 
-def put(settings: LoaderSettings, state: dict[str, str]) -> None:
+def put(settings: LoaderSettings, state: Mapping[str, str]) -> None:
     """Restore the generators from `state`, the `as_text` of the draws that `take` returned."""
     for name, generator in _generators(settings):
         if generator is not None and name in state:
@@ -74,7 +74,7 @@ def take_own(index_sampler: object) -> Draws:
     return Draws(tuple((name, torch_way(generator).take()) for name, generator in generators.items()), {})
 
 
-def put_own(index_sampler: object, state: dict[str, str]) -> None:
+def put_own(index_sampler: object, state: Mapping[str, str]) -> None:
     """Restore the generators of a sampler from `state`, the `as_text` of the draws that `take_own` returned."""
     for name, generator in _own_generators(index_sampler).items():
         if name in state:

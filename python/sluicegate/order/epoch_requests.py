@@ -102,8 +102,8 @@ def drawn(
     draws = None if seed is None else sampler_seeding(seed, epoch)
     if draws is not None:
         # The seed sets the global generators, and not those that the sampler owns.
-        if progress.resumed is not None and progress.resumed["draws"] is not None:
-            put_own(index_sampler, progress.resumed["draws"])
+        if progress.resumed.draws is not None:
+            put_own(index_sampler, progress.resumed.draws)
         progress.draws = take_own(index_sampler)
     if not is_known:
         with contextlib.nullcontext() if draws is None else draws.batch():

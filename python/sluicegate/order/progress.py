@@ -6,9 +6,10 @@ import contextlib
 import copy
 import operator
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sluicegate import _core
+from sluicegate.state.loader_state import LeftOutRanges, LoaderState
 from sluicegate.state.place_state import Fetching, PlaceState
 from sluicegate.state.sampler_place import SamplerPlace
 from sluicegate.state.stateful import unpickled
@@ -70,18 +71,18 @@ class LeftOut:
         """Return how many of the first `count` batches of `epoch` are left out."""
         return sum(batch < count for batch in self.batches.get(epoch, ()))
 
-    def state(self) -> dict[str, Any]:
-        """Return it as plain JSON: ranges of batches as (epoch, start, stop)."""
-        ranges = [[epoch, *part] for epoch in sorted(self.batches) for part in ranges_of(self.batches[epoch])]
-        return {"batches": ranges, "samples": ranges_of(self.samples)}
+    def ranges(self) -> LeftOutRanges:
+        """Return it in the form that a state keeps."""
+        batches = [[epoch, *part] for epoch in sorted(self.batches) for part in ranges_of(self.batches[epoch])]
+        return LeftOutRanges(batches, ranges_of(self.samples))
 
     @classmethod
-    def of(cls, state: dict[str, Any]) -> LeftOut:
-        """Restore what `state` returned."""
+    def of(cls, ranges: LeftOutRanges) -> LeftOut:
+        """Restore what `ranges` returned."""
         left_out = cls()
-        for epoch, start, stop in state["batches"]:
+        for epoch, start, stop in ranges.batches:
             left_out.add_batches(epoch, range(start, stop))
-        for start, stop in state["samples"]:
+        for start, stop in ranges.samples:
             left_out.add_samples(range(start, stop))
         return left_out
 
@@ -97,44 +98,38 @@ def ranges_of(numbers: Iterable[int]) -> list[list[int]]:
     return ranges
 
 
-def _numbers(ranges: Iterable[list[int] | int]) -> set[int]:
-    """Return the numbers that `ranges_of` was given; older states list the numbers themselves."""
-    parts = (range(each, each + 1) if isinstance(each, int) else range(*each) for each in ranges)
-    return {number for part in parts for number in part}
-
-
 class Progress:
     """How far the consumer of one epoch is. It counts received batches, never those fetched ahead.
 
     Args:
         epochs: the loader's count of epochs.
         left_out: what the loader leaves out.
-        resumed: the state that the epoch resumes from; None if it starts at its beginning.
+        resumed: the state that the epoch resumes from.
     """
 
-    def __init__(self, epochs: Epochs, left_out: LeftOut, resumed: dict[str, Any] | None) -> None:
+    def __init__(self, epochs: Epochs, left_out: LeftOut, resumed: LoaderState) -> None:
         self._epochs = epochs
         self.left_out = left_out
         self.resumed = resumed
         # The generators that the epoch is drawn from; with a seed, only those that a user-defined sampler owns.
         self.draws: Draws | None = None
         # None until something is drawn: until then it is the next epoch, which trainers may still set.
-        self._number: int | None = resumed["epoch"] if resumed is not None and resumed["drawn"] else None
+        self._number: int | None = resumed.epoch if resumed.drawn else None
         self._told: int | None = None
         # The number of batches received before this iterator's first one, and the batches received beyond them.
-        self.first = 0 if resumed is None else int(resumed["batches_received"])
-        self.ahead: set[int] = set() if resumed is None else _numbers(resumed["received_ahead"])
-        self.start = 0 if resumed is None else int(resumed["position"])
+        self.first = resumed.batches_received
+        self.ahead = {number for start, stop in resumed.received_ahead for number in range(start, stop)}
+        self.start = resumed.position
         # Returns the current state of the generators that the epoch is drawn from.
         self.take_draws: Callable[[], Draws | None] = lambda: None
         self.draws_after_iter: Draws | None = None
         # The global generators before those of another process replaced them for the draws.
         self.outer: dict[str, str] | None = None
         # True if torch drew a seed for workers before the order, as it does when an iterator is created; and that seed.
-        self.begins_iterator = resumed is None or bool(resumed["begins_iterator"])
+        self.begins_iterator = resumed.begins_iterator
         self.base_seed: int | None = None
         # The order of torchdata's `RandomSampler`, drawn elsewhere: the state of a generator, as text.
-        self.order: str | None = None if resumed is None else resumed["order"]
+        self.order = resumed.order
         # True if batches may be received out of order.
         self.out_of_turn = False
         # In that case: where each batch beyond the first gap ends, and the sampler's state there.
@@ -148,9 +143,7 @@ class Progress:
         self.sampler_before: Callable[[], SamplerPlace | None] | None = None
         # The sampler's state at the end of the resumed epoch, or of an earlier one that requested nothing, until the
         # sampler has received it.
-        self.sampler_untold: SamplerPlace | None = (
-            resumed["sampler"] if resumed is not None and resumed["sampler_is_over"] else None
-        )
+        self.sampler_untold = resumed.sampler if resumed.sampler_is_over else None
         # With `num_workers=0`, where the stream of the previous epoch was left: a lazy stream has no place in an epoch
         # that has not begun.
         self.place_before: PlaceState | None = None
@@ -158,9 +151,9 @@ class Progress:
         self.leave: Callable[[], PlaceState | None] = lambda: None
         self.last_ids: BatchIds | None = None
         # How many requests a user-defined sampler has yielded, if that may have advanced the generators.
-        self.requests_drawn: int | None = None if resumed is None else resumed.get("requests_drawn")
+        self.requests_drawn = resumed.requests_drawn
         # True once the sampler was asked for its first batch; and once the epoch has ended.
-        self.is_drawn = resumed is not None and bool(resumed["drawn"])
+        self.is_drawn = resumed.drawn
         self.finished = False
         # The plan of the batches if they are computed, and which batch of the epoch its first one is.
         self.plan: _core.Plan | None = None
@@ -201,7 +194,7 @@ class Progress:
     def fix_epoch(self) -> None:
         """Fix the epoch's number: a stream begins before its first batch is requested."""
         resumed = self.resumed
-        self._number = resumed["epoch"] if resumed is not None and resumed["in_epoch"] else self.epoch
+        self._number = resumed.epoch if resumed.in_epoch else self.epoch
 
     def pass_over(self, ids: BatchIds) -> None:
         """Note that this batch is not delivered, so that the count of received batches does not wait for it."""
@@ -258,9 +251,9 @@ class Progress:
             pickled = self._sampler_state if self.last_ids is None or self.out_of_turn else self.last_ids.sampler_state
         if pickled is not None:
             return unpickled(pickled, "the sampler")
-        if self.resumed is None or self.resumed["sampler_is_over"] or self.last_ids is not None:
+        if self.resumed.sampler_is_over or self.last_ids is not None:
             return None
-        return copy.deepcopy(self.resumed["sampler"])
+        return copy.deepcopy(self.resumed.sampler)
 
     def what_sampler_left(self) -> SamplerPlace | None:
         """Return the sampler's state at the end of the previous epoch; None if it is unknown."""

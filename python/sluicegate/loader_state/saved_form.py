@@ -1,0 +1,265 @@
+"""The form in which a loader's state is saved: `saved` writes it, and `read` checks and reads it.
+
+It has the same keys at any time, because `torch.distributed.checkpoint` loads the keys that a fresh state has. It takes
+apart mappings and lists that contain mappings. The states of user-defined objects may have any keys, so they are put
+into tuples, which are kept whole.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import reprlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sluicegate.state.checks import check_flag, check_list, check_mapping, check_number, check_pairs, was_changed
+from sluicegate.state.loader_state import LeftOutRanges, LoaderState
+from sluicegate.state.place_state import Fetching, PlaceState
+from sluicegate.state.sampler_place import SamplerPlace
+
+# The version of the states that are written. Newer versions are refused.
+VERSION = 1
+
+# The number of facts that a state has of each worker, in this order: the states of the dataset and its iterator, `at`,
+# `samples`, `ended`, `rng` and `over`. After them come named facts that only some workers have.
+_FACTS = 6
+_OF_STREAM = {"thing", "iterator", "after"}
+# Above the known length of an epoch, ranges with more numbers than this are not expanded to sets.
+_MOST_AHEAD, _MOST_LEFT_OUT = 2**20, 2**24
+
+
+def saved(state: LoaderState) -> dict[str, Any]:
+    """Return the form of `state` that is saved."""
+    next_worker, places = state.fetching
+    workers: Any = [None if place is None else _saved_place(place) for place in places]
+    if any(place is not None and place.states for place in places):
+        workers = tuple(workers)
+    told = {
+        "version": VERSION,
+        "fingerprint": dict(state.fingerprint),
+        "epoch": state.epoch,
+        "batches_received": state.batches_received,
+        "received_ahead": _lists(state.received_ahead),
+        "position": state.position,
+        "drawn": state.drawn,
+        "finished": state.finished,
+        "in_epoch": state.in_epoch,
+        "epoch_told": state.epoch_told,
+        "left_out": {"batches": _lists(state.left_out.batches), "samples": _lists(state.left_out.samples)},
+        "layout": None if state.layout is None else list(state.layout),
+        "draws": _pairs(state.draws),
+        "rng": _pairs(state.rng),
+        "sampler": None if state.sampler is None else (state.sampler.saved(),),
+        "sampler_is_over": state.sampler_is_over,
+        "num_workers": state.num_workers,
+        "order": state.order,
+        "requests_drawn": state.requests_drawn,
+        "base_seed": state.base_seed,
+        "begins_iterator": state.begins_iterator,
+        "next_worker": next_worker,
+        "workers": workers,
+    }
+    more = {"replay": state.replay, "is_at_end": state.is_at_end, "rng_of_loop": state.rng_of_loop}
+    return told | {name: fact for name, fact in more.items() if fact}
+
+
+def read(told: Any) -> LoaderState:
+    """Return what `saved` wrote, in this or an earlier version of this package.
+
+    States that user-defined datasets, iterators and samplers have returned are neither examined nor copied.
+
+    Raises:
+        ValueError: not such a state, a newer version, or a part has the wrong type, is out of range, or contradicts
+            another; the message names it.
+    """
+    if not isinstance(told, Mapping) or not isinstance(told.get("version"), int):
+        raise ValueError(
+            "load_state_dict: expected a state of a sluicegate.DataLoader or of torchdata's StatefulDataLoader, got a "
+            f"{type(told).__name__}; pass what state_dict() returned"
+        )
+    if told["version"] > VERSION:
+        raise ValueError(
+            f"load_state_dict: this sluicegate reads states up to version {VERSION}, got version {told['version']}; "
+            "update sluicegate"
+        )
+    # Older states lack two keys.
+    if lost := sorted(saved(LoaderState()).keys() - told.keys() - {"epoch_told", "requests_drawn"}):
+        raise ValueError(f"load_state_dict: the state is missing {', '.join(lost)}; pass what state_dict() returned")
+    check_number("version", told["version"], least=1)
+
+    def count(name: str) -> int:
+        return check_number(name, told[name])
+
+    def flag(name: str) -> bool:
+        return check_flag(name, told[name])
+
+    def count_or_none(name: str) -> int | None:
+        return None if told.get(name) is None else count(name)
+
+    state = LoaderState(
+        epoch=count("epoch"),
+        batches_received=count("batches_received"),
+        position=count("position"),
+        num_workers=count("num_workers"),
+        fetching=Fetching(count("next_worker")),
+        drawn=flag("drawn"),
+        finished=flag("finished"),
+        in_epoch=flag("in_epoch"),
+        begins_iterator=flag("begins_iterator"),
+        sampler_is_over=flag("sampler_is_over"),
+        fingerprint=check_mapping("fingerprint", told["fingerprint"]),
+        received_ahead=_ahead(told["received_ahead"], told["batches_received"]),
+        left_out=_left_out(told["left_out"], told["fingerprint"].get("dataset_len")),
+        layout=_layout(told["layout"]),
+        draws=_mapping("draws", told["draws"]),
+        rng=_mapping("rng", told["rng"]),
+        base_seed=count_or_none("base_seed"),
+        epoch_told=count_or_none("epoch_told"),
+        requests_drawn=count_or_none("requests_drawn"),
+        order=told["order"],
+        replay=check_number("replay", told.get("replay", 0)),
+        sampler=_sampler(told["sampler"]),
+        # Trainers that read one batch ahead set the second one when the last batch was handed out.
+        is_at_end=bool(told.get("is_at_end") or (told.get("_iterator_finished") and told["in_epoch"])),
+        rng_of_loop=told.get("rng_of_loop"),
+    )
+    _check_contradictions(state)
+    return dataclasses.replace(state, fetching=_fetching(told["next_worker"], told["workers"], state.num_workers))
+
+
+def _check_contradictions(state: LoaderState) -> None:
+    received, drawn = state.batches_received, state.requests_drawn
+    if drawn is not None and drawn - received > _MOST_AHEAD:
+        raise was_changed("requests_drawn", drawn, f"should be at most `batches_received` + {_MOST_AHEAD}")
+    if state.order is not None and not isinstance(state.order, str):
+        raise was_changed("order", state.order, "should be the state of a generator, as text")
+    if state.in_epoch and state.finished:
+        raise was_changed("finished", True, "`in_epoch` is True, so the epoch has not ended")
+    for name in ("batches_received", "position", "received_ahead", "drawn"):
+        if (begun := getattr(state, name)) and not state.in_epoch:
+            raise was_changed("in_epoch", False, f"`{name}` is {reprlib.repr(begun)}")
+    if received and not state.drawn:
+        raise was_changed("drawn", False, f"`batches_received` is {received}")
+
+
+def _ahead(ranges: Any, received: int) -> list[list[int]]:
+    ahead, count, last = [], 0, received - 1
+    for each in check_list("received_ahead", ranges):  # Older states list the numbers themselves.
+        start, stop = (each, each + 1) if type(each) is int else _range("received_ahead", each)
+        if start <= last:
+            raise was_changed("received_ahead", each, f"should be after batch {last}")
+        last, count = stop - 1, count + stop - start
+        ahead.append([start, stop])
+    if count > _MOST_AHEAD:
+        raise was_changed("received_ahead", ranges, f"should have at most {_MOST_AHEAD} batches, not {count}")
+    return ahead
+
+
+def _left_out(left_out: Any, dataset_len: Any) -> LeftOutRanges:
+    check_mapping("left_out", left_out, ("batches", "samples"))
+    most = max(_MOST_LEFT_OUT, dataset_len if type(dataset_len) is int else 0)
+    for name, least in (("batches", 0), ("samples", -(2**63))):
+        count = 0
+        for each in check_list(f"left_out.{name}", left_out[name]):
+            *epoch, start, stop = check_list(f"left_out.{name}", each, [3 if name == "batches" else 2])
+            start, stop = _range(f"left_out.{name}", [start, stop], least)
+            for number in epoch:
+                check_number(f"left_out.{name}", number)
+            count += stop - start
+        if count > most:
+            raise was_changed(f"left_out.{name}", left_out[name], f"should have at most {most} {name}, not {count}")
+    return LeftOutRanges(left_out["batches"], left_out["samples"])
+
+
+def _range(name: str, pair: Any, least: int = 0) -> tuple[int, int]:
+    start, stop = check_list(name, pair, [2])
+    check_number(name, start, least=least)
+    if check_number(name, stop, least=least) <= start:
+        raise was_changed(name, pair, "should be a start and a stop after it")
+    return start, stop
+
+
+def _layout(layout: Any) -> Any:
+    for number in () if layout is None else check_list("layout", layout, [2]):
+        if number is not None:
+            check_number("layout", number, least=1)
+    return layout
+
+
+def _sampler(told: Any) -> SamplerPlace | None:
+    if isinstance(told, (list, tuple)) and len(told) == 1:
+        told = told[0]  # Older states have no tuple, and JSON turns tuples into lists.
+    if told is None:
+        return None
+    if not check_mapping("sampler", told):
+        raise was_changed("sampler", told, "should be None or not empty")
+    if "left" in told:
+        _check_inner("sampler.left", told["left"])
+    check_flag("sampler.has_ended", told.get("has_ended", False))
+    return SamplerPlace.of_saved(told)
+
+
+def _fetching(next_worker: int, workers: Any, num_workers: int) -> Fetching:
+    count = max(num_workers, 1)
+    check_number("next_worker", next_worker, below=count)
+    if len(check_list("workers", workers)) not in (0, count):
+        raise was_changed("workers", workers, f"`num_workers` is {num_workers}")
+    places = [None if told is None else _place(f"workers[{worker}]", told) for worker, told in enumerate(workers)]
+    return Fetching(next_worker, places)
+
+
+def _saved_place(place: PlaceState) -> list[Any]:
+    told = [place.states or None, place.at, place.samples, place.ended, _pairs(place.rng), place.over]
+    if place.start is not None:
+        told.append(["start", _pairs(place.start)])
+    if place.retired:
+        told.append(["retired", True])
+    return told
+
+
+def _place(name: str, told: Any) -> PlaceState:
+    if len(check_list(name, told)) < _FACTS:
+        raise was_changed(name, told, f"should have at least {_FACTS} parts")
+    states, at, samples, ended, rng, over = told[:_FACTS]
+    if states is not None and not states:
+        raise was_changed(f"{name}.state", states, "should be None or not empty")
+    place = PlaceState({} if states is None else states, at, samples, ended)
+    _check_inner(name, place.inner())
+    start, retired = None, False
+    for pair in told[_FACTS:]:
+        known, value = check_list(name, pair, [2])
+        if known == "start":
+            start = _mapping(f"{name}.start", value)
+        elif known == "retired":
+            retired = check_flag(f"{name}.retired", value)
+        else:
+            raise was_changed(name, pair, "should be one of retired, start")
+    over, rng = check_flag(f"{name}.over", over), _mapping(f"{name}.rng", rng)
+    return dataclasses.replace(place, over=over, rng=rng, start=start, retired=retired)
+
+
+def _check_inner(name: str, told: Any) -> None:
+    """Check the place that another one, or a sampler's state, contains."""
+    check_mapping(name, told, ("state", "at", "samples", "ended"))
+    states = check_mapping(f"{name}.state", told["state"])
+    if not set(states) <= _OF_STREAM:
+        raise was_changed(f"{name}.state", states, f"should only have the keys {', '.join(sorted(_OF_STREAM))}")
+    at = check_number(f"{name}.at", told["at"])
+    if at > check_number(f"{name}.samples", told["samples"]):
+        raise was_changed(f"{name}.at", at, f"`{name}.samples`, which were read, is {told['samples']}")
+    check_flag(f"{name}.ended", told["ended"])
+    if states.get("after") is not None:
+        _check_inner(f"{name}.state.after", states["after"])
+
+
+def _lists(ranges: Sequence[Sequence[int]]) -> list[list[int]]:
+    return [list(each) for each in ranges]
+
+
+def _pairs(mapping: Mapping[str, str] | None) -> list[list[str]] | None:
+    return None if mapping is None else [[name, text] for name, text in mapping.items()]
+
+
+def _mapping(name: str, pairs: Any) -> dict[str, str] | None:
+    check_pairs(name, pairs)
+    return None if pairs is None else dict(pairs)
