@@ -34,10 +34,11 @@ def lacks_seed(source: BatchSource, seed: int | None) -> bool:
 
 def draws_from_seed(source: BatchSource, seed: int | None) -> bool:
     """Return True if a collate function draws from generators that a `seed` sets, which Python must do."""
-    return source.draws_on_delivery and seed is not None
+    return seed is not None and source.draws_on_delivery
 
 
 def lacks_order(source: BatchSource, seed: int | None, *, in_order: bool) -> bool:
     """Return True if a batch's draws could depend on one that fails only after they were delivered."""
-    draws = source.draws_in_order or source.draws_on_delivery
-    return not in_order and seed is None and source.falls_back and draws
+    if in_order or seed is not None or not source.falls_back:
+        return False
+    return source.draws_in_order or source.draws_on_delivery

@@ -130,12 +130,12 @@ class EpochIterator(_torch.BaseDataLoaderIter):
             self._next_lock, self._next_generation = threading.RLock(), _generation
         return self._next_lock
 
-    @contextlib.contextmanager
-    def _drawing(self) -> Iterator[None]:
+    def _drawing(self) -> contextlib.AbstractContextManager[None]:
         """Surround torch's draws. In seed mode they have no effect, and the generator is left unchanged."""
-        if self._seed is None:
-            yield
-            return
+        return contextlib.nullcontext() if self._seed is None else self._drawing_nothing()
+
+    @contextlib.contextmanager
+    def _drawing_nothing(self) -> Iterator[None]:
         self._is_asked_later = True
         try:
             with torch.random.fork_rng(devices=[]):
@@ -192,13 +192,13 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         if self._ordering is not None:
             self._requests = planned(progress, self._seeding, self._ordering)
         elif self._dataset_kind == _torch.DatasetKind.Iterable:
-            self._requests = of_stream(progress, iter(self._index_sampler))
+            self._requests = of_stream(progress, iter(self._loaders_index_sampler))
         else:
             self._requests = drawn(
                 progress,
                 self._seed,
                 self._seeding,
-                self._index_sampler,
+                self._loaders_index_sampler,
                 self._sampler_iter,
                 engine,
                 self._auto_collation,

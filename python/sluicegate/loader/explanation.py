@@ -130,7 +130,7 @@ def _refused_draws(settings: LoaderSettings, source: BatchSource) -> tuple[str, 
         return f"{drawn} draws random values, which Python draws without a seed", "give seed= to the loader"
     if draws_from_seed(source, settings.seed):
         return f"{type(settings.collate_fn).__name__} draws what it masks, which Python does with a seed", None
-    if source.draws_in_order and settings.seed is not None and not settings.seed_samples:
+    if settings.seed is not None and not settings.seed_samples and source.draws_in_order:
         return "seed_samples is False, so random values follow from no seed", "leave out seed_samples"
     if lacks_order(source, settings.seed, in_order=bool(settings.in_order)):
         return "in_order is False, and an error changes what is drawn after it", "leave out in_order, or give seed="

@@ -189,7 +189,7 @@ def _is_shaped(loader: Any, given: Any) -> bool:
         return True
     if loader.seed is not None:
         return not isinstance(given, (list, tuple, range, np.ndarray, torch.Tensor))
-    return Ordering(given, loader._auto_collation, None, None, loader.remainder).is_arithmetic
+    return Ordering(given, False, None, None, loader.remainder).is_arithmetic
 
 
 def _check(loader: Any, epoch: int) -> None:

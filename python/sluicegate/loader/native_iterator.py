@@ -86,9 +86,9 @@ class NativeIterator(EpochIterator):
     def _begin(self, source: BatchSource | None) -> None:
         self._progress.out_of_turn = self._num_workers > 0 and not self._in_order
         self._open(self.engine)
-        self._dataset_fetcher = MapFetcher(
-            self._dataset, sampler_name(self._index_sampler), True, self._collate_fn, self._fetch_seeding
-        )
+        # For what the core does not take, made when that is first needed; and whose collate it then uses.
+        self._dataset_fetcher: MapFetcher | None = None
+        self._collating: BatchSource | None = None
         self._asked = 0
         # What is under way, by the order of the requests, and which of it Python will fetch.
         self._under_way: dict[int, BatchIds] = {}
@@ -108,8 +108,8 @@ class NativeIterator(EpochIterator):
 
     def _begin_draws(self, source: BatchSource | None) -> None:
         """Set up the generators of torch's workers, as this epoch begins, if batches draw from them."""
-        draws = source is not None and (source.draws_in_order or source.draws_on_delivery)
-        is_drawn = draws and self._seed is None and self._num_workers > 0
+        may_draw = source is not None and self._seed is None and self._num_workers > 0
+        is_drawn = may_draw and (source.draws_in_order or source.draws_on_delivery)
         if not is_drawn and self._worker_draws is None:
             return
         resumed = self._progress.resumed
@@ -140,7 +140,7 @@ class NativeIterator(EpochIterator):
                 self._window.set_helpers(torch.get_num_threads() - 1)
             if self._destination.memory is not None:
                 self._window.pin(self._destination.memory, self._ahead + 1)
-            self._dataset_fetcher.collate_fn = source.collate_fn(self._collate_fn)
+            self._collating = source
             if source.draws_in_order and self._seed is None and self._num_workers == 0:
                 self._window.set_generator(torch_door(torch.default_generator))
         self._for_python.clear()
@@ -271,15 +271,20 @@ class NativeIterator(EpochIterator):
 
     def _fetch(self, ids: BatchIds) -> Any:
         """Return the batch, fetched in Python."""
-        seeding, draws = self._fetch_seeding, self._worker_draws
+        seeding, draws, fetcher = self._fetch_seeding, self._worker_draws, self._dataset_fetcher
+        if fetcher is None:
+            name = sampler_name(self._index_sampler)
+            fetcher = self._dataset_fetcher = MapFetcher(self._dataset, name, True, self._collate_fn, seeding)
+        if self._collating is not None:
+            fetcher.collate_fn = self._collating.collate_fn(self._collate_fn)
+        around: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
         if draws is not None:
-            with draws.drawing(ids.batch_index):
-                return self._dataset_fetcher.fetch(indices_of(ids.request))
-        if seeding is None:
-            return self._dataset_fetcher.fetch(indices_of(ids.request))
-        seeding.begin(ids.epoch)
-        with seeding.batch():
-            return self._dataset_fetcher.fetch(indices_of(ids.request))
+            around = draws.drawing(ids.batch_index)
+        elif seeding is not None:
+            seeding.begin(ids.epoch)
+            around = seeding.batch()
+        with around:
+            return fetcher.fetch(indices_of(ids.request))
 
     def _is_for_python(self, batch: Any) -> bool:
         """Return True if the core has failed at a batch for which Python gives the right batch or error."""

@@ -12,7 +12,6 @@ from sluicegate.order import draws
 from sluicegate.order.plan import Whole, planned_len, resolved_shard
 from sluicegate.order.progress import ranges_of
 from sluicegate.order.settings import LoaderSettings
-from sluicegate.order.torch_order import is_known
 from sluicegate.rng.global_generators import global_state
 from sluicegate.sampler.core_batch import CoreBatchSampler
 from sluicegate.state.checks import was_changed
@@ -289,7 +288,7 @@ def _lengths(settings: LoaderSettings, shape: dict[str, Any], epoch: int) -> tup
     sampler, length = settings.index_sampler, shape["sampler_len"]
     ordering = settings.ordering
     if ordering is None:
-        return (_length(sampler), length) if is_known(sampler) else (None, None)
+        return (_length(sampler), length) if settings.is_known else (None, None)
     if Whole.of(ordering).sampler is sampler:
         # A batch sampler: the number of batches depends on the epoch. The number of ranks may have been different
         # before, and one rank may have had the last batch.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -19,7 +19,6 @@ from sluicegate.rng.global_generators import (
 from sluicegate.state.stateful import attribute
 
 from .settings import LoaderSettings
-from .torch_order import is_known
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ def take(settings: LoaderSettings) -> Draws:
     libraries: dict[str, bytes] = {}
     if names_global:
         libraries = dict(zip(LIBRARIES, global_generators().take(), strict=True))
-        if not is_stream and is_known(settings.index_sampler):
+        if not is_stream and settings.is_known:
             # Like the loader itself, torch's own samplers draw only from torch's generator; others may draw from any.
             libraries = {"torch": libraries["torch"]}
     return Draws(tuple(own), libraries)
@@ -83,24 +82,25 @@ def put_own(index_sampler: object, state: Mapping[str, str]) -> None:
 
 def _own_generators(index_sampler: object) -> dict[str, torch.Generator]:
     """Return the generators of nested samplers by their names in states."""
-    found = _of_samplers(index_sampler, [])
-    return {name: generator for name, generator in found if generator is not None}
+    return {name: generator for name, generator in _of_samplers(index_sampler, []) if generator is not None}
 
 
-def _generators(settings: LoaderSettings) -> Iterator[tuple[str, torch.Generator | None]]:
-    """Yield the generators of the loader and its nested samplers, by name; None for the global generators."""
-    yield "generator", settings.generator
-    yield from _of_samplers(settings.index_sampler, [settings.generator])
+def _generators(settings: LoaderSettings) -> list[tuple[str, torch.Generator | None]]:
+    """Return the generators of the loader and its nested samplers, by name; None for the global generators."""
+    return [("generator", settings.generator), *_of_samplers(settings.index_sampler, [settings.generator])]
 
 
-def _of_samplers(sampler: object, known: list[object]) -> Iterator[tuple[str, torch.Generator | None]]:
-    depth = 0
-    while sampler is not None and depth < _DEEPEST:
+def _of_samplers(sampler: object, known: list[object]) -> list[tuple[str, torch.Generator | None]]:
+    found: list[tuple[str, torch.Generator | None]] = []
+    for depth in range(_DEEPEST):
+        if sampler is None:
+            break
         own = attribute(sampler, "generator")
-        if all(own is not each for each in known):
+        if id(own) not in map(id, known):
             known.append(own)
-            yield f"sampler_generator_{depth}", own if isinstance(own, torch.Generator) else None
-        sampler, depth = attribute(sampler, "sampler"), depth + 1
+            found.append((f"sampler_generator_{depth}", own if isinstance(own, torch.Generator) else None))
+        sampler = attribute(sampler, "sampler")
+    return found
 
 
 # The maximum nesting depth of samplers, because one that contains itself would never end.

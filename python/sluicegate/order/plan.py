@@ -52,10 +52,12 @@ class Ordering:
         """True if the batches follow from arithmetic, not from the items that a sampler yields one by one."""
         if self.shard is not None:
             return True
+        if self.seed is None and has_order(self.index_sampler):
+            return True
         cut = _cut_of(self)
         each = self.index_sampler if cut is None else cut.sampler
         if self.seed is None:
-            return has_order(each) or has_order(cut)
+            return cut is not None and has_order(each)
         return _is_translatable(each) or _makes_batches(each)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import torch
 from sluicegate import _torch
 
 from .plan import Ordering
+from .torch_order import is_known
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,17 @@ class LoaderSettings(Ordering):
         """True unless the argument `native` or the environment has everything read in Python."""
         return self.native and os.environ.get("SLUICEGATE_NATIVE", "1") in ("", "1")
 
+    @functools.cached_property
+    def is_known(self) -> bool:
+        """True if the order is drawn by torch's own samplers, or our equivalents: they draw as torch's code does."""
+        return is_known(self.index_sampler)
+
     @property
     def ordering(self) -> Ordering | None:
         """These settings if batches follow from arithmetic, not from a sampler's items one by one; otherwise None."""
-        return self if not self.is_stream and self.is_arithmetic else None
+        return self if self._has_ordering else None
+
+    @functools.cached_property
+    def _has_ordering(self) -> bool:
+        # Not the settings themselves, which would keep themselves, and the dataset, alive.
+        return not self.is_stream and self.is_arithmetic

@@ -208,7 +208,7 @@ def _tensors(
         # The storage owns the memory: the tensor may get another storage while threads still read this one. Memory that
         # the storage itself releases, by `resize_`, can't be kept alive: the checks detect that before the next batch.
         owner = tensor.untyped_storage()
-        arrays.append((str(field), dtype, address, shape, tuple(stride * item for stride in strides), owner))
+        arrays.append((str(field), dtype, address, shape, tuple(map(item.__mul__, strides)), owner))
         memory_checks.append(_memory_check(tensor, address))
     return Source(_core.Dataset.in_memory(arrays), structure, ("tensor",) * len(arrays), (*checks, *memory_checks))
 
