@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_watcher_is_called_and_ends_the_work() {
-        assert_eq!(work(3).unwrap(), 3, "nobody watches");
+        assert_eq!(work(3).unwrap(), 3, "there are no watchers");
         let seen = Rc::new(Cell::new(Progress::default()));
         let watcher = {
             let seen = Rc::clone(&seen);
@@ -192,7 +192,7 @@ mod tests {
         assert!(error.to_string().contains("enough"), "{error}");
         assert_eq!(seen.get().total, 100_000);
         assert!((100..10_000).contains(&seen.get().done));
-        assert_eq!(work(1).unwrap(), 1, "nobody watches any more");
+        assert_eq!(work(1).unwrap(), 1, "there are no watchers any more");
     }
 
     #[test]

@@ -112,7 +112,7 @@ pub(super) fn elements_of(schema: &Schema, field: usize, sizes: &Sizes) -> Resul
     let field_name = &schema.fields()[field];
     let elements = sizes
         .elements(field)
-        .ok_or_else(|| unknown(format!("{field_name} is variable, and nobody says how large its samples are")))?;
+        .ok_or_else(|| unknown(format!("{field_name} is variable, and its samples have no known size")))?;
     let total = elements.iter().try_fold(0_usize, |total, &elements| total.checked_add(elements));
     let total = total.filter(|&total| i64::try_from(total).is_ok());
     let total = total.ok_or_else(|| unknown(format!("{field_name} has more elements than a number can count")))?;

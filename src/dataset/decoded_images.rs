@@ -210,7 +210,7 @@ fn decoded_field(field: &DecodedField, of: &Field, fields: &[DecodedField]) -> s
     };
     let image = |place: usize| match fields.get(place) {
         Some(DecodedField::Image(_, pipeline)) => Ok(pipeline),
-        _ => Err(format!("`{}` moves with field {place}, which is no image", of.name())),
+        _ => Err(format!("`{}` is attached to field {place}, which is not an image", of.name())),
     };
     let form = |pipeline: &ImagePipeline| {
         pipeline.form().ok_or_else(|| {

@@ -109,7 +109,7 @@ impl fmt::Display for StreamPart {
         let StreamSplit { rank, world_size, num_workers, run } = self.split;
         write!(formatter, "rank {rank} of {world_size}, worker {} of {num_workers} with {run} in a row", self.worker)?;
         if !self.consumed.is_empty() {
-            write!(formatter, ", but for what {} other splits had read", self.consumed.len())?;
+            write!(formatter, ", except what {} other splits had read", self.consumed.len())?;
         }
         Ok(())
     }

@@ -87,7 +87,7 @@ impl InMemory {
             CpuStorage::F16(values) => (DType::Float16, bits(&values[part], |value| value.to_bits())),
             CpuStorage::F8E4M3(values) => (DType::Float8E4M3Fn, bits(&values[part], |value| value.to_bits())),
             CpuStorage::F6E2M3(_) | CpuStorage::F6E3M2(_) | CpuStorage::F4(_) => {
-                return Err(refuse(format!("it holds {:?}, whose elements are no whole bytes", tensor.dtype())));
+                return Err(refuse(format!("it holds {:?}, whose elements are not whole bytes", tensor.dtype())));
             }
         };
         let rows = Array::contiguous(Arc::new(values), 0, dtype.bytes(), tensor.dims())?;

@@ -138,7 +138,7 @@ impl StreamBatches {
     /// not detected.
     pub fn resume(self, state: &StreamState) -> Result<Self> {
         if !matches!(self.pass, Pass::Before) {
-            let reason = "the pass that is to go on there has begun: make a new one".to_owned();
+            let reason = "the pass that should resume there has begun; make a new one".to_owned();
             return Err(Error::State { reason });
         }
         if !self.dataset.is_repeatable() {

@@ -101,7 +101,7 @@ unsafe fn widen_portably(dtype: DType, from: *const u8, into: &mut [[u8; 8]]) {
             DType::UInt32 => each::<4>(from, into, |bytes| i64::from(u32::from_le_bytes(bytes))),
             DType::Int32 => each::<4>(from, into, |bytes| i64::from(i32::from_le_bytes(bytes))),
             DType::Int64 => each::<8>(from, into, i64::from_le_bytes),
-            other => panic!("{other} is no integer that fits into int64"),
+            other => panic!("{other} is not an integer that fits into int64"),
         }
     }
 }

@@ -78,7 +78,7 @@ impl<'py> FromPyObject<'_, 'py> for FieldKind {
             && name == "nested"
         {
             let values = nested::of_spec(&spec);
-            let values = values.ok_or_else(|| PyValueError::new_err(format!("`{spec}` is no type of nested values")));
+            let values = values.ok_or_else(|| PyValueError::new_err(format!("unknown type of nested values `{spec}`")));
             return values.map(Self::Nested);
         }
         match object.extract::<&str>()? {
@@ -92,7 +92,7 @@ impl<'py> FromPyObject<'_, 'py> for FieldKind {
             "json" => Ok(Self::Json),
             "str tuple" => Ok(Self::Tuple(Box::new(Self::Str))),
             "bytes tuple" => Ok(Self::Tuple(Box::new(Self::Bytes))),
-            other => Err(PyValueError::new_err(format!("`{other}` is no kind of field"))),
+            other => Err(PyValueError::new_err(format!("unknown field kind `{other}`"))),
         }
     }
 }
@@ -319,6 +319,6 @@ impl<'py> Materials<'_, 'py> {
 pub(super) fn text<'py>(py: Python<'py>, bytes: &[u8]) -> Result<Bound<'py, PyString>, String> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Ok(PyString::new(py, text)),
-        Err(error) => Err(format!("it is no UTF-8 text from byte {} on: read it as bytes", error.valid_up_to())),
+        Err(error) => Err(format!("it is not UTF-8 text from byte {} on; read it as bytes", error.valid_up_to())),
     }
 }

@@ -48,7 +48,7 @@ impl ImagePipeline {
         cache: Option<&ImageCache>,
     ) -> PyResult<Self> {
         let transforms = serde_json::from_str(transforms);
-        let refuse = |error| PyValueError::new_err(format!("these are no transforms of images: {error}"));
+        let refuse = |error| PyValueError::new_err(format!("invalid image transforms: {error}"));
         let scale = if is_exact { JpegScale::Full } else { JpegScale::Least };
         let order = if is_last { ChannelOrder::Last } else { ChannelOrder::First };
         let pipeline = crate::ImagePipeline::new(transforms.map_err(refuse)?);

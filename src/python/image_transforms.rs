@@ -23,7 +23,7 @@ impl ImageTransforms {
     #[new]
     fn new(json: &str) -> PyResult<Self> {
         let transforms = serde_json::from_str(json);
-        let refuse = |error| PyValueError::new_err(format!("these are no transforms of images: {error}"));
+        let refuse = |error| PyValueError::new_err(format!("invalid image transforms: {error}"));
         Ok(Self { transforms: transforms.map_err(refuse)? })
     }
 

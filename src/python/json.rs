@@ -21,7 +21,7 @@ pub(super) fn parse<'py>(py: Python<'py>, text: &[u8]) -> Result<Bound<'py, PyAn
     let mut deserializer = Deserializer::new(SliceRead::new(text));
     let value = Value(py).deserialize(&mut deserializer);
     let value = value.and_then(|value| deserializer.end().map(|()| value));
-    value.map_err(|error| format!("this is no JSON: {error}"))
+    value.map_err(|error| format!("invalid JSON: {error}"))
 }
 
 /// The values of all `texts` by key, in the order of the first one's keys, when each is an object of these keys in this

@@ -151,5 +151,5 @@ fn integer(py: Python<'_>, number: i128) -> Bound<'_, PyAny> {
 }
 
 fn damaged() -> String {
-    "its bytes are no value of its type".into()
+    "its bytes are not a value of its type".into()
 }

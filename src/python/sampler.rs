@@ -178,7 +178,7 @@ pub(super) fn mixture_sampler(
         "ALL_DATASETS_EXHAUSTED" => StopCriteria::AllDatasetsExhausted,
         "FIRST_DATASET_EXHAUSTED" => StopCriteria::FirstDatasetExhausted,
         "CYCLE_FOREVER" => StopCriteria::CycleForever(num_samples.unwrap_or(usize::MAX)),
-        other => return Err(PyValueError::new_err(format!("stop: `{other}` is no stopping rule"))),
+        other => return Err(PyValueError::new_err(format!("stop: unknown stopping rule `{other}`"))),
     };
     detach_long(py, "preparing a sampler", move || {
         let weights = MixtureWeights::scheduled(breakpoints, course);

@@ -19,7 +19,7 @@ pub(super) fn typed_fields(forms: Vec<TypedForm>) -> Result<Vec<TypedField>> {
             other => {
                 return Err(Error::InvalidArgument {
                     argument: "fields",
-                    reason: format!("`{name}`: `{other}` is no content of a field"),
+                    reason: format!("`{name}`: unknown content `{other}` of a field"),
                 });
             }
         };

@@ -16,7 +16,7 @@ impl BlockEnds {
         let sizes = sizes.into_iter();
         let mut ends = Vec::new();
         let invalid = |reason| Error::InvalidArgument { argument: "block", reason };
-        let no_memory = |error| invalid(format!("no memory for the sizes of so many blocks ({error})"));
+        let no_memory = |error| invalid(format!("out of memory for the sizes of all blocks ({error})"));
         ends.try_reserve(sizes.size_hint().0).map_err(no_memory)?;
         let mut end = 0_usize;
         for size in sizes {

@@ -64,7 +64,7 @@ impl PackageState {
             Err(Error::State { reason })
         };
         if self.fingerprint.kind != "map-style" {
-            return refuse("of an iterable-style dataset, whose place its workers know: go on with it there");
+            return refuse("of an iterable-style dataset, whose position only its workers know; resume it there");
         }
         let (Some(dataset_len), Some(sampler)) = (self.fingerprint.dataset_len, self.fingerprint.order) else {
             return refuse("its order was drawn by a generator, or by a sampler of Python's: give that loader a seed");
@@ -79,7 +79,7 @@ impl PackageState {
         let (batch_size, world_size) = self.layout.unwrap_or((Some(1), 1));
         if world_size > 1 && !self.received_ahead.is_empty() {
             return refuse(
-                "batches came out of turn on one of its ranks, and it does not say on which: go on with it there",
+                "batches came out of order on one of its ranks, and it does not say on which; resume it there",
             );
         }
         let received_ahead: BTreeSet<u64> = self.received_ahead.iter().flat_map(Numbers::range).collect();

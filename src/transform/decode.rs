@@ -73,7 +73,7 @@ pub(super) enum Format {
 impl Format {
     pub(super) fn of(encoded: &[u8]) -> Result<Self, Reason> {
         match encoded {
-            [] => Err("it has no bytes, and is no image".into()),
+            [] => Err("it has no bytes".into()),
             [0xff, 0xd8, ..] => Ok(Self::Jpeg),
             [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Ok(Self::Raster(RasterFormat::Png)),
             [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Ok(Self::Raster(RasterFormat::WebP)),

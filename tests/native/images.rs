@@ -223,7 +223,7 @@ fn what_moves_with_no_image_is_refused() {
     let files: Arc<dyn Dataset> = Arc::new(files);
     let mask = DecodedField::Mask(0, ImagePipeline::new(vec![]), 0);
     let refused = DecodedImages::new(Arc::clone(&files), [mask]).err().unwrap().to_string();
-    assert!(refused.contains("`image` moves with field 0, which is no image"), "{refused}");
+    assert!(refused.contains("`image` is attached to field 0, which is not an image"), "{refused}");
     let crop = ImagePipeline::new(vec![ImageTransform::CenterCrop { size: [1, 1] }]);
     let fields = [DecodedField::Image(0, crop.clone()), DecodedField::Mask(0, crop, 0)];
     let refused = DecodedImages::new(files, fields).err().unwrap().to_string();

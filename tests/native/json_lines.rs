@@ -84,9 +84,9 @@ fn an_error_names_file_line_byte_and_column() {
         assert!(reason.contains("line 3: ") && reason.contains(words), "{error}");
     };
     refused(b"{\"text\": \"\xff\"}", None, 10, "no UTF-8");
-    refused(b"{\"a\": }", None, 6, "column 7: this is no JSON: expected value");
+    refused(b"{\"a\": }", None, 6, "column 7: invalid JSON: expected value");
     refused(b"{\"a\": 1} 2", None, 9, "trailing");
-    refused(b"{\"a\": NaN}", None, 6, "this is no JSON");
+    refused(b"{\"a\": NaN}", None, 6, "invalid JSON");
     refused(b"{\"a\"", None, 3, "EOF");
     refused(&b"[".repeat(100_000), None, 127, "recursion limit");
     refused(&[b"{\"a\":".repeat(100_000), b"1".to_vec()].concat(), None, 635, "recursion limit");
@@ -101,9 +101,9 @@ fn an_error_names_file_line_byte_and_column() {
     refused(b"{\"ids\": []}", Some(fields()), 10, "there is no field `text`");
     refused(b"{\"text\": 1}", Some(fields()), 9, "field `text`: a number or a boolean where a text is expected");
     for (ids, words) in [
-        ("[1.5]", "1.5 is no int32"),
-        ("[2147483648]", "2147483648 is no int32"),
-        ("[true]", "true is no int32"),
+        ("[1.5]", "1.5 is not a valid int32"),
+        ("[2147483648]", "2147483648 is not a valid int32"),
+        ("[true]", "true is not a valid int32"),
         ("[\"a\"]", "a text where int32 is expected"),
         ("[[1]]", "a list where int32"),
         ("[null]", "null in a list"),

@@ -96,7 +96,7 @@ fn lists_of_byte_strings_keep_the_contract() {
     };
     let kinds = [(TypedField::texts("t"), NestedType::Text), (TypedField::byte_strings("t"), NestedType::Bytes)];
     for (typed, item) in kinds {
-        assert!(typed.clone().or(b"none".to_vec()).is_err(), "it is no list");
+        assert!(typed.clone().or(b"none".to_vec()).is_err(), "it is not a list");
         let typed = typed.or(list(&["none"])).unwrap();
         let path = put(&folder, &framed(&samples));
         let read = TfRecord::open(vec![path], Features::Typed(vec![typed]), None).unwrap();

@@ -37,7 +37,7 @@ fn broken_lines_and_rows_have_no_index() {
     let path = put(&folder, "x", b"1\n{\n\n[2]\n\xff\n\"\xc3\xb6\"\n");
     let lines = JsonLines::open_whole(vec![path.clone(), path], None, None).unwrap();
     dataset_conformance(&lines, &texts(&["1", "[2]", "\"ö\"", "1", "[2]", "\"ö\""]));
-    let damages = ["x, byte 2: ", "x, byte 9: this is no UTF-8", "x, byte 2: ", "x, byte 9: this is no UTF-8"];
+    let damages = ["x, byte 2: ", "x, byte 9: not UTF-8", "x, byte 2: ", "x, byte 9: not UTF-8"];
     check(&lines, &[0, 2, 4, 5, 7, 9], 10, &damages);
     let path = put(&folder, "y", b"a\n1\nx\n2\n3,4\n\"5\n6\n");
     let rows = Csv::open_whole(vec![path], None, &[("a".into(), "0".into())], CsvHeader::FirstRow, b',', None).unwrap();

@@ -1,7 +1,7 @@
 """Prose is plain American English: patterns that readers stumble over are refused.
 
 `CONTRIBUTING.md` names them. Pages are checked whole; of Python, docstrings, comments, and other
-texts in quotes, such as messages; of Rust, comments.
+texts in quotes, such as messages; of Rust, comments and texts in quotes.
 """
 
 from __future__ import annotations
@@ -81,13 +81,14 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
         yield node.lineno, re.sub(r"`[^`]*`", "`code`", "".join(words))
 
 
-def rust_comments(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the comments of a Rust file, with their lines; code in backticks is left out."""
+def rust_texts(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the comments and strings of a Rust file, with their lines; code in backticks is left out."""
     source = path.read_text("utf-8")
     for match in _RUST.finditer(source):
-        if match[0].startswith("//"):
-            text = re.sub(r"`[^`]*`", "`code`", match[0].lstrip("/! "))
-            yield source.count("\n", 0, match.start()) + 1, text
+        if match[0].startswith("'"):
+            continue
+        text = re.sub(r"\\\n\s*", "", match[0].strip('"').lstrip("/! "))
+        yield source.count("\n", 0, match.start()) + 1, re.sub(r"`[^`\n]*`", "`code`", text)
 
 
 def found(path: Path, read: Callable[[Path], Iterator[tuple[int, str]]] = prose) -> Iterator[Found]:
@@ -113,6 +114,6 @@ def test_messages_are_plain() -> None:
     assert [each for module in MODULES for each in found(module, texts)] == []
 
 
-def test_comments_of_rust_are_plain() -> None:
-    assert sum(1 for source in SOURCES for _ in rust_comments(source)) > 10_000
-    assert [each for source in SOURCES for each in found(source, rust_comments)] == []
+def test_rust_is_plain() -> None:
+    assert sum(1 for source in SOURCES for _ in rust_texts(source)) > 10_000
+    assert [each for source in SOURCES for each in found(source, rust_texts)] == []

@@ -165,7 +165,7 @@ def test_text_that_is_none_is_an_error_where_it_is_read(tmp_path: Path) -> None:
     dataset = ArrowDataset(path, columns="s")
     assert dataset[1] == "ok"
     with pytest.raises(
-        ValueError, match=r"sample 0, field `s`: row 0 of .*a\.arrow: it is no UTF-8 text from byte 2 on"
+        ValueError, match=r"sample 0, field `s`: row 0 of .*a\.arrow: it is not UTF-8 text from byte 2 on"
     ):
         dataset[0]
 

@@ -87,7 +87,7 @@ def test_types_follow_from_the_first_rows(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="there is no column `x`"):
         CsvDataset(path, defaults={"x": 1})
     later = put(tmp_path / "y", table([["a"], *([n] for n in range(1000)), ["x"]]))
-    with pytest.raises(ValueError, match=r"line 1002: column 1 \(`a`\): .x. is no int64"):
+    with pytest.raises(ValueError, match=r"line 1002: column 1 \(`a`\): .x. is not a valid int64"):
         CsvDataset(later)[1000]
     assert len(CsvDataset(put(tmp_path / "z", "a,b\n"))) == 0
 
@@ -95,13 +95,13 @@ def test_types_follow_from_the_first_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "byte", "words"),
     [
-        ('a,b\n1,2\n"3\n4",x\n', 14, r'line 4: column 2 \(`b`\): "x" is no int64'),
-        ("a,b\n1,2\n1,\n", 10, r'line 3: column 2 \(`b`\): "" is no int64, and it has no default'),
+        ('a,b\n1,2\n"3\n4",x\n', 14, r'line 4: column 2 \(`b`\): "x" is not a valid int64'),
+        ("a,b\n1,2\n1,\n", 10, r'line 3: column 2 \(`b`\): "" is not a valid int64, and it has no default'),
         ("a,b\n1,2\n1\n", 8, "line 3: 1 cells where 2 are expected"),
         ("a,b\n1,2\n1,2,3\n", 8, "line 3: 3 cells where 2 are expected"),
-        ('a,b\n1,2\n"1"x,2\n', 11, "line 3: text stands behind a closing quote"),
+        ('a,b\n1,2\n"1"x,2\n', 11, "line 3: text after a closing quote"),
         (b"a,b\n1,2\n\xff,2\n", 8, r"line 3: column 1 \(`a`\): no UTF-8 text"),
-        ("a,b\n1,2\n1,99999999999999999999\n", 10, 'line 3: .*"99999999999999999999" is no int64'),
+        ("a,b\n1,2\n1,99999999999999999999\n", 10, 'line 3: .*"99999999999999999999" is not a valid int64'),
     ],
 )
 def test_an_error_names_file_line_and_column(tmp_path: Path, text: str | bytes, byte: int, words: str) -> None:

@@ -108,8 +108,8 @@ def test_types_and_defaults_that_make_no_sense_are_refused(tmp_path: Path) -> No
     ("line", "place", "words"),
     [
         (b'{"a": \xff}', 6, "no UTF-8 text"),
-        (b'{"a": }', 6, "column 7: this is no JSON: expected value"),
-        (b"{'a': 1}", 1, "this is no JSON"),
+        (b'{"a": }', 6, "column 7: invalid JSON: expected value"),
+        (b"{'a': 1}", 1, "invalid JSON"),
         (b'{"a": 1} {', 9, "trailing"),
         (b'{"b":' + b"[" * 100_000, 131, "recursion limit"),
         (b'{"b":' * 100_000 + b"1" + b"}" * 100_000, 635, "recursion limit"),

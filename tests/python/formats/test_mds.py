@@ -100,7 +100,7 @@ def changed(folder: str, **changes: Any) -> None:
         ({"version": 1}, "only mds, version 2"),
         ({"samples": 3}, "it has 2 samples, but the index says 3"),
         ({"samples": 2**40}, "does not fit into"),
-        ({"samples": -1}, "no index of MDS"),
+        ({"samples": -1}, "invalid MDS index"),
         ({"column_names": []}, "not equally many"),
         ({"column_names": ["a", "a"]}, "two columns are called `a`"),
         ({"column_sizes": [4, None]}, "values of `int` have Some.8. bytes, but the index says Some.4."),

@@ -190,7 +190,7 @@ def test_nulls_are_errors_that_name_row_and_column_or_what_is_told(tmp_path: Pat
     with pytest.raises(ValueError, match="sample 2"):
         mixed[2]
     for nulls in ({"m.n": "x"}, {"m.content": 3}, {"m": b"x"}):
-        with pytest.raises(ValueError, match=r"column `m.*: nulls: .* is no value of"):
+        with pytest.raises(ValueError, match=r"column `m.*: nulls: .* is not a value of"):
             opened(tmp_path, table, columns="m", nulls=nulls)
 
 
@@ -201,7 +201,7 @@ def test_texts_that_are_none_are_named(tmp_path: Path, opened: Open) -> None:
     dataset = opened(tmp_path, table, rows=1)
     assert dataset[0] == {"x": ["ok"], "s": "ok"}
     for column in ("x", "s"):
-        message = rf"sample 1, field `{column}`: row 1 of .*x\.(parquet|arrow): it is no UTF-8 text from byte 0 on"
+        message = rf"sample 1, field `{column}`: row 1 of .*x\.(parquet|arrow): it is not UTF-8 text from byte 0 on"
         some = opened(tmp_path, table, rows=1, columns=[column])
         with pytest.raises(ValueError, match=message):
             some[1]

@@ -273,5 +273,5 @@ def test_paths_may_be_bytes_and_fields_may_have_any_name(tmp_path: Path) -> None
 
 def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.npy")
-    with pytest.raises(ValueError, match="no regular file"):
+    with pytest.raises(ValueError, match="only a regular file"):
         NpyDataset(tmp_path / "pipe.npy")

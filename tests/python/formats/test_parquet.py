@@ -116,7 +116,7 @@ def test_decimals_are_the_nearest_float_or_their_digits(tmp_path: Path) -> None:
     digits = "12345678901234567890123456789.123456789"
     path = written(tmp_path / "x.parquet", {"x": pa.array([decimal.Decimal(digits)], pa.decimal128(38, 9))})
     assert ParquetDataset(path, "x")[0].item() == float(digits)
-    with pytest.raises(ValueError, match=r"row group 0: column `x`: the decimal .* is no int64"):
+    with pytest.raises(ValueError, match=r"row group 0: column `x`: the decimal .* does not fit into int64"):
         ParquetDataset(path, "x", decimals="int")[0]
 
 
@@ -243,7 +243,7 @@ def test_values_take_the_place_of_nulls(tmp_path: Path) -> None:
         "s": {"x": [1, 9, 9], "t": ["u", "", ""]},
     }
     for nulls, message in (
-        ({"i": "x"}, "column `i`: nulls: .* is no value of it"),
+        ({"i": "x"}, "column `i`: nulls: .* is not a value of its type"),
         ({"w": b"z"}, "column `w`: nulls: "),
         ({"k": 0}, "nulls: there is no column `k`"),
         ({"b": 2}, "column `b`: nulls: "),

@@ -147,11 +147,11 @@ def _decode_some(sample: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("field", "contents", "words"),
     [
-        (int, b"cat", "`cat` is no integer"),
-        (int, b"9" * 1000, "1000 bytes are no number"),
-        (float, b"", "is no number"),
+        (int, b"cat", "`cat` is not a valid integer"),
+        (int, b"9" * 1000, "1000 bytes are not a number"),
+        (float, b"", "is not a valid number"),
         ("str", b"ab\xff", "no UTF-8 text from byte 2"),
-        ("json", b"[" * 100_000, "this is no JSON"),
+        ("json", b"[" * 100_000, "invalid JSON"),
         ("npy", b"\x93NUMPY", "ends inside its header"),
         ("npy", npy(np.zeros((2, 4), np.float32)), "arrays of one field are stacked"),
         ("npy", npy(np.zeros((2, 3), np.float64)), "arrays of one field are stacked"),

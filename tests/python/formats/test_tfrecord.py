@@ -122,12 +122,12 @@ def test_numbers_are_cast_within_their_range_and_bytes_are_decoded(tmp_path: Pat
     expected = {"n": torch.tensor(200, dtype=torch.uint8), "b": torch.tensor([True, False]), "raw": raw.reshape(2, 3)}
     assert_same(TFRecordDataset(path, types)[0], {**expected, "f": torch.tensor(0.5, dtype=torch.float64)})
     for name, kind, words in [
-        ("n", torch.int8, "200 is no int8"),
-        ("n", torch.bool, "200 is no bool"),
+        ("n", torch.int8, "200 is not a valid int8"),
+        ("n", torch.bool, "200 is not a valid bool"),
         ("b", int, "2 values where b: int64"),
         ("b", bytes, "it holds integers, where bytes are expected"),
         ("f", str, "it holds floats, where bytes are expected"),
-        ("f", int, "0.5 is no int64"),
+        ("f", int, "0.5 is not a valid int64"),
         ("raw", int, "3 values where raw"),
         ("raw", ("int64", 2), "3 values where raw"),
         ("raw", [(float, 4)], "6 values where raw"),

@@ -87,7 +87,7 @@ def test_lists_that_are_missing_or_something_else_are_defaults_or_named(tmp_path
         with pytest.raises(ValueError, match=r"defaults: 'a': expected a value of the type of the field, but got "):
             TFRecordDataset(path, {"a": [bytes]}, defaults={"a": wrong})
     dataset = TFRecordDataset(path, {"a": [str]})
-    for index, words in enumerate(("no feature `a`", r"feature `a`: \[1\] is no UTF-8 text", "holds integers")):
+    for index, words in enumerate(("no feature `a`", r"feature `a`: \[1\] is not UTF-8 text", "holds integers")):
         with pytest.raises(ValueError, match=rf"/x, byte \d+: .*{words}"):
             dataset[index]
     with pytest.raises(ValueError, match="more than one byte string, where one is expected: a list of its type takes"):

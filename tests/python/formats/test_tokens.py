@@ -249,7 +249,7 @@ def test_arguments_that_make_no_sense_are_refused(tmp_path: Path) -> None:
         ({"stride": -1}, ValueError, "stride"),
         ({"offset": -2}, ValueError, "offset"),
         ({"offset": 20}, ValueError, r"train\.bin, byte 20: .*offset=20"),
-        ({"offset": 1}, ValueError, r"byte 19: 19 bytes are no whole number of uint16 tokens"),
+        ({"offset": 1}, ValueError, r"byte 19: 19 bytes are not a whole number of uint16 tokens"),
         ({"output": "list"}, ValueError, "output should be one of 'dict', 'pair', 'tensor', but got 'list'"),
         ({"documents": "kept"}, ValueError, "documents should be one of"),
         ({"dtype": "float32"}, ValueError, "dtype should be one of .* but got float32"),
@@ -273,13 +273,13 @@ def test_files_that_can_not_be_read_are_named(tmp_path: Path) -> None:
     with pytest.raises(IsADirectoryError):
         TokensDataset(tmp_path, 3)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ValueError, match="no regular file"):
+    with pytest.raises(ValueError, match="only a regular file"):
         TokensDataset(tmp_path / "pipe", 3)
     (tmp_path / "empty.bin").touch()
     with pytest.raises(ValueError, match=r"empty\.bin, byte 0: the file is empty"):
         TokensDataset(tmp_path / "empty.bin", 3)
     (tmp_path / "odd.bin").write_bytes(b"abc")
-    with pytest.raises(ValueError, match=r"odd\.bin, byte 2: 3 bytes are no whole number of uint16 tokens"):
+    with pytest.raises(ValueError, match=r"odd\.bin, byte 2: 3 bytes are not a whole number of uint16 tokens"):
         TokensDataset(tmp_path / "odd.bin", 3)
 
 

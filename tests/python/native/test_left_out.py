@@ -84,7 +84,7 @@ def csv(folder: Path) -> Damaged:
             r"x\.csv, byte 8",
             r"x\.csv, byte 10: .*`n`",
             r"x\.csv, byte \d+",
-            r"x\.csv, byte \d+: .*behind a closing quote",
+            r"x\.csv, byte \d+: .*after a closing quote",
             r"y\.csv, byte 15: line 4: a quote is opened here and never closed",
             r"z\.csv, byte 0: line 1: a quote is opened here and never closed",
         ],
@@ -97,7 +97,7 @@ def csv_inferred(folder: Path) -> Damaged:
     return Damaged(
         lambda on_error: CsvDataset(path, on_error=on_error),
         [{"n": n, "t": t} for n, t in ((1, "a"), (2, "b"), (4, "d"), (5, "e"), (6, "f"))],
-        ["byte 4", "behind a closing quote"],
+        ["byte 4", "after a closing quote"],
     )
 
 
@@ -118,7 +118,7 @@ def records(folder: Path, *, is_raw: bool = False, is_inferred: bool = False) ->
     if not is_raw:
         text = (lambda n: b"text %d" % n) if is_inferred else (lambda n: f"text {n}")
         whole = [{"n": torch.tensor(n), "t": text(n)} for n in left]
-    lines = [r"x\.tfrecord, byte \d+: the checksum of the \d+ bytes", r"x\.tfrecord, byte \d+: this is no tf\.train"]
+    lines = [r"x\.tfrecord, byte \d+: the checksum of the \d+ bytes", r"x\.tfrecord, byte \d+: not a tf\.train"]
     return Damaged(
         lambda on_error: TFRecordDataset([path, other], types, on_error=on_error),
         whole,
@@ -223,7 +223,7 @@ def parquet(folder: Path) -> Damaged:
         rows(0, 1, 5, 6),
         [
             r"sample 2, field `n`: row 2 of .*x\.parquet: it is null",
-            r"sample 3, field `t`: row 3 of .*x\.parquet: it is no UTF-8",
+            r"sample 3, field `t`: row 3 of .*x\.parquet: it is not UTF-8",
             r"sample 4, field `l`: row 4 of .*x\.parquet: it has a null in it",
             r"x\.parquet, byte \d+: .* \(5 samples\)",
         ],
@@ -250,7 +250,7 @@ def arrow(folder: Path, compression: str | None = None) -> Damaged:
         writer.write_table(table, 7)
     lines = [
         r"sample 2, field `n`: row 2 of .*x\.arrow: it is null",
-        r"sample 3, field `t`: row 3 of .*x\.arrow: it is no UTF-8",
+        r"sample 3, field `t`: row 3 of .*x\.arrow: it is not UTF-8",
         r"sample 4, field `l`: row 4 of .*x\.arrow: it has a null in it",
     ]
     whole = rows(0, 1, 5, 6, 7, 8, 9, 10, 11)
@@ -393,7 +393,7 @@ def test_a_text_that_is_none_breaks_no_more_than_its_row_in_parquet(tmp_path: Pa
     texts = table["t"].cast(pa.binary()).to_pylist()
     assert [row["t"].encode() for row in dataset] == texts[:place] + texts[place + 1 :]
     (damage,) = dataset.damages
-    assert re.search(rf"sample {place}, field `t`: row {place} of .*x\.parquet: it is no UTF-8", damage)
+    assert re.search(rf"sample {place}, field `t`: row {place} of .*x\.parquet: it is not UTF-8", damage)
 
 
 def test_blocks_are_those_of_what_is_left(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_truncated_and_flipped_streams_end_or_are_refused(tmp_path: pathlib.Path
 def test_a_damaged_sample_is_named_or_left_out_and_keeps_its_ordinal(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_bytes(b'{"a": 0}\n{"a": 1}\n\nnonsense\n{"a": 3}\n{"a": "b"}\n{"a": 5}')
-    with pytest.raises(ValueError, match=r"x.jsonl, byte 20: sample 2: line 4: column 2: this is no JSON"):
+    with pytest.raises(ValueError, match=r"x.jsonl, byte 20: sample 2: line 4: column 2: invalid JSON"):
         list(JsonLinesStream(path, {"a": int}))
     stream = JsonLinesStream(path, {"a": int}, on_error="skip")
     assert [sample["a"] for sample in stream] == [0, 1, 3, 5]
@@ -89,7 +89,7 @@ def test_a_damaged_member_is_named_or_its_sample_left_out(tmp_path: pathlib.Path
     members = many(5)
     members[8] = (members[8][0], b"not a number")
     path = put(tmp_path / "a.tar", members)
-    with pytest.raises(ValueError, match=r"sample 1: member `train.v1/0001.cls`: `not a number` is no integer"):
+    with pytest.raises(ValueError, match=r"sample 1: member `train.v1/0001.cls`: `not a number` is not a valid"):
         list(TarStream(path, FIELDS))
     stream = TarStream(path, FIELDS, on_error="skip")
     assert [sample["__key__"][-1] for sample in stream] == ["0", "2", "3", "4"]
@@ -188,7 +188,7 @@ def test_nested_json_is_bounded(tmp_path: pathlib.Path) -> None:
 def test_what_is_no_stream_of_its_kind_is_told(tmp_path: pathlib.Path) -> None:
     for data, words in (
         (b"", "it is empty"),
-        (b"hello", "this is no tar archive"),
+        (b"hello", "not a tar archive"),
         (b"BZh9" + b"0" * 600, "pipe:bzip2"),
     ):
         (tmp_path / "x").write_bytes(data)

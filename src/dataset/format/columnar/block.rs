@@ -296,6 +296,6 @@ fn is_as_planned(leaf: &Leaf, found: &DataType, decimals: Decimals) -> Result<()
     let meaning = rule_of(found, decimals)?;
     match leaf.meaning.is_like(&meaning) {
         true => Ok(()),
-        false => Err(format!("values of type {found}, which are no {}", leaf.describe())),
+        false => Err(format!("values of type {found}, not {}", leaf.describe())),
     }
 }

@@ -35,7 +35,7 @@ fn what_is_wrong(block: &LeafBlock, leaf: &Leaf, row: usize) -> Option<Reason> {
     }
     match (values, &leaf.meaning.rule, leaf.strings) {
         (BlockValues::Variable(values), Rule::Text, Strings::Objects) => {
-            from_utf8(values.get(row)).is_err().then(|| "it is no UTF-8 text: read it as bytes".into())
+            from_utf8(values.get(row)).is_err().then(|| "it is not UTF-8 text; read it as bytes".into())
         }
         _ => None,
     }

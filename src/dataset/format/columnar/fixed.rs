@@ -172,7 +172,8 @@ where
         }
         _ => {
             let whole = |digits: String| {
-                small(&digits).ok_or_else(|| format!("the decimal {digits} (without its point) is no int64"))
+                small(&digits)
+                    .ok_or_else(|| format!("the decimal {digits} (without its point) does not fit into int64"))
             };
             Ok(Buffer::from_vec(texts.map(whole).collect::<Result<Vec<i64>, Reason>>()?))
         }

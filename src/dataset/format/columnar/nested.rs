@@ -39,7 +39,7 @@ impl Nested {
         options: &ColumnarOptions,
         is_asked: &dyn Fn(usize) -> bool,
     ) -> Result<Self, Reason> {
-        let outer = found.outer.as_ref().ok_or("it is no list")?;
+        let outer = found.outer.as_ref().ok_or("it is not a list")?;
         let path = found.path[..outer.names].to_vec();
         let mut builder = Builder { options, is_asked, leaf: outer.leaf, path };
         builder.level(outer.of, 0)?.ok_or_else(|| "nothing of it is asked for".into())
@@ -119,7 +119,7 @@ impl Builder<'_> {
             Some((NullRule::Fill(value), name)) => match fill_bytes(value, &rule) {
                 Some(bytes) => LeafNulls::Fill(bytes),
                 None if name.is_some_and(|name| name == self.path.join(".")) => {
-                    return Err(format!("nulls: {value:?} is no value of `{}`", self.path.join(".")));
+                    return Err(format!("nulls: {value:?} is not a value of `{}`", self.path.join(".")));
                 }
                 None => LeafNulls::Refuse,
             },
@@ -145,7 +145,7 @@ impl Builder<'_> {
             Some((NullRule::Mask | NullRule::MaskElements, _)) => LeafNulls::Mask,
             Some((NullRule::Fill(_), _)) if is_filled => LeafNulls::Fill(Vec::new()),
             Some((NullRule::Fill(value), Some(name))) if name == self.path.join(".") => {
-                return Err(format!("nulls: {value:?} is no value of it"));
+                return Err(format!("nulls: {value:?} is not a value of its type"));
             }
             _ => LeafNulls::Refuse,
         })

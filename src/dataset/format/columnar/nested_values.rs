@@ -82,7 +82,7 @@ impl NestedBlock {
 impl<'a> NestedValues<'a> {
     fn new(nested: &'a Nested, array: &ArrayRef, decimals: Decimals) -> Result<Self, Reason> {
         let found = array.data_type();
-        let unexpected = || format!("values of type {found}, which are no {}", nested.as_type());
+        let unexpected = || format!("values of type {found}, not {}", nested.as_type());
         let (rows, nulls) = match (&nested.what, found) {
             (What::List(item), DataType::FixedSizeList(_, len)) => {
                 let len = usize::try_from(*len).map_err(|_| "a list of negative length".to_owned())?;

@@ -69,7 +69,7 @@ impl CsvFields {
                             let dtype = typed.field().dtype();
                             let number = Number::parse(text, dtype).ok_or_else(|| {
                                 let hint = if is_empty { ", and it has no default" } else { "" };
-                                refuse(format!("{:?} is no {dtype}{hint}", shortened(text)))
+                                refuse(format!("{:?} is not a valid {dtype}{hint}", shortened(text)))
                             })?;
                             number.push(dtype, bytes).map_err(refuse)?;
                         } else {
@@ -92,7 +92,7 @@ pub(super) fn names_of(row: &[u8], delimiter: u8) -> std::result::Result<Vec<Str
     let (mut cells, mut names) = (Cells::new(row, delimiter), Vec::new());
     while let Some((place, cell)) = cells.next()? {
         let name = String::from_utf8(cell.into_owned())
-            .map_err(|_| (place, "the name of a column is no UTF-8 text".to_owned()))?;
+            .map_err(|_| (place, "the name of a column is not UTF-8 text".to_owned()))?;
         if names.len() >= MOST_COLUMNS {
             return Err((place, format!("more than {MOST_COLUMNS} columns")));
         }

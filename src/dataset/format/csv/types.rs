@@ -74,7 +74,7 @@ fn field(name: &str, kind: Kind, default: Option<&str>) -> Result<TypedField> {
     let Some(default) = default else { return Ok(typed) };
     let mut bytes = Vec::new();
     let refuse = |reason| Error::InvalidArgument { argument: "defaults", reason };
-    let number = Number::parse(default, dtype).ok_or_else(|| refuse(format!("{default:?} is no {dtype}")))?;
+    let number = Number::parse(default, dtype).ok_or_else(|| refuse(format!("{default:?} is not a valid {dtype}")))?;
     number.push(dtype, &mut bytes).map_err(refuse)?;
     typed.or(bytes)
 }

@@ -20,7 +20,7 @@ pub(in crate::dataset::format) fn refusal(text: &str, error: &serde_json::Error)
     let reason = message.rfind(" at line ").map_or(message.as_str(), |end| &message[..end]);
     let before: usize = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
     let place = (before + error.column().saturating_sub(1)).min(text.len());
-    let kind = if error.is_data() { "" } else { "this is no JSON: " };
+    let kind = if error.is_data() { "" } else { "invalid JSON: " };
     (place, format!("column {}: {kind}{reason}", place + 1))
 }
 

@@ -61,7 +61,7 @@ impl Number {
             Self::Unsigned(value) => value.to_string(),
             Self::Float(value) => format!("{value:?}"),
         };
-        format!("{value} is no {dtype}")
+        format!("{value} is not a valid {dtype}")
     }
 
     /// The number that `text` is, for an element of `dtype`: digits with a sign or none; for floats also with a point, an

@@ -112,7 +112,7 @@ impl TypedField {
             return Err(Error::InvalidArgument { argument: "defaults", reason });
         }
         if self.content.is_list() && NestedType::List(Box::new(NestedType::Bytes)).value(&default).is_none() {
-            let reason = format!("`{}`: the bytes that are given are no list", self.field.name());
+            let reason = format!("`{}`: the given bytes are not a list", self.field.name());
             return Err(Error::InvalidArgument { argument: "defaults", reason });
         }
         Ok(Self { default: Some(default), ..self })

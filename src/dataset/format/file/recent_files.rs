@@ -86,6 +86,6 @@ mod tests {
         }
         read(&mut files, 1).unwrap();
         assert!(matches!(read(&mut files, 2), Err(Error::Changed { path, .. }) if path == paths[0]), "it has to go");
-        assert!(matches!(RecentFiles::of(&pool).file(0).map(drop), Err(Error::Changed { .. })), "it is opened anew");
+        assert!(matches!(RecentFiles::of(&pool).file(0).map(drop), Err(Error::Changed { .. })), "it is opened again");
     }
 }

@@ -151,7 +151,7 @@ pub(super) fn look_at(path: &Path) -> Result<Metadata> {
         return Err(Error::Io { path: path.to_path_buf(), source });
     }
     if !found.is_file() {
-        let reason = "this is no regular file, which alone can be read at any place: copy its contents to one".into();
+        let reason = "only a regular file can be read at any position; copy the contents to one".into();
         return Err(Error::Format { path: path.to_path_buf(), offset: 0, reason });
     }
     Ok(found)

@@ -235,7 +235,7 @@ impl VariableSize for Folder {
             let found = fs::metadata(&path).map_err(|source| Error::Io { path: path.clone(), source })?;
             if !found.is_file() {
                 // Opening a pipe would wait for a writer.
-                return Err(Error::Changed { path, reason: "it is no regular file any more".into() });
+                return Err(Error::Changed { path, reason: "it is no longer a regular file".into() });
             }
             into.set(row, 0, usize::try_from(found.len()).unwrap_or(usize::MAX));
             into.set(row, 1, self.path(index)?.len());

@@ -127,8 +127,8 @@ impl Decode for Lines {
                 let path = file.source().path.clone();
                 Error::Format { path, offset: offset + place as u64, reason }
             };
-            let text = std::str::from_utf8(line)
-                .map_err(|error| refuse((error.valid_up_to(), "this is no UTF-8 text".into())))?;
+            let text =
+                std::str::from_utf8(line).map_err(|error| refuse((error.valid_up_to(), "not UTF-8 text".into())))?;
             let read = match self.shape {
                 Shape::Whole => check(text).map(|()| into.column(0).bytes.extend(line)),
                 Shape::Fields => read_fields(text, &self.fields, into),

@@ -70,8 +70,7 @@ impl JsonParse {
     }
 
     fn decode(&self, line: &[u8], into: &mut Decoded) -> Result<(), Refusal> {
-        let text =
-            std::str::from_utf8(line).map_err(|error| (error.valid_up_to(), "this is no UTF-8 text".to_owned()))?;
+        let text = std::str::from_utf8(line).map_err(|error| (error.valid_up_to(), "not UTF-8 text".to_owned()))?;
         if !self.is_whole {
             return read_fields(text, &self.fields, into);
         }

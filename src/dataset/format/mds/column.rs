@@ -114,7 +114,7 @@ impl MdsColumn {
                 let text = std::str::from_utf8(value).map_err(|error| no_text(&error))?;
                 let number = Number::parse(text.trim(), *dtype);
                 let shown: String = text.chars().take(60).collect();
-                number.ok_or_else(|| format!("{shown:?} is no {dtype}"))?.push(*dtype, into)?;
+                number.ok_or_else(|| format!("{shown:?} is not a valid {dtype}"))?.push(*dtype, into)?;
             }
             Encoding::Array { dtype, shape } => {
                 let array = Array::parse(value, *dtype, shape.clone())?;
@@ -216,7 +216,7 @@ impl<'a> Array<'a> {
         };
         let bytes = shape.iter().try_fold(dtype.bytes(), |bytes, &size| bytes.checked_mul(size));
         if bytes != Some(rest.len()) {
-            return Err(format!("{} bytes are no array of {dtype} {shape:?}", rest.len()));
+            return Err(format!("{} bytes do not make an array of {dtype} {shape:?}", rest.len()));
         }
         Ok(Self { dtype, shape, bytes: rest })
     }

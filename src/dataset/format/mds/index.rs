@@ -79,8 +79,7 @@ pub(super) fn read_index(folder: &Path) -> Result<(PathBuf, Vec<Shard>, Vec<Colu
         return Err(refuse(format!("a regular file of at most {LONGEST_INDEX} bytes is expected")));
     }
     let text = std::fs::read(&path).map_err(io)?;
-    let index: Index =
-        serde_json::from_slice(&text).map_err(|error| refuse(format!("this is no index of MDS: {error}")))?;
+    let index: Index = serde_json::from_slice(&text).map_err(|error| refuse(format!("invalid MDS index: {error}")))?;
     if index.version != VERSION {
         return Err(refuse(format!("the index is of version {}, and {VERSION} is read", index.version)));
     }

@@ -201,7 +201,7 @@ impl Cut<'_> {
         let mut array = NestedArray::new(of);
         for row in rows {
             let value = &self.column.values[self.bytes[row]..self.bytes[row + 1]];
-            array.push(value).ok_or_else(|| self.field.refuse("its bytes are no nested values of its type"))?;
+            array.push(value).ok_or_else(|| self.field.refuse("its bytes are not nested values of its type"))?;
         }
         let data_type = nested_type(of).map_err(|reason| self.field.refuse(&reason))?;
         array.finish(&data_type).map_err(|error| self.field.refuse(&error.to_string()))

@@ -29,7 +29,7 @@ pub(super) fn check_schema(footer: &[u8]) -> Result<(), String> {
         promised = promised.saturating_sub(1).saturating_add(count);
         if promised > left {
             return Err(format!(
-                "element {place} of its schema has {count} children, but there are {left} elements behind it"
+                "element {place} of its schema has {count} children, but there are {left} elements after it"
             ));
         }
         while open.last() == Some(&0) {
@@ -249,7 +249,7 @@ mod tests {
         for wrong in [&[3, 0, 0][..], &[1], &[2, 1, 0], &[i64::from(i32::MAX), 0], &[1 << 32, 0], &[2, 2, 0, 0]] {
             let refused = check_schema(&footer(wrong));
             assert!(
-                refused.as_ref().is_err_and(|reason| reason.contains("elements behind it")),
+                refused.as_ref().is_err_and(|reason| reason.contains("elements after it")),
                 "{wrong:?}: {refused:?}"
             );
         }

@@ -39,9 +39,9 @@ pub(in crate::dataset::format) type Refusal = (u64, String);
 pub(in crate::dataset::format) fn parse(header: &[u8], file_bytes: u64) -> Result<Vec<Tensor>, Refusal> {
     let start = LENGTH_BYTES as u64;
     let text = std::str::from_utf8(header)
-        .map_err(|error| (start + error.valid_up_to() as u64, "the header is no UTF-8 text".to_owned()))?;
+        .map_err(|error| (start + error.valid_up_to() as u64, "the header is not UTF-8 text".to_owned()))?;
     if !text.starts_with('{') {
-        return Err((start, "the header does not begin with `{`: this is no safetensors file".into()));
+        return Err((start, "not a safetensors file: the header does not begin with `{`".into()));
     }
     let Entries(entries) = serde_json::from_str(text).map_err(|error| {
         // The header is one line, as a rule.

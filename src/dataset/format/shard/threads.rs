@@ -343,7 +343,7 @@ mod tests {
         shard(&mut threads, 1);
         assert!(matches!(threads.written(Wait::ForAll), Err(Error::Panic { message, .. }) if message == "one"));
         shard(&mut threads, 2);
-        assert_eq!(threads.written(Wait::ForAll).unwrap().len(), 1, "its thread goes on");
+        assert_eq!(threads.written(Wait::ForAll).unwrap().len(), 1, "its thread continues");
     }
 
     /// One that a file system does not answer: it says that it waits, and waits.

@@ -71,7 +71,7 @@ pub(in crate::dataset::format) fn number(value: TarValue, text: &[u8]) -> Result
         TarValue::Float => digits.parse::<f64>().map(f64::to_ne_bytes).map_err(|_| "number"),
         _ => digits.parse::<i64>().map(i64::to_ne_bytes).map_err(|_| "integer of 64 bits"),
     };
-    parsed.map_err(|kind| format!("{} is no {kind}", shown(&text[..text.len().min(40)])))
+    parsed.map_err(|kind| format!("{} is not a valid {kind}", shown(&text[..text.len().min(40)])))
 }
 
 /// What marks that an array is there has at most this many bytes: a header without an array can ask for any number.
@@ -90,9 +90,7 @@ pub(super) fn field_of(field: &TarField, form: Option<&NpyForm>, may_be_missing:
         TarValue::RaggedNpy => {
             let ragged = form.map_or_else(|| Field::variable(name, DType::Float32, []), |form| form.field(name));
             return match ragged.bytes() {
-                0 => refuse(format!(
-                    "{ragged} has elements of no bytes, so that nobody could tell how many: leave it out"
-                )),
+                0 => refuse(format!("{ragged} has elements of no bytes, so their number is unknown; leave it out")),
                 bytes if may_be_missing == MayBeMissing::Yes && bytes > LARGEST_MARK => refuse(format!(
                     "{ragged} has elements of more than {LARGEST_MARK} bytes, one of which would tell an empty array from \
                      none: leave it out"
@@ -104,7 +102,7 @@ pub(super) fn field_of(field: &TarField, form: Option<&NpyForm>, may_be_missing:
     match may_be_missing {
         MayBeMissing::No => Ok(fixed),
         MayBeMissing::Yes if fixed.bytes() == 0 => {
-            refuse(format!("{fixed} has no bytes, so that nobody could tell whether it is missing: leave it out"))
+            refuse(format!("{fixed} has no bytes, so it looks missing; leave it out"))
         }
         MayBeMissing::Yes => Ok(Field::variable(name, fixed.dtype(), fixed.shape())),
     }

@@ -102,7 +102,7 @@ fn number(field: &[u8]) -> Result<u64, String> {
     let mut value = 0_u64;
     for &digit in digits {
         if !(b'0'..=b'7').contains(&digit) {
-            return Err(format!("`{}`, which is no octal number", digits.escape_ascii()));
+            return Err(format!("`{}`, which is not an octal number", digits.escape_ascii()));
         }
         value = value * 8 + u64::from(digit - b'0');
     }

@@ -123,7 +123,8 @@ impl<'a> TarMembers<'a> {
                     if header.kind == TarKind::Pax {
                         pax = records;
                     } else if records != PaxRecords::default() {
-                        let reason = "a global header gives all members one path or size: pack the archive anew".into();
+                        let reason =
+                            "a global header gives all members one path or size; pack the archive again".into();
                         return Err(self.fatal(at, reason));
                     }
                 }
@@ -149,7 +150,7 @@ impl<'a> TarMembers<'a> {
         }
         match extended_at {
             None => Ok(None),
-            Some(at) => Err(self.fatal(at, "the archive ends behind an extended header: it was cut".into())),
+            Some(at) => Err(self.fatal(at, "the archive ends after an extended header; it was truncated".into())),
         }
     }
 
@@ -227,7 +228,7 @@ pub(super) fn no_archive(block: &[u8; BLOCK]) -> String {
             format!("this is compressed: give it a name that ends in {name}, so that it is unpacked first")
         }
         Some((_, name)) => format!("this is compressed as {name}, which is not read: unpack it"),
-        None => foreign(block, "a tar archive").unwrap_or_else(|| "this is no tar archive".into()),
+        None => foreign(block, "a tar archive").unwrap_or_else(|| "not a tar archive".into()),
     }
 }
 

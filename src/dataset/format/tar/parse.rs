@@ -253,7 +253,7 @@ impl TarParse {
                 form.read(contents, &mut into[start..])?;
             }
             _ if contents.len() as u64 > LONGEST_NUMBER => {
-                return Err(format!("{} bytes are no number", contents.len()));
+                return Err(format!("{} bytes are not a number", contents.len()));
             }
             value => into.extend(number(value, contents)?),
         }

@@ -19,7 +19,7 @@ impl PaxRecords {
         let mut at = 0;
         // Some writers pad with NULs.
         while let Some(rest) = text.get(at..).filter(|rest| rest.first().is_some_and(|&byte| byte != 0)) {
-            let (length, pair) = split(rest).ok_or_else(|| (at, "this is no pax record".to_owned()))?;
+            let (length, pair) = split(rest).ok_or_else(|| (at, "invalid pax record".to_owned()))?;
             let equals = pair.iter().position(|&byte| byte == b'=');
             let (key, value) = pair.split_at(equals.ok_or_else(|| (at, "a pax record has no `=`".to_owned()))?);
             let value = &value[1..];
@@ -29,7 +29,7 @@ impl PaxRecords {
                 b"path" => records.path = Some(value.to_vec()).filter(|path| !path.is_empty()),
                 b"size" if value.is_empty() => records.bytes = None,
                 b"size" => {
-                    records.bytes = Some(decimal(value).ok_or_else(|| (at, "the size is no number".to_owned()))?)
+                    records.bytes = Some(decimal(value).ok_or_else(|| (at, "the size is not a number".to_owned()))?)
                 }
                 _ => records.is_sparse |= key.starts_with(b"GNU.sparse."),
             }

@@ -133,7 +133,7 @@ impl Groups {
             let name = [&shard.keys[sample], b".".as_slice(), &shard.extensions[extension as usize]].concat();
             let reason = format!(
                 "member {} comes a second time; the first one's contents begin at byte {first}: a sample has one of each \
-                 extension, in upper or lower case. Pack the archive anew",
+                 extension, in upper or lower case. Pack the archive again",
                 shown(&name)
             );
             let error = Error::Format { path: path.clone(), offset: pair[1].2, reason };

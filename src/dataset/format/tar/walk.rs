@@ -64,7 +64,7 @@ impl TarWalk {
                     if header.kind == TarKind::Pax {
                         pax = records;
                     } else if records != PaxRecords::default() {
-                        let reason = "a global header gives all members one path or size: pack the archive anew";
+                        let reason = "a global header gives all members one path or size; pack the archive again";
                         return Err(rest(at, reason.into()));
                     }
                     continue;
@@ -98,7 +98,7 @@ impl TarWalk {
         }
         match begin {
             None => Ok(None),
-            Some(at) => Err(rest(at, "the archive ends behind an extended header: it was cut".into())),
+            Some(at) => Err(rest(at, "the archive ends after an extended header; it was truncated".into())),
         }
     }
 

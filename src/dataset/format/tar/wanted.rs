@@ -73,7 +73,7 @@ impl Wanted {
             }
             value => {
                 if place.bytes > LONGEST_NUMBER {
-                    return Err(refuse(format!("{} bytes are no number", place.bytes)));
+                    return Err(refuse(format!("{} bytes are not a number", place.bytes)));
                 }
                 let mut text = [0; LONGEST_NUMBER as usize];
                 let text = &mut text[..place.bytes as usize];

@@ -50,7 +50,7 @@ fn entry_of(entry: &[u8]) -> Result<(&str, Feature<'_>), Malformed> {
     while let Some((field, value)) = entry.next()? {
         match (field, value) {
             (1, Wire::Bytes(key)) => {
-                name = std::str::from_utf8(key).map_err(|_| "the name of a feature is no UTF-8 text")?;
+                name = std::str::from_utf8(key).map_err(|_| "the name of a feature is not UTF-8 text")?;
             }
             (2, Wire::Bytes(value)) => feature.merge(value)?,
             _ => {}
@@ -99,7 +99,7 @@ impl<'a> Feature<'a> {
             Wire::Bytes(packed) => {
                 let (floats, rest) = packed.as_chunks::<4>();
                 if !rest.is_empty() {
-                    return Err(format!("packed floats of {} bytes, which is no multiple of 4", packed.len()));
+                    return Err(format!("packed floats of {} bytes, which is not a multiple of 4", packed.len()));
                 }
                 floats.iter().try_for_each(|bytes| visit(f32::from_le_bytes(*bytes)))
             }

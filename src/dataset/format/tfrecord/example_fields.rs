@@ -17,7 +17,7 @@ pub(super) fn read_features(example: &[u8], fields: &[TypedField], into: &mut De
         }
         Ok(())
     })
-    .map_err(|reason| format!("this is no tf.train.Example: {reason}"))?;
+    .map_err(|reason| format!("not a tf.train.Example: {reason}"))?;
     for (number, (typed, feature)) in fields.iter().zip(found).enumerate() {
         let column = into.column(number);
         let feature = feature.filter(|feature| feature.kind().is_some());
@@ -57,7 +57,7 @@ fn fill(feature: &Feature<'_>, typed: &TypedField, column: &mut DecodedColumn) -
             }
             feature.bytes(|bytes| {
                 if content == Content::Text && std::str::from_utf8(bytes).is_err() {
-                    return Err("it is no UTF-8 text: read it as bytes".into());
+                    return Err("it is not UTF-8 text; read it as bytes".into());
                 }
                 column.bytes.extend(bytes);
                 Ok(())
@@ -76,7 +76,7 @@ fn byte_strings(feature: &Feature<'_>, content: Content, column: &mut DecodedCol
     let mut place = 0;
     feature.bytes(|bytes| {
         if content == Content::Texts && std::str::from_utf8(bytes).is_err() {
-            return Err(format!("[{place}] is no UTF-8 text: read it as bytes"));
+            return Err(format!("[{place}] is not UTF-8 text; read it as bytes"));
         }
         place += 1;
         column.bytes.extend(len_bytes(bytes.len())?);
@@ -90,10 +90,10 @@ fn raw_numbers(feature: &Feature<'_>, field: &Field, column: &mut DecodedColumn)
     let size = field.dtype().bytes();
     feature.bytes(|bytes| {
         if !bytes.len().is_multiple_of(size) {
-            return Err(format!("{} bytes are no whole number of elements of {}", bytes.len(), field.dtype()));
+            return Err(format!("{} bytes are not a whole number of elements of {}", bytes.len(), field.dtype()));
         }
         if field.dtype() == DType::Bool && bytes.iter().any(|&byte| byte > 1) {
-            return Err("a byte that is no boolean".into());
+            return Err("a byte that is not a boolean".into());
         }
         let start = column.bytes.len();
         column.bytes.extend(bytes);
@@ -130,7 +130,7 @@ impl Inference {
             here.insert(name, feature);
             Ok(())
         })
-        .map_err(|reason| format!("this is no tf.train.Example: {reason}"))?;
+        .map_err(|reason| format!("not a tf.train.Example: {reason}"))?;
         self.samples += 1;
         for (name, feature) in here {
             let Some(kind) = feature.kind() else { continue };

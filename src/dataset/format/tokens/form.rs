@@ -57,14 +57,14 @@ impl TokenForm {
         if bytes <= layout.offset {
             let reason = match layout.offset {
                 0 => "the file is empty: write it again, or leave it out".to_owned(),
-                offset => format!("the file has {bytes} bytes, no more than are passed over (offset={offset})"),
+                offset => format!("the file has {bytes} bytes, all of them skipped by offset={offset}"),
             };
             return Err(file.refuse(bytes, reason));
         }
         let rest = (bytes - layout.offset) % item;
         if rest > 0 {
             let reason = format!(
-                "{} bytes are no whole number of {} tokens: the file is truncated, or has another dtype",
+                "{} bytes are not a whole number of {} tokens; the file is truncated, or has a different dtype",
                 bytes - layout.offset,
                 layout.dtype
             );

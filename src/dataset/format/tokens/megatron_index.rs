@@ -100,8 +100,7 @@ impl IndexFile {
         if !start.starts_with(MAGIC) {
             return Err(self.refuse(
                 0,
-                "this is no Megatron index, which begins with MMIDIDX: if \
-                                             it does not belong to the .bin beside it, give it another name"
+                "not a Megatron index, which begins with MMIDIDX; rename it if it does not belong to the .bin next to it"
                     .to_owned(),
             ));
         }
@@ -264,7 +263,7 @@ const CODES: [(u8, DType); 6] =
 fn dtype_of(code: u8) -> std::result::Result<DType, String> {
     match (CODES.iter().find(|(other, _)| *other == code), code) {
         (Some((_, dtype)), _) => Ok(*dtype),
-        (None, 6 | 7) => Err(format!("code {code} is a floating-point type: these are no tokens")),
+        (None, 6 | 7) => Err(format!("code {code} is a floating-point type, but tokens are integers")),
         (None, _) => Err(format!("no data type has the code {code}; 1 to 8 are known")),
     }
 }
@@ -275,7 +274,7 @@ fn dtype_of(code: u8) -> std::result::Result<DType, String> {
 /// [`Error::InvalidArgument`] when it has none.
 pub(super) fn code_of(dtype: DType) -> Result<u8> {
     CODES.iter().find(|(_, other)| *other == dtype).map(|(code, _)| *code).ok_or_else(|| {
-        let reason = format!("Megatron's index has no tokens of {dtype}: uint16, int32 or another one of its own");
+        let reason = format!("Megatron's index has no tokens of {dtype}; use uint16, int32 or one of its other types");
         Error::InvalidArgument { argument: "dtype", reason }
     })
 }

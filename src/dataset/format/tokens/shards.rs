@@ -85,7 +85,7 @@ impl TokenShards {
     pub fn append(&mut self, tokens: &[u8]) -> Result<bool> {
         let invalid = |reason| Error::InvalidArgument { argument: "tokens", reason };
         if !tokens.len().is_multiple_of(self.dtype.bytes()) {
-            return Err(invalid(format!("{} bytes are no whole number of {} tokens", tokens.len(), self.dtype)));
+            return Err(invalid(format!("{} bytes are not a whole number of {} tokens", tokens.len(), self.dtype)));
         }
         let count = tokens.len() / self.dtype.bytes();
         let length = match (self.layout, i32::try_from(count)) {
