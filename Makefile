@@ -11,7 +11,7 @@ NASM := .cache/nasm/.installed
 unexport PYTHONDONTWRITEBYTECODE
 export PATH := $(PATH):$(CURDIR)/$(BIN):$(CURDIR)/.cache/nasm/usr/bin
 # What the crate has without Python, but for candle and burn, which take minutes to build: make examples.
-CRATE_FEATURES := futures,image,ndarray,parquet
+CRATE_FEATURES := futures,image,ndarray,parquet,zarr
 SOURCES := $(shell find src -name '*.rs') Cargo.toml Cargo.lock pyproject.toml
 # What clippy and rustdoc read: all of that, and the binding.
 CHECK_FEATURES := futures,ndarray,python

@@ -407,9 +407,54 @@ def streams() -> None:
     put("tar_stream", "gzip", unpacked, bytes([1, 0, 1, 0xE4, 1, 0]), gzip.compress(archive_of_two, mtime=0))
 
 
+def zarr_stores() -> None:
+    """Metadata of Zarr in both versions, and a chunk."""
+    import numcodecs
+
+    numbers = np.arange(12, dtype="<i2").reshape(3, 4)
+    attributes = json.dumps({"_ARRAY_DIMENSIONS": ["y", "x"], "scale_factor": 0.5, "_FillValue": 3}).encode()
+    compressors = {
+        "none": None,
+        "blosc": numcodecs.Blosc("lz4", 5, 1),
+        "blosclz": numcodecs.Blosc("blosclz", 5, 2),
+        "gzip": numcodecs.GZip(1),
+        "lz4": numcodecs.LZ4(),
+        "zstd": numcodecs.Zstd(1),
+    }
+    v2 = {"zarr_format": 2, "shape": [5, 6], "chunks": [3, 4], "dtype": "<i2", "fill_value": 7, "filters": None}
+    for number, (name, compressor) in enumerate(compressors.items()):
+        chunk = numbers.tobytes() if compressor is None else bytes(compressor.encode(numbers.tobytes()))
+        config = None if compressor is None else compressor.get_config()
+        metadata = json.dumps({**v2, "order": "CF"[number % 2], "compressor": config}).encode()
+        put("zarr", f"v2-{name}", bytes([1, number, 0, 0]), part(metadata), part(attributes), chunk)
+    endian = {"name": "bytes", "configuration": {"endian": "little"}}
+    v3: dict[str, object] = {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": [5, 6],
+        "data_type": "float32",
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [3, 4]}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": "NaN",
+        "dimension_names": ["y", "x"],
+        "attributes": {"_FillValue": "AAAAAAAAHEA="},
+    }
+    floats = numbers.astype("<f4")
+    transpose = {"name": "transpose", "configuration": {"order": [1, 0]}}
+    codecs = [transpose, endian, {"name": "zstd"}, {"name": "crc32c"}]
+    packed = bytes(numcodecs.CRC32C().encode(bytes(numcodecs.Zstd(1).encode(floats.T.tobytes()))))
+    put("zarr", "v3", bytes([1, 1, 0, 1]), part(json.dumps({**v3, "codecs": codecs}).encode()), part(b""), packed)
+    inner = {"chunk_shape": [3, 2], "codecs": [endian], "index_codecs": [endian, {"name": "crc32c"}]}
+    shards = {**v3, "codecs": [{"name": "sharding_indexed", "configuration": inner}]}
+    index = bytes(numcodecs.CRC32C().encode(struct.pack("<4Q", 0, 24, 2**64 - 1, 2**64 - 1)))
+    shard = floats[:, :2].tobytes() + index
+    put("zarr", "v3-shards", bytes([0, 0, 1, 1]), part(json.dumps(shards).encode()), part(b""), shard)
+
+
 if __name__ == "__main__":
     images()
     rows()
+    zarr_stores()
     texts()
     records()
     archives()

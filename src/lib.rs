@@ -105,6 +105,8 @@ pub use dataset::format::{
     Parquet, ParquetColumn, ParquetCompression, ParquetElement, ParquetField, ParquetFilter, ParquetOptions,
     ParquetShardOptions, ParquetShards, Relation,
 };
+#[cfg(feature = "zarr")]
+pub use dataset::format::{WindowEdges, WindowOrder, Zarr, ZarrOptions};
 pub use dataset::{
     Advance, BlockSize, Blocks, Concat, ConsumedSamples, Dataset, Drawing, InMemory, ItemDataset, IterableDataset,
     Ragged, ReadMany, SampleStream, Stack, StopSignal, StreamPart, StreamPosition, StreamSplit, Subset, VariableSize,

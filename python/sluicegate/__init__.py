@@ -71,6 +71,7 @@ from .formats.tfrecord import TFRecordDataset
 from .formats.tfrecord_stream import TFRecordStream
 from .formats.token_documents import TokenDocumentsDataset
 from .formats.tokens import TokensDataset
+from .formats.zarr import ZarrDataset
 from .image.damaged import DamagedImageError
 from .image.decode import decode_image
 from .image.field import ImageField
@@ -171,6 +172,7 @@ __all__ = [
     "TokenDocumentsDataset",
     "TokensDataset",
     "WeightedRandomSampler",
+    "ZarrDataset",
     "_DatasetKind",
     "__version__",
     "_utils",

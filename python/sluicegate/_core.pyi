@@ -80,6 +80,10 @@ class BlockCache:
     def info(self) -> tuple[int, int, int, int, int, int]: ...
 
 @final
+class WindowBlocks:
+    def counts(self) -> list[list[int]]: ...
+
+@final
 class Dataset:
     @staticmethod
     def in_memory(arrays: Sequence[tuple[str, str, int, tuple[int, ...], tuple[int, ...], object]]) -> Dataset: ...
@@ -145,6 +149,10 @@ class Dataset:
         index_folder: str | PathLike[str] | None,
         leave_out: bool,
     ) -> tuple[Dataset, list[str], list[int], BlockCache, list[str]]: ...
+    @staticmethod
+    def zarr(
+        path: str | PathLike[str], arguments: dict[str, Any]
+    ) -> tuple[Dataset, bool, BlockCache, WindowBlocks]: ...
     @staticmethod
     def arrow(
         paths: Sequence[str | PathLike[str]],

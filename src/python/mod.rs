@@ -50,6 +50,7 @@ mod torch_generator;
 mod typed_field;
 mod worker_end;
 mod workers;
+mod zarr;
 
 use pyo3::prelude::*;
 
@@ -135,6 +136,8 @@ mod _core {
     use super::worker_end::WorkerEnd;
     #[pymodule_export]
     use super::workers::Workers;
+    #[pymodule_export]
+    use super::zarr::WindowBlocks;
 
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "Python's name for it")]

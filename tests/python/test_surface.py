@@ -60,6 +60,7 @@ OWN_NAMES = [
     "TokensDataset",
     "TarDataset",
     "TarStream",
+    "ZarrDataset",
     "__version__",
     "_utils",
     "class_loaders",

@@ -91,7 +91,7 @@ class BlockedDataset(NativeDataset):
         """The number of samples in each block, int64, read-only; used by `BlockShuffleSampler`.
 
         Blocks are row groups in Parquet, with the rows that a filter keeps; record batches in Arrow; shards in MDS;
-        archives in tar, with the samples that `on_missing="skip"` keeps.
+        archives in tar, with the samples that `on_missing="skip"` keeps; chunks, or rows of them, in Zarr.
         """
         return self._block_sizes
 

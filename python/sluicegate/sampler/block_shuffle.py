@@ -38,7 +38,7 @@ class BlockShuffleSampler(Positional, data.Sampler[int]):
         block: the number of samples in a block, of which the last may have fewer; or the number of samples in each
             block, a list, array or tensor of integers whose sum is the length. Empty blocks are skipped: they do not
             count in a window. Default: the `block_sizes` of the dataset, which `ArrowDataset`, `MdsDataset`,
-            `ParquetDataset` and `TarDataset` have.
+            `ParquetDataset`, `TarDataset` and `ZarrDataset` have.
         window: the number of blocks whose samples are mixed.
         generator: the source of the seed that a pass without `seed` draws at its first `next`; default: torch's global
             generator.

@@ -31,6 +31,8 @@ mod stream_dataset;
 mod tar;
 mod tfrecord;
 mod tokens;
+#[cfg(feature = "zarr")]
+mod zarr;
 
 #[cfg(feature = "arrow")]
 pub use self::arrow::{Arrow, RecordBatches};
@@ -68,3 +70,5 @@ pub use self::tokens::{
     DocumentPiece, Documents, TokenDocuments, TokenFiles, TokenLayout, TokenOutput, TokenShardLayout, TokenShards,
     TokenWindows, Tokens,
 };
+#[cfg(feature = "zarr")]
+pub use self::zarr::{WindowEdges, WindowOrder, Zarr, ZarrOptions};

@@ -23,6 +23,8 @@ mod state;
 mod streams;
 mod tar;
 mod texts;
+#[cfg(feature = "zarr")]
+mod zarr;
 
 /// A name, and the function that is called with an input.
 pub(crate) type Target = (&'static str, fn(&[u8]));
@@ -66,4 +68,6 @@ pub(crate) const TARGETS: &[Target] = &[
     ("tfrecord", records::tfrecord),
     ("tfrecord_stream", streams::tfrecord),
     ("tokens", rows::tokens),
+    #[cfg(feature = "zarr")]
+    ("zarr", zarr::zarr),
 ];

@@ -207,6 +207,20 @@ def _tokens(folder: Path) -> Case:
     return sluicegate.TokensDataset(folder / "x.bin", 8, dtype="uint16", output="pair"), samples
 
 
+def _zarr(folder: Path) -> Case:
+    zarr = pytest.importorskip("zarr")
+    group = zarr.create_group(folder / "zarr")
+    for name, dtype in (("a", "f4"), ("b", "i2")):
+        array = group.create_array(name, shape=(SAMPLES * 2, 6), chunks=(5, 4), dtype=dtype, dimension_names=["t", "x"])
+        array[:] = np.random.default_rng(0).integers(0, 100, array.shape)
+    whole = {name: group[name][:] for name in ("a", "b")}
+    samples = [
+        {name: torch.from_numpy(array[2 * index : 2 * index + 2].copy()) for name, array in whole.items()}
+        for index in range(SAMPLES)
+    ]
+    return sluicegate.ZarrDataset(folder / "zarr", window={"t": 2}), samples
+
+
 def _token_documents(folder: Path) -> Case:
     tokens = [np.random.default_rng(index).integers(0, 50_000, index % 4 * 3 + 1) for index in range(SAMPLES)]
     for index, each in enumerate(tokens):
@@ -246,6 +260,7 @@ CASES: dict[type, Callable[[Path], Case]] = {
     sluicegate.TFRecordDataset: _tfrecord,
     sluicegate.TokenDocumentsDataset: _token_documents,
     sluicegate.TokensDataset: _tokens,
+    sluicegate.ZarrDataset: _zarr,
 }
 
 

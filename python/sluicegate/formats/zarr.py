@@ -1,0 +1,175 @@
+"""`ZarrDataset`: windows or rows of the arrays of a Zarr store."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any, Literal
+
+import numpy as np
+
+from sluicegate import _core
+from sluicegate.checked_number import checked_number
+from sluicegate.native.blocks import DecodedDataset
+from sluicegate.native.dataset import native_format
+from sluicegate.paths import local
+
+# Default limit of the cache of decoded chunks.
+_CACHE_BYTES = 256 << 20
+
+
+@native_format
+class ZarrDataset(DecodedDataset):
+    """Windows of the arrays of a Zarr store, or their rows: for labeled arrays that are larger than memory.
+
+    Sample i is window i of each array: a dict of tensors by name, or a tensor if the store is one array or `fields` is
+    one name. Windows are computed, never listed: 10^9 of them cost nothing. A chunk is decoded as a whole in Rust, and
+    cached while there is room, so that neighboring windows find it. To shuffle stores that are larger than
+    `cache_bytes`, use `BlockShuffleSampler(dataset, window=...)`: each chunk is then decoded once per epoch, unless
+    windows cross from one chunk to another (`cache_info` reports the hits).
+
+    Both versions of Zarr are read, 2 and 3, from a folder, without the package `zarr`. Codecs: `blosc` (with lz4, zstd,
+    zlib and blosclz), `zstd`, `gzip`, `zlib`, `lz4`, `crc32c`, `transpose`, `shuffle` and `sharding_indexed`;
+    big-endian data, too. A chunk that is not stored holds the fill value of its array. Data types are those of torch:
+    strings, dates and objects are errors.
+
+    With `decode_cf`, values and data types equal those of `xarray.open_zarr`, bit for bit: `_FillValue` and
+    `missing_value` become NaN, then `scale_factor` and `add_offset` are applied, and `_Unsigned` gives integers their
+    sign. As in xarray, the fill value of an array of version 2 is its `_FillValue`. Times (units with "since") are not
+    decoded: they are an error, unless `decode_cf=False` asks for the stored numbers.
+
+    The store must not be written to while it is read. A map-style dataset that also works under torch's own loader. It
+    can be pickled: only the arguments are. It is thread-safe. Source: the specifications of Zarr, versions 2 and 3.
+
+    Args:
+        path: the folder of a group or of an array.
+        fields: the names of the arrays that make up a sample, in this order; `"a/b"` is array `b` of the group `a`. A
+            single name, not in a list, makes each sample that array alone. Default: all arrays of the group that have
+            the dimensions of `window` and are not coordinates (named like a dimension, or in an attribute
+            `coordinates`). An array that is named is cut along those dimensions that it has: with a window of time, y
+            and x, a mask of y and x is cut along these.
+        window: the number of elements of a window by dimension, such as `{"time": 24, "y": 64, "x": 64}`. Windows are
+            numbered like nested loops over the dimensions in this order. Other dimensions are whole in every window. An
+            axis without a name is called `"dim_0"`, `"dim_1"`, and so on. Default: samples are the rows of the first
+            axis, which all arrays must share.
+        stride: how far windows are apart, in elements by dimension; less than a window makes them overlap. Default:
+            the length of the window.
+        edges: what happens at the end of a dimension that is not a multiple of the stride. "drop": the rest is in no
+            window. "pad": the last window is filled up with fill values, as chunks that are not stored are. "shift":
+            the last window is moved back to where it fits.
+        order: "rows": windows are numbered like nested loops, and the blocks of `BlockShuffleSampler` are all windows
+            of a row of chunks along the first dimension. "chunks": windows are numbered chunk by chunk, and the blocks
+            are chunks. That needs the least memory; the chunks are those of the first array with the dimension.
+        decode_cf: whether values are decoded as xarray decodes them, or stay as stored.
+        cache_bytes: size limit of the cache of decoded chunks, in bytes; 256 MiB by default.
+
+    Attributes:
+        block_sizes: the number of windows in each block; used by `BlockShuffleSampler`.
+        block_size: the most common block size.
+
+    Raises:
+        FileNotFoundError: the folder does not exist.
+        ValueError: the metadata of an array is damaged, or names a codec or a data type that is not read; an array or a
+            dimension does not exist; arrays disagree on the size of a dimension; a window is larger than its dimension.
+            While reading: a chunk is damaged (the message names array, chunk, file and codec).
+        OSError: while reading: a file cannot be read, or the array is gone.
+
+    Examples:
+        >>> import json, tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> metadata = {"zarr_format": 2, "shape": [4, 6], "chunks": [2, 3], "dtype": "<i2", "fill_value": 7}
+        >>> with open(f"{folder}/.zarray", "w") as file:
+        ...     json.dump({**metadata, "order": "C", "compressor": None, "filters": None}, file)
+        >>> dataset = ZarrDataset(folder, window={"dim_0": 1, "dim_1": 3}, decode_cf=False)
+        >>> len(dataset), dataset[0]
+        (8, tensor([[7, 7, 7]], dtype=torch.int16))
+    """
+
+    _OPENED = (*DecodedDataset._OPENED, "_blocks", "_sizes")
+
+    _blocks: _core.WindowBlocks
+    _sizes: np.ndarray[Any, np.dtype[np.int64]] | None
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        fields: str | Sequence[str] | None = None,
+        *,
+        window: Mapping[str, int] | None = None,
+        stride: Mapping[str, int] | None = None,
+        edges: Literal["drop", "pad", "shift"] = "drop",
+        order: Literal["rows", "chunks"] = "rows",
+        decode_cf: bool = True,
+        cache_bytes: int = _CACHE_BYTES,
+    ) -> None:
+        for name, value, known in (("edges", edges, ("drop", "pad", "shift")), ("order", order, ("rows", "chunks"))):
+            if value not in known:
+                raise ValueError(f"{name}: expected one of {', '.join(map(repr, known))}, but got {value!r}")
+        self.path = local("path", path)
+        self.fields = fields if fields is None or isinstance(fields, str) else tuple(fields)
+        self.window = None if window is None else _numbers("window", window)
+        self.stride = None if stride is None else _numbers("stride", stride)
+        self.edges = edges
+        self.order = order
+        self.decode_cf = bool(decode_cf)
+        self.cache_bytes = checked_number("cache_bytes", cache_bytes)
+        self.on_error = "raise"
+        self._open()
+
+    def _open(self) -> None:
+        names = [self.fields] if isinstance(self.fields, str) else self.fields
+        core, is_one_array, cache, self._blocks = _core.Dataset.zarr(
+            self.path,
+            {
+                "fields": None if names is None else list(names),
+                "window": None if self.window is None else list(self.window.items()),
+                "stride": list((self.stride or {}).items()),
+                "edges": self.edges,
+                "order": self.order,
+                "decode_cf": self.decode_cf,
+                "cache_bytes": self.cache_bytes,
+            },
+        )
+        self._sizes = None
+        self._caches = [cache]
+        self.damages = []
+        is_alone = is_one_array or isinstance(self.fields, str)
+        structure: Any = 0 if is_alone else {name: number for number, (name, _, _) in enumerate(core.fields)}
+        self._set_core(core, structure, ["tensor"] * len(core.fields))
+
+    @property
+    def block_sizes(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """The number of windows in each block, int64, read-only; used by `BlockShuffleSampler`. Listed on first use."""
+        if self._sizes is None:
+            counts = [np.array(along, np.int64) for along in self._blocks.counts()]
+            self._sizes = reduce(np.multiply.outer, counts).ravel()
+            self._sizes.flags.writeable = False
+        return self._sizes
+
+    @property
+    def block_size(self) -> int:
+        """The most common number of windows in a block; at least 1."""
+        sizes, counts = np.unique(self.block_sizes[self.block_sizes > 0], return_counts=True)
+        return int(sizes[counts == counts.max()].max()) if len(sizes) else 1
+
+    def _source_paths(self) -> list[str]:
+        return [self.path]
+
+    def _shown(self) -> str:
+        fields = list(self.fields) if isinstance(self.fields, tuple) else self.fields
+        options = {"window": self.window, "stride": self.stride}
+        more = "".join(f", {name}={value!r}" for name, value in options.items() if value is not None)
+        return f"{self.path!r}, fields={fields!r}{more}"
+
+
+def _numbers(name: str, numbers: Any) -> dict[str, int]:
+    """Return the sizes by dimension.
+
+    Raises:
+        TypeError: it is not a mapping of names to integers.
+        ValueError: a number is negative.
+    """
+    if not isinstance(numbers, Mapping) or not all(isinstance(dimension, str) for dimension in numbers):
+        raise TypeError(f"{name}: expected numbers by dimension, such as {{'time': 24}}, but got {numbers!r}")
+    return {dimension: checked_number(f"{name}[{dimension!r}]", number) for dimension, number in numbers.items()}

@@ -1,0 +1,300 @@
+//! [`Zarr`]: windows of the arrays of a Zarr store.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::array::{Chunk, ZarrArray};
+use super::field::ZarrField;
+use super::options::ZarrOptions;
+use super::store::{Contents, Found, all_arrays, named_arrays};
+use super::windows::{WindowAxis, WindowOrder, Windows};
+use crate::dataset::format::block::cache::{BlockCache, CACHED_BYTES, Reads};
+use crate::dataset::format::block::cache_info::CacheInfo;
+use crate::dataset::{BlockSize, Blocks, Dataset, ReadMany};
+use crate::{BatchWriter, Error, Result, SampleWriter, Schema};
+
+/// Windows of the arrays of a Zarr store (v2 or v3) in a folder, or the rows of its arrays.
+///
+/// Windows are computed from their indices, never listed. A chunk is decoded as a whole, and kept in a cache that is bounded
+/// in bytes, in which neighboring windows find it. A chunk that is not stored holds fill values. Values are decoded by the
+/// conventions for climate and forecast data, as xarray does.
+///
+/// The metadata is read when the store is opened; chunks may be written to while it is open, as with other readers of Zarr.
+/// Threads may share it.
+///
+/// Source: the specifications of Zarr, versions 2 and 3.
+///
+/// # Example
+/// ```
+/// use sluicegate::{Dataset, Zarr, ZarrOptions};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let metadata = r#"{"zarr_format": 2, "shape": [4, 6], "chunks": [2, 3], "dtype": "<i2", "fill_value": 7, "order": "C",
+/// #     "compressor": null, "filters": null}"#;
+/// # std::fs::write(folder.path().join(".zarray"), metadata).unwrap();
+/// let window = vec![("dim_0".into(), 2), ("dim_1".into(), 2)];
+/// let options = ZarrOptions { window: Some(window), decode_cf: false, ..ZarrOptions::default() };
+/// let windows = Zarr::open(folder.path(), &options).unwrap();
+/// assert_eq!((windows.len(), windows.schema().fields()[0].shape()), (6, &[2, 2][..]));
+/// ```
+pub struct Zarr {
+    fields: Vec<ZarrField>,
+    windows: Windows,
+    schema: Schema,
+    is_one_array: bool,
+    /// By number of a chunk, among those of all fields.
+    chunks: BlockCache<usize, Chunk>,
+}
+
+impl Zarr {
+    /// Opens the store in `folder`.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when it can't be read; [`Error::Format`] names the file whose metadata is damaged, or says what is not
+    /// read here; [`Error::InvalidArgument`] for names, sizes and strides that don't fit.
+    pub fn open(folder: impl AsRef<Path>, options: &ZarrOptions) -> Result<Self> {
+        let folder = folder.as_ref();
+        // A relative one would change with the working directory; a URL is refused as it is written.
+        let folder = match std::path::absolute(folder) {
+            Ok(absolute) if absolute.exists() => absolute,
+            _ => folder.to_path_buf(),
+        };
+        let (found, is_one_array) = match &options.fields {
+            Some(names) => (named_arrays(&folder, names)?, false),
+            None => match all_arrays(&folder)? {
+                Contents::Array(array) => (vec![*array], true),
+                Contents::Group(arrays) => (with_dimensions(arrays, options), false),
+            },
+        };
+        if let Some((place, (name, _, _))) = found
+            .iter()
+            .enumerate()
+            .find(|(place, (name, _, _))| found[..*place].iter().any(|(other, _, _)| other == name))
+        {
+            let reason = format!("expected each name once, got {name:?} again at place {place}");
+            return Err(Error::InvalidArgument { argument: "fields", reason });
+        }
+        let windows = windows_of(&found, options)?;
+        let mut fields: Vec<ZarrField> = Vec::with_capacity(found.len());
+        let mut chunks = 0_usize;
+        for (name, folder, metadata) in found {
+            if options.window.is_none() && metadata.dimensions.first() != windows.axes.first().map(|axis| &axis.name) {
+                let reason = format!(
+                    "expected arrays with one first dimension, {:?}, got {name:?} with the dimensions {:?}; pass window=, or \
+                     leave it out",
+                    windows.axes[0].name, metadata.dimensions
+                );
+                return Err(Error::InvalidArgument { argument: "fields", reason });
+            }
+            let path: PathBuf = folder.clone();
+            let array = ZarrArray::new(name.clone(), folder, metadata, options.decode_cf)
+                .map_err(|reason| Error::Format { path, offset: 0, reason: format!("array {name:?}: {reason}") })?;
+            let field = ZarrField::new(array, &windows, chunks)?;
+            chunks = chunks.checked_add(field.chunks()).ok_or_else(|| Error::InvalidArgument {
+                argument: "fields",
+                reason: "there are more chunks than can be counted".into(),
+            })?;
+            fields.push(field);
+        }
+        let is_row = options.window.is_none();
+        let schema = Schema::new(fields.iter().map(|field| field.field(is_row)).collect::<Vec<_>>());
+        let chunks = BlockCache::new(options.cache_bytes.unwrap_or(CACHED_BYTES));
+        Ok(Self { fields, windows, schema, is_one_array, chunks })
+    }
+
+    /// True if the store is an array, not a group of arrays.
+    #[must_use]
+    pub fn is_one_array(&self) -> bool {
+        self.is_one_array
+    }
+
+    /// The number of windows in each block, along each axis that has windows: the blocks of samples are the product, the last
+    /// axis changing fastest.
+    #[must_use]
+    pub fn block_counts(&self) -> Vec<Vec<usize>> {
+        self.windows.axes.iter().map(WindowAxis::block_counts).collect()
+    }
+
+    /// What the cache of chunks has done in this process. In windows of
+    /// [`BlockShuffleSampler`](crate::BlockShuffleSampler) that fit into it each chunk is decoded once an epoch, unless
+    /// windows cross from one chunk to another.
+    #[must_use]
+    pub fn cache_info(&self) -> CacheInfo {
+        self.chunks.info()
+    }
+
+    /// The field that has chunk `number`, and its number there.
+    fn field_of(&self, number: usize) -> Option<(&ZarrField, usize)> {
+        let field = self.fields.partition_point(|field| field.first_chunk <= number).checked_sub(1)?;
+        let field = &self.fields[field];
+        let number = number - field.first_chunk;
+        (number < field.chunks()).then_some((field, number))
+    }
+
+    fn write(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
+        let starts = indices.iter().map(|&index| self.windows.starts(index)).collect::<Result<Vec<_>>>()?;
+        for (place, field) in self.fields.iter().enumerate() {
+            // By chunk: the rows that have elements of it.
+            let mut rows: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+            for (row, starts) in starts.iter().enumerate() {
+                field.pad(starts, into.sample(row).field(place));
+                field.chunks_of(starts, &mut |number| rows.entry(number).or_default().push(row));
+            }
+            let reads = |number: usize, rows: &[usize]| Reads::Counted {
+                now: rows.len(),
+                all: field.windows_of(number, &self.windows),
+            };
+            let mut copy = |number: usize, chunk: &Chunk, rows: &[usize]| {
+                for &row in rows {
+                    field.copy(number, chunk, &starts[row], into.sample(row).field(place));
+                }
+            };
+            // What is there before what is not: it may go when room is made for others.
+            let mut missing = Vec::new();
+            for (number, rows) in rows {
+                match self.chunks.peek(&(field.first_chunk + number), reads(number, &rows)) {
+                    Some(chunk) => copy(number, &chunk, &rows),
+                    None => missing.push((number, rows)),
+                }
+            }
+            for (number, rows) in missing {
+                let chunk = self.chunk(field, number, reads(number, &rows))?;
+                copy(number, &chunk, &rows);
+            }
+        }
+        Ok(())
+    }
+
+    fn chunk(&self, field: &ZarrField, number: usize, reads: Reads) -> Result<Arc<Chunk>> {
+        self.chunks.read(&(field.first_chunk + number), reads, || {
+            let chunk = field.array.chunk(number)?;
+            let bytes = match &chunk {
+                Chunk::Values(values) => values.len().max(1),
+                Chunk::Missing => 1,
+            };
+            Ok((chunk, bytes))
+        })
+    }
+}
+
+/// Those of `arrays` that have all dimensions with windows; for rows, those that have any.
+fn with_dimensions(mut arrays: Vec<Found>, options: &ZarrOptions) -> Vec<Found> {
+    let windows = options.window.as_deref().unwrap_or_default();
+    let has_all = |dimensions: &[String]| windows.iter().all(|(name, _)| dimensions.contains(name));
+    let is_some = |(_, _, metadata): &Found| has_all(&metadata.dimensions) && !metadata.dimensions.is_empty();
+    // Where none has them, the error will say which dimensions there are.
+    if arrays.iter().any(is_some) {
+        arrays.retain(is_some);
+    }
+    arrays
+}
+
+/// The windows along each dimension, of the size that it has in the first array with it.
+fn windows_of(arrays: &[Found], options: &ZarrOptions) -> Result<Windows> {
+    let refuse = |argument, reason| Err(Error::InvalidArgument { argument, reason });
+    let Some((name, _, first)) = arrays.first() else { return refuse("fields", "expected at least one name".into()) };
+    let is_row = options.window.is_none();
+    let rows = match first.dimensions.first() {
+        Some(dimension) => vec![(dimension.clone(), 1)],
+        None => return refuse("fields", format!("expected arrays with axes, got the scalar {name:?}; leave it out")),
+    };
+    let windows = options.window.as_ref().unwrap_or(&rows);
+    if windows.is_empty() {
+        return refuse("window", "expected the size of a window along at least one dimension, got none".into());
+    }
+    if let Some((name, _)) = options.stride.iter().find(|(name, _)| is_row || !windows.iter().any(|(of, _)| of == name))
+    {
+        let names: Vec<&String> = windows.iter().filter(|_| !is_row).map(|(name, _)| name).collect();
+        return refuse("stride", format!("expected dimensions of the window, which are {names:?}, got {name:?}"));
+    }
+    let mut axes = Vec::with_capacity(windows.len());
+    for (place, (name, window)) in windows.iter().enumerate() {
+        if windows[..place].iter().any(|(other, _)| other == name) {
+            return refuse("window", format!("expected each dimension once, got {name:?} twice"));
+        }
+        let sized = arrays.iter().find_map(|(_, _, metadata)| {
+            let axis = metadata.dimensions.iter().position(|dimension| dimension == name)?;
+            Some((metadata.shape[axis], metadata.chunk[axis]))
+        });
+        let Some((size, chunk)) = sized else {
+            let dimensions = &first.dimensions;
+            return refuse(
+                "window",
+                format!("expected dimensions of the arrays, which are {dimensions:?}, got {name:?}"),
+            );
+        };
+        let stride = options.stride.iter().find(|(of, _)| of == name).map_or(*window, |(_, stride)| *stride);
+        // An array of no rows has none, but a window of it would be too large.
+        let axis = if is_row && size == 0 {
+            WindowAxis::empty(name)
+        } else {
+            WindowAxis::new(name, size, *window, stride, options.edges)?
+        };
+        let is_cut = options.order == WindowOrder::Chunks || place == 0;
+        axes.push(if is_cut { axis.in_blocks_of(chunk) } else { axis });
+    }
+    Windows::new(axes)
+}
+
+impl Dataset for Zarr {
+    fn len(&self) -> usize {
+        self.windows.len()
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
+        self.write(&[index], &mut into.as_batch())
+    }
+
+    fn as_read_many(&self) -> Option<&dyn ReadMany> {
+        Some(self)
+    }
+
+    fn as_blocks(&self) -> Option<&dyn Blocks> {
+        Some(self)
+    }
+
+    fn origin(&self, index: usize, field: usize) -> Option<String> {
+        let (starts, field) = (self.windows.starts(index).ok()?, self.fields.get(field)?);
+        let mut first = None;
+        field.chunks_of(&starts, &mut |number| first = first.or(Some(number)));
+        first.map(|number| field.array.origin(number))
+    }
+}
+
+impl ReadMany for Zarr {
+    fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
+        self.write(indices, into)
+    }
+}
+
+impl Blocks for Zarr {
+    fn count(&self) -> usize {
+        self.fields.last().map_or(0, |field| field.first_chunk + field.chunks())
+    }
+
+    fn blocks_of(&self, index: usize, visit: &mut dyn FnMut(usize)) {
+        if let Ok(starts) = self.windows.starts(index) {
+            for field in &self.fields {
+                field.chunks_of(&starts, &mut |number| visit(field.first_chunk + number));
+            }
+        }
+    }
+
+    fn size_of(&self, block: usize) -> BlockSize {
+        let Some((field, _)) = self.field_of(block) else { return BlockSize::NONE };
+        let (read, kept) = field.array.chunk_bytes();
+        BlockSize { read, kept, limit: self.chunks.limit() }
+    }
+
+    fn announce(&self, block: usize) {
+        if !self.chunks.is_here(&block)
+            && let Some((field, number)) = self.field_of(block)
+        {
+            field.array.announce(number);
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! [`ZarrField`]: the part of an array that a sample has, and how it is copied from chunks.
+
+use std::ops::Range;
+
+use super::array::{Chunk, ZarrArray, ravel};
+use super::windows::Windows;
+use crate::{Error, Field, Result};
+
+/// So many bytes of an array may be in one window.
+const LARGEST_WINDOW: usize = 1 << 40;
+
+/// An array, and which part of it a window has.
+pub(super) struct ZarrField {
+    pub(super) array: ZarrArray,
+    /// By axis of the array, the axis of the windows that cuts it, if one does.
+    cuts: Vec<Option<usize>>,
+    /// The shape of a window in the array.
+    pub(super) shape: Vec<usize>,
+    /// The number of its first chunk among those of all fields.
+    pub(super) first_chunk: usize,
+    grid: Vec<usize>,
+}
+
+impl ZarrField {
+    /// `array`, cut along those of its dimensions that have windows.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when a dimension has another size than in the other arrays, or none is cut.
+    pub(super) fn new(array: ZarrArray, windows: &Windows, first_chunk: usize) -> Result<Self> {
+        let refuse = |argument, reason| Err(Error::InvalidArgument { argument, reason });
+        let metadata = &array.metadata;
+        let mut cuts = Vec::with_capacity(metadata.shape.len());
+        for (name, &size) in metadata.dimensions.iter().zip(&metadata.shape) {
+            let axis = windows.axes.iter().position(|axis| axis.name == *name);
+            if let Some(axis) = axis.map(|axis| &windows.axes[axis])
+                && axis.size != size
+            {
+                let reason = format!(
+                    "expected arrays on the same coordinates, got {:?} with {size} elements along dimension {name:?}, which \
+                     has {} in another array; pass fields= with arrays of equal sizes",
+                    array.name(),
+                    axis.size
+                );
+                return refuse("fields", reason);
+            }
+            cuts.push(axis);
+        }
+        if cuts.iter().all(Option::is_none) {
+            let reason = format!(
+                "expected arrays with a dimension of the windows, got {:?} with the dimensions {:?}; leave it out",
+                array.name(),
+                metadata.dimensions
+            );
+            return refuse("fields", reason);
+        }
+        let shape =
+            cuts.iter().zip(&metadata.shape).map(|(cut, &size)| cut.map_or(size, |axis| windows.axes[axis].window));
+        let (shape, grid): (Vec<usize>, _) = (shape.collect(), metadata.grid());
+        let bytes = shape.iter().try_fold(array.dtype().bytes(), |bytes, &axis| bytes.checked_mul(axis));
+        if bytes.is_none_or(|bytes| bytes > LARGEST_WINDOW) {
+            let reason = format!("expected windows that fit into memory, got {shape:?} of {:?}", array.name());
+            return refuse("window", reason);
+        }
+        Ok(Self { cuts, shape, first_chunk, grid, array })
+    }
+
+    /// The field of a sample. Rows have no axis of their own.
+    pub(super) fn field(&self, is_row: bool) -> Field {
+        let shape = if is_row { &self.shape[1..] } else { &self.shape[..] };
+        Field::new(self.array.name(), self.array.dtype(), shape)
+    }
+
+    /// The number of chunks.
+    pub(super) fn chunks(&self) -> usize {
+        self.grid.iter().product()
+    }
+
+    /// Where the window that starts at `starts` begins in the array.
+    fn start(&self, starts: &[usize]) -> Vec<usize> {
+        self.cuts.iter().map(|cut| cut.map_or(0, |axis| starts[axis])).collect()
+    }
+
+    /// Calls `visit` with each chunk that the window at `starts` has elements of.
+    pub(super) fn chunks_of(&self, starts: &[usize], visit: &mut dyn FnMut(usize)) {
+        let metadata = &self.array.metadata;
+        let axes = self.start(starts).into_iter().zip(&self.shape).zip(metadata.shape.iter().zip(&metadata.chunk));
+        let ranges: Vec<Range<usize>> = axes
+            .map(|((start, &length), (&size, &chunk))| {
+                start / chunk..start.saturating_add(length).min(size).div_ceil(chunk)
+            })
+            .collect();
+        if ranges.iter().any(Range::is_empty) {
+            return;
+        }
+        let mut place: Vec<usize> = ranges.iter().map(|range| range.start).collect();
+        loop {
+            visit(ravel(&place, &self.grid));
+            let Some(axis) = (0..place.len()).rev().find(|&axis| place[axis] + 1 < ranges[axis].end) else { return };
+            place[axis] += 1;
+            for behind in axis + 1..place.len() {
+                place[behind] = ranges[behind].start;
+            }
+        }
+    }
+
+    /// The number of windows that have elements of chunk `number`.
+    pub(super) fn windows_of(&self, number: usize, windows: &Windows) -> usize {
+        let (place, chunk) = (self.array.place_of(number), &self.array.metadata.chunk);
+        let mut touching: Vec<usize> = windows.axes.iter().map(|axis| axis.count).collect();
+        for (axis, cut) in self.cuts.iter().enumerate() {
+            if let Some(cut) = *cut {
+                let start = place[axis] * chunk[axis];
+                touching[cut] = windows.axes[cut].touching(start, start + chunk[axis]);
+            }
+        }
+        touching.iter().fold(1, |product, &count| product.saturating_mul(count))
+    }
+
+    /// Fills the places of a window that are behind the end of the array, if it has some.
+    pub(super) fn pad(&self, starts: &[usize], into: &mut [u8]) {
+        let mut reaches = self.start(starts).into_iter().zip(&self.shape).zip(&self.array.metadata.shape);
+        if reaches.any(|((start, length), &size)| start + length > size) {
+            fill(into, &self.array.fill);
+        }
+    }
+
+    /// Copies what the window at `starts` has of chunk `number`.
+    pub(super) fn copy(&self, number: usize, chunk: &Chunk, starts: &[usize], into: &mut [u8]) {
+        let metadata = &self.array.metadata;
+        let (place, start) = (self.array.place_of(number), self.start(starts));
+        let size = self.array.dtype().bytes();
+        // By axis: where the common part begins in the chunk and in the window, and how long it is.
+        let parts: Vec<[usize; 3]> = (0..place.len())
+            .map(|axis| {
+                let origin = place[axis] * metadata.chunk[axis];
+                let end = (origin + metadata.chunk[axis]).min(metadata.shape[axis]).min(start[axis] + self.shape[axis]);
+                let from = origin.max(start[axis]);
+                [from - origin, from - start[axis], end.saturating_sub(from)]
+            })
+            .collect();
+        // The axes from `whole` on lie behind each other in both, except the first of them.
+        let is_whole = |axis: usize| parts[axis][2] == metadata.chunk[axis] && parts[axis][2] == self.shape[axis];
+        let mut whole = place.len() - 1;
+        while whole > 0 && is_whole(whole) {
+            whole -= 1;
+        }
+        let run = parts[whole..].iter().map(|part| part[2]).product::<usize>() * size;
+        let mut step = vec![0; whole];
+        loop {
+            let at = |which: usize, shape: &[usize]| {
+                let place = parts.iter().enumerate().map(|(axis, part)| part[which] + step.get(axis).unwrap_or(&0));
+                place.zip(shape).fold(0, |number, (place, size)| number * size + place) * size
+            };
+            let (from, to) = (at(0, &metadata.chunk), at(1, &self.shape));
+            match chunk {
+                Chunk::Values(values) => into[to..to + run].copy_from_slice(&values[from..from + run]),
+                Chunk::Missing => fill(&mut into[to..to + run], &self.array.fill),
+            }
+            let Some(axis) = (0..whole).rev().find(|&axis| step[axis] + 1 < parts[axis][2]) else { return };
+            step[axis] += 1;
+            step[axis + 1..].fill(0);
+        }
+    }
+}
+
+fn fill(into: &mut [u8], element: &[u8]) {
+    into.chunks_exact_mut(element.len()).for_each(|place| place.copy_from_slice(element));
+}

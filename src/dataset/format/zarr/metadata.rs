@@ -1,0 +1,275 @@
+//! [`ArrayMetadata`]: what `zarr.json` (v3), or `.zarray` and `.zattrs` (v2), say of an array.
+
+use serde_json::{Map, Value};
+
+use super::codecs::{Codecs, Described, codecs_v2, codecs_v3, numbers};
+use super::element::{fill_bytes, named_type, numpy_type};
+use crate::DType;
+
+/// Maximum number of bytes of a chunk, and of axes of an array.
+const LARGEST_CHUNK: usize = 4 << 30;
+const MOST_AXES: usize = 32;
+
+/// The version of Zarr that an array is stored in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Version {
+    V2,
+    V3,
+}
+
+/// How the file of a chunk is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ChunkNames {
+    /// `c/0/1` instead of `0/1`.
+    has_prefix: bool,
+    separator: char,
+}
+
+/// Chunks that lie in shards.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Shards {
+    /// How many chunks a shard has along each axis.
+    pub(super) chunks: Vec<usize>,
+    pub(super) index: Codecs,
+    pub(super) index_is_first: bool,
+}
+
+/// An array: its shape, its elements, its chunks, and what else is known of it.
+#[derive(Debug, Clone)]
+pub(super) struct ArrayMetadata {
+    pub(super) version: Version,
+    pub(super) shape: Vec<usize>,
+    /// Of what is decoded at once: of those in a shard where there are shards.
+    pub(super) chunk: Vec<usize>,
+    pub(super) dtype: DType,
+    /// The bytes of the element that a missing chunk has everywhere.
+    pub(super) fill: Vec<u8>,
+    /// As it is written; null where there is none.
+    pub(super) fill_value: Value,
+    pub(super) codecs: Codecs,
+    pub(super) shards: Option<Shards>,
+    pub(super) names: ChunkNames,
+    /// Of the axes; `dim_0`, ... for those without a name.
+    pub(super) dimensions: Vec<String>,
+    pub(super) attributes: Map<String, Value>,
+}
+
+impl ArrayMetadata {
+    /// Reads a `zarr.json`. Nothing where it is that of a group.
+    ///
+    /// # Errors
+    /// What is wrong with it, or not read.
+    pub(super) fn parse_v3(text: &[u8]) -> Result<Option<Self>, String> {
+        let metadata = object(text)?;
+        if metadata.get("zarr_format").and_then(Value::as_u64) != Some(3) {
+            return Err("expected zarr_format 3".into());
+        }
+        match metadata.get("node_type").and_then(Value::as_str) {
+            Some("group") => return Ok(None),
+            Some("array") => {}
+            _ => return Err("node_type: expected \"array\" or \"group\"".into()),
+        }
+        let attributes = metadata.get("attributes").and_then(Value::as_object).cloned().unwrap_or_default();
+        let shape = list(metadata.get("shape"), "shape")?;
+        let configured = |name: &str, key: &str| {
+            let of = metadata.get(name)?;
+            Some((
+                of.get("name")?.as_str()?.to_owned(),
+                of.get("configuration").and_then(|found| found.get(key)).cloned(),
+            ))
+        };
+        let grid = match configured("chunk_grid", "chunk_shape") {
+            Some((name, shape)) if name == "regular" => list(shape.as_ref(), "chunk_shape")?,
+            _ => return Err("chunk_grid: expected a regular one".into()),
+        };
+        let names = match configured("chunk_key_encoding", "separator") {
+            Some((name, separator)) if name == "default" => ChunkNames::new(true, separator.as_ref(), '/')?,
+            Some((name, separator)) if name == "v2" => ChunkNames::new(false, separator.as_ref(), '.')?,
+            _ => return Err("chunk_key_encoding: expected \"default\" or \"v2\"".into()),
+        };
+        if let Some(name) = required_transformer(&metadata) {
+            return Err(format!("storage transformer {name} is not read"));
+        }
+        check_grid(&shape, &grid)?;
+        let dtype = named_type(metadata.get("data_type").unwrap_or(&Value::Null))?;
+        let fill_value = metadata.get("fill_value").cloned().unwrap_or(Value::Null);
+        let (chunk, codecs, shards) = match codecs_v3(metadata.get("codecs"), &grid, dtype)? {
+            Described::Chunks(codecs) => (grid, codecs, None),
+            Described::Shards { inner, codecs, index, index_is_first } => {
+                let chunks = grid.iter().zip(&inner).map(|(outer, inner)| outer / inner).collect();
+                (inner, codecs, Some(Shards { chunks, index, index_is_first }))
+            }
+        };
+        let dimensions = dimensions(metadata.get("dimension_names"), shape.len())?;
+        let fill = fill_bytes(&fill_value, dtype)?;
+        let array = Self {
+            version: Version::V3,
+            shape,
+            chunk,
+            dtype,
+            fill,
+            fill_value,
+            codecs,
+            shards,
+            names,
+            dimensions,
+            attributes,
+        };
+        array.check().map(|()| Some(array))
+    }
+
+    /// Reads a `.zarray`, and a `.zattrs` if there is one.
+    ///
+    /// # Errors
+    /// What is wrong with them, or not read.
+    pub(super) fn parse_v2(text: &[u8], attributes: Option<&[u8]>) -> Result<Self, String> {
+        let metadata = object(text)?;
+        let attributes = attributes.map(object).transpose().map_err(|reason| format!(".zattrs: {reason}"))?;
+        let attributes = attributes.unwrap_or_default();
+        if metadata.get("zarr_format").and_then(Value::as_u64) != Some(2) {
+            return Err("expected zarr_format 2".into());
+        }
+        let shape = list(metadata.get("shape"), "shape")?;
+        let chunk = list(metadata.get("chunks"), "chunks")?;
+        check_grid(&shape, &chunk)?;
+        let (dtype, is_big) = numpy_type(metadata.get("dtype").unwrap_or(&Value::Null))?;
+        let fill_value = metadata.get("fill_value").cloned().unwrap_or(Value::Null);
+        let fill = fill_bytes(&fill_value, dtype)?;
+        let names = ChunkNames::new(false, metadata.get("dimension_separator"), '.')?;
+        let dimensions = dimensions(attributes.get("_ARRAY_DIMENSIONS"), shape.len())?;
+        let codecs = codecs_v2(&Value::Object(metadata), shape.len(), is_big)?;
+        let array = Self {
+            version: Version::V2,
+            shape,
+            chunk,
+            dtype,
+            fill,
+            fill_value,
+            codecs,
+            shards: None,
+            names,
+            dimensions,
+            attributes,
+        };
+        array.check().map(|()| array)
+    }
+
+    /// Refuses what can't be counted, or is too large to be decoded at once.
+    fn check(&self) -> Result<(), String> {
+        let bytes = |shape: &[usize]| shape.iter().try_fold(self.dtype.bytes(), |bytes, &axis| bytes.checked_mul(axis));
+        if bytes(&self.chunk).is_none_or(|bytes| bytes > LARGEST_CHUNK) {
+            return Err(format!("chunks of {:?} {} are larger than {LARGEST_CHUNK} bytes", self.chunk, self.dtype));
+        }
+        let chunks = self.grid().iter().try_fold(1_usize, |chunks, &axis| chunks.checked_mul(axis));
+        let in_shard =
+            |shards: &Shards| shards.chunks.iter().try_fold(16_usize, |bytes, &axis| bytes.checked_mul(axis));
+        let has_index =
+            self.shards.as_ref().is_none_or(|shards| in_shard(shards).is_some_and(|bytes| bytes < LARGEST_CHUNK));
+        // An array is never in memory as a whole, but its elements have numbers.
+        if chunks.is_none() || !has_index || self.shape.iter().any(|&axis| axis > isize::MAX as usize) {
+            return Err(format!("an array of shape {:?} has more chunks than can be counted", self.shape));
+        }
+        Ok(())
+    }
+
+    /// The number of chunks along each axis.
+    pub(super) fn grid(&self) -> Vec<usize> {
+        self.shape.iter().zip(&self.chunk).map(|(size, chunk)| size.div_ceil(*chunk)).collect()
+    }
+}
+
+impl ChunkNames {
+    fn new(has_prefix: bool, separator: Option<&Value>, default: char) -> Result<Self, String> {
+        let separator = match separator.map(Value::as_str) {
+            None => default,
+            Some(Some(".")) => '.',
+            Some(Some("/")) => '/',
+            _ => return Err("the separator of chunk names: expected \".\" or \"/\"".into()),
+        };
+        Ok(Self { has_prefix, separator })
+    }
+
+    /// The path of the file with these coordinates, from the folder of the array.
+    pub(super) fn path(self, place: &[usize]) -> String {
+        let mut path = String::new();
+        let mut parts = place.iter().map(ToString::to_string);
+        if self.has_prefix {
+            path.push('c');
+        } else {
+            path.push_str(&parts.next().unwrap_or_else(|| "0".into()));
+        }
+        parts.for_each(|part| {
+            path.push(self.separator);
+            path.push_str(&part);
+        });
+        path
+    }
+}
+
+fn object(text: &[u8]) -> Result<Map<String, Value>, String> {
+    let parsed = serde_json::from_slice(text).or_else(|error| match quoted(text) {
+        Some(text) => serde_json::from_slice(&text),
+        None => Err(error),
+    });
+    match parsed {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => Err("expected a JSON object".into()),
+        Err(error) => Err(format!("this is not JSON: {error}")),
+    }
+}
+
+/// Returns the text with quotes around the floats that JSON has no words for, which Python writes bare. Nothing where there
+/// are none.
+fn quoted(text: &[u8]) -> Option<Vec<u8>> {
+    let (mut out, mut at, mut is_in_string, mut is_changed) = (Vec::with_capacity(text.len()), 0, false, false);
+    while let Some(&byte) = text.get(at) {
+        let words: [&[u8]; 3] = [b"-Infinity", b"Infinity", b"NaN"];
+        let word = words.into_iter().find(|word| !is_in_string && text[at..].starts_with(word));
+        if let Some(word) = word {
+            out.push(b'"');
+            out.extend_from_slice(word);
+            out.push(b'"');
+            (at, is_changed) = (at + word.len(), true);
+            continue;
+        }
+        out.push(byte);
+        at += 1;
+        match byte {
+            b'"' => is_in_string = !is_in_string,
+            b'\\' if is_in_string => {
+                out.extend(text.get(at));
+                at += 1;
+            }
+            _ => {}
+        }
+    }
+    is_changed.then_some(out)
+}
+
+fn list(value: Option<&Value>, name: &str) -> Result<Vec<usize>, String> {
+    value.and_then(numbers).ok_or_else(|| format!("{name}: expected a list of sizes"))
+}
+
+fn check_grid(shape: &[usize], chunk: &[usize]) -> Result<(), String> {
+    if shape.len() != chunk.len() || shape.len() > MOST_AXES || chunk.contains(&0) {
+        return Err(format!("chunks of {chunk:?} do not fit an array of shape {shape:?}"));
+    }
+    Ok(())
+}
+
+fn required_transformer(metadata: &Map<String, Value>) -> Option<&Value> {
+    metadata.get("storage_transformers")?.as_array()?.first()
+}
+
+fn dimensions(names: Option<&Value>, axes: usize) -> Result<Vec<String>, String> {
+    let unnamed = |axis: usize| format!("dim_{axis}");
+    let Some(names) = names.filter(|names| !names.is_null()) else { return Ok((0..axes).map(unnamed).collect()) };
+    let names = names.as_array().filter(|names| names.len() == axes);
+    let names = names.ok_or_else(|| format!("expected the names of {axes} dimensions"))?;
+    let name = |(axis, name): (usize, &Value)| name.as_str().map_or_else(|| unnamed(axis), str::to_owned);
+    let names: Vec<String> = names.iter().enumerate().map(name).collect();
+    match names.iter().enumerate().find(|(axis, name)| names[..*axis].contains(name)) {
+        Some((_, name)) => Err(format!("two dimensions are called {name:?}")),
+        None => Ok(names),
+    }
+}

@@ -1,0 +1,128 @@
+//! [`Packing`]: how the bytes of a chunk are compressed or checked.
+
+use std::io::Read;
+
+use flate2::read::{MultiGzDecoder, ZlibDecoder};
+
+use super::blosc::{unblosc, unshuffle};
+
+/// A codec from bytes to bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Packing {
+    Blosc,
+    Crc32c,
+    Gzip,
+    Lz4,
+    /// The filter of numcodecs, with the number of bytes of an element.
+    Shuffle(usize),
+    Zlib,
+    Zstd,
+}
+
+impl Packing {
+    /// The codec that `name` means, for elements of `element` bytes where it does not say.
+    pub(super) fn named(name: &str, configuration: &serde_json::Value) -> Result<Self, String> {
+        Ok(match name.strip_prefix("numcodecs.").unwrap_or(name) {
+            "blosc" => Self::Blosc,
+            "crc32c" => Self::Crc32c,
+            "gzip" => Self::Gzip,
+            "lz4" => Self::Lz4,
+            "shuffle" => {
+                let size = configuration.get("elementsize").map_or(Some(4), serde_json::Value::as_u64);
+                let size = size.and_then(|size| usize::try_from(size).ok()).filter(|&size| size > 0);
+                Self::Shuffle(size.ok_or("codec shuffle: expected a positive elementsize")?)
+            }
+            "zlib" => Self::Zlib,
+            "zstd" => Self::Zstd,
+            _ => {
+                return Err(format!(
+                    "codec {name:?} is not read: expected blosc, crc32c, gzip, lz4, shuffle, zlib or zstd; write the \
+                     array with one of these"
+                ));
+            }
+        })
+    }
+
+    /// The name, as Zarr has it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Blosc => "blosc",
+            Self::Crc32c => "crc32c",
+            Self::Gzip => "gzip",
+            Self::Lz4 => "lz4",
+            Self::Shuffle(_) => "shuffle",
+            Self::Zlib => "zlib",
+            Self::Zstd => "zstd",
+        }
+    }
+
+    /// Returns what `packed` holds, at most `most` bytes.
+    pub(super) fn unpack(self, packed: &[u8], most: usize) -> Result<Vec<u8>, String> {
+        match self {
+            Self::Blosc => unblosc(packed, most),
+            Self::Crc32c => {
+                let (bytes, sum) = packed.split_last_chunk::<4>().ok_or("the data is truncated")?;
+                let (stored, found) = (u32::from_le_bytes(*sum), crc32c::crc32c(bytes));
+                if stored != found {
+                    return Err(format!("the checksum is {found:08x}, but {stored:08x} was stored"));
+                }
+                Ok(bytes.to_vec())
+            }
+            Self::Gzip => read_most(MultiGzDecoder::new(packed), most),
+            Self::Lz4 => {
+                let (size, block) = packed.split_first_chunk::<4>().ok_or("the data is truncated")?;
+                let size = u32::from_le_bytes(*size) as usize;
+                if size > most {
+                    return Err(format!("the header declares {size} bytes, but at most {most} are expected"));
+                }
+                unlz4(block, size)
+            }
+            Self::Shuffle(size) => {
+                let mut plain = Vec::with_capacity(packed.len());
+                unshuffle(packed, size, &mut plain);
+                Ok(plain)
+            }
+            Self::Zlib => unzlib(packed, most),
+            Self::Zstd => unzstd(packed, most),
+        }
+    }
+}
+
+/// Returns the bytes of frames of Zstandard, at most `most`.
+pub(super) fn unzstd(packed: &[u8], most: usize) -> Result<Vec<u8>, String> {
+    let mut plain = room(most)?;
+    let mut decoder = zstd::bulk::Decompressor::new().map_err(|error| error.to_string())?;
+    decoder.decompress_to_buffer(packed, &mut plain).map_err(|error| error.to_string())?;
+    Ok(plain)
+}
+
+/// Returns the bytes of a block of LZ4, at most `most`.
+pub(super) fn unlz4(packed: &[u8], most: usize) -> Result<Vec<u8>, String> {
+    // No byte stands for more than 255, so that a wrong size costs no memory.
+    let most = most.min(packed.len().saturating_mul(255) + 64);
+    let mut plain = room(most)?;
+    plain.resize(most, 0);
+    let size = lz4_flex::block::decompress_into(packed, &mut plain).map_err(|error| error.to_string())?;
+    plain.truncate(size);
+    Ok(plain)
+}
+
+/// Returns the bytes of a stream of zlib, at most `most`.
+pub(super) fn unzlib(packed: &[u8], most: usize) -> Result<Vec<u8>, String> {
+    read_most(ZlibDecoder::new(packed), most)
+}
+
+fn read_most(reader: impl Read, most: usize) -> Result<Vec<u8>, String> {
+    let mut plain = room(most)?;
+    reader.take(most as u64 + 1).read_to_end(&mut plain).map_err(|error| error.to_string())?;
+    if plain.len() > most {
+        return Err(format!("it holds more than the {most} bytes that are expected"));
+    }
+    Ok(plain)
+}
+
+fn room(bytes: usize) -> Result<Vec<u8>, String> {
+    let mut room = Vec::new();
+    room.try_reserve_exact(bytes).map_err(|_| format!("no memory for {bytes} bytes"))?;
+    Ok(room)
+}

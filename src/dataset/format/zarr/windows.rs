@@ -1,0 +1,219 @@
+//! [`Windows`]: where each sample lies in the arrays, computed from its index.
+
+use crate::{Error, Result};
+
+/// What becomes of windows that reach past the end of a dimension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WindowEdges {
+    /// There are none: what is left at the end is in no window.
+    #[default]
+    Drop,
+    /// The last window holds fill values where there is no array.
+    Pad,
+    /// The last window is moved back to where it fits, and overlaps the one before it.
+    Shift,
+}
+
+/// In which order windows are numbered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WindowOrder {
+    /// The last dimension changes fastest, as in nested loops. Blocks are rows of chunks along the first dimension.
+    #[default]
+    Rows,
+    /// Chunk by chunk. Blocks are the chunks.
+    Chunks,
+}
+
+/// The windows along one dimension.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct WindowAxis {
+    pub(super) name: String,
+    /// Of the dimension.
+    pub(super) size: usize,
+    pub(super) window: usize,
+    stride: usize,
+    pub(super) count: usize,
+    /// Where the last window starts.
+    last: usize,
+    /// Number of elements of a block: windows that start among them are in it.
+    block: usize,
+}
+
+impl WindowAxis {
+    /// Windows of `window` elements, `stride` apart, of a dimension of `size`.
+    pub(super) fn new(name: &str, size: usize, window: usize, stride: usize, edges: WindowEdges) -> Result<Self> {
+        let refuse = |argument, reason| Err(Error::InvalidArgument { argument, reason });
+        if window == 0 || stride == 0 {
+            let argument = if window == 0 { "window" } else { "stride" };
+            return refuse(argument, format!("expected a positive number for dimension {name:?}, got 0"));
+        }
+        if window > size && edges != WindowEdges::Pad {
+            let reason = format!(
+                "expected at most {size} for dimension {name:?}, which has that size, got {window}; pass a smaller window \
+                 or edges='pad'"
+            );
+            return refuse("window", reason);
+        }
+        let past_first = size.saturating_sub(window);
+        let count = match edges {
+            WindowEdges::Drop => past_first / stride + 1,
+            // None starts behind the end, however far windows are apart.
+            WindowEdges::Pad | WindowEdges::Shift => (past_first.div_ceil(stride) + 1).min(size.div_ceil(stride)),
+        };
+        let last = count.saturating_sub(1) * stride;
+        let last = if edges == WindowEdges::Shift { last.min(past_first) } else { last };
+        Ok(Self { name: name.to_owned(), size, window, stride, count, last, block: usize::MAX })
+    }
+
+    /// No window, of a dimension without elements.
+    pub(super) fn empty(name: &str) -> Self {
+        Self { name: name.to_owned(), size: 0, window: 1, stride: 1, count: 0, last: 0, block: usize::MAX }
+    }
+
+    /// The same with blocks of whole chunks of `chunk` elements, each at least as long as a window.
+    pub(super) fn in_blocks_of(self, chunk: usize) -> Self {
+        let block = chunk.saturating_mul(self.window.div_ceil(chunk));
+        Self { block, ..self }
+    }
+
+    /// Where window `number` starts.
+    fn start(&self, number: usize) -> usize {
+        if number + 1 == self.count { self.last } else { number * self.stride }
+    }
+
+    /// The number of windows that start before `place`.
+    fn before(&self, place: usize) -> usize {
+        if place > self.last { self.count } else { place.div_ceil(self.stride).min(self.count) }
+    }
+
+    /// The number of windows that have an element in `start..end`.
+    pub(super) fn touching(&self, start: usize, end: usize) -> usize {
+        self.before(end) - (start + 1).checked_sub(self.window).map_or(0, |place| self.before(place))
+    }
+
+    /// The first window of `block`, which may be one behind the last block.
+    fn first_of(&self, block: usize) -> usize {
+        self.before(block.saturating_mul(self.block))
+    }
+
+    fn block_of(&self, number: usize) -> usize {
+        self.start(number) / self.block
+    }
+
+    /// The number of windows in each block.
+    pub(super) fn block_counts(&self) -> Vec<usize> {
+        if self.count == 0 {
+            return Vec::new();
+        }
+        (0..=self.block_of(self.count - 1)).map(|block| self.first_of(block + 1) - self.first_of(block)).collect()
+    }
+}
+
+/// The windows along all dimensions that have some: their product.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Windows {
+    pub(super) axes: Vec<WindowAxis>,
+    len: usize,
+}
+
+impl Windows {
+    pub(super) fn new(axes: Vec<WindowAxis>) -> Result<Self> {
+        let len = axes.iter().try_fold(1_usize, |len, axis| len.checked_mul(axis.count));
+        let len = len.filter(|&len| len <= isize::MAX as usize).ok_or_else(|| Error::InvalidArgument {
+            argument: "window",
+            reason: "there are more windows than can be counted; pass a larger stride".into(),
+        })?;
+        Ok(Self { axes, len })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Where window `index` starts along each axis.
+    ///
+    /// Blocks come one after the other, the last axis of them first. All windows in the blocks before one along the first
+    /// axis are before its first window; of the rest, those in the blocks before it along the second axis, and so on.
+    ///
+    /// # Errors
+    /// [`Error::IndexOutOfRange`].
+    pub(super) fn starts(&self, index: usize) -> Result<Vec<usize>> {
+        if index >= self.len {
+            return Err(Error::IndexOutOfRange { index, len: self.len });
+        }
+        let mut rest = index;
+        // The windows of the block along the axes so far, and of all blocks along those behind.
+        let (mut here, mut behind) = (1, self.len);
+        let mut blocks = Vec::with_capacity(self.axes.len());
+        for axis in &self.axes {
+            behind /= axis.count;
+            let block = axis.block_of(rest / (here * behind));
+            let (first, end) = (axis.first_of(block), axis.first_of(block.saturating_add(1)));
+            rest -= first * here * behind;
+            here *= end - first;
+            blocks.push((first, end - first));
+        }
+        let mut starts = vec![0; self.axes.len()];
+        for (place, axis) in self.axes.iter().enumerate().rev() {
+            let (first, count) = blocks[place];
+            starts[place] = axis.start(first + rest % count);
+            rest /= count;
+        }
+        Ok(starts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// The windows by listing them: first the blocks in order, then the windows of each.
+    fn listed(axes: &[WindowAxis]) -> Vec<Vec<usize>> {
+        let mut blocks: BTreeMap<Vec<usize>, Vec<Vec<usize>>> = BTreeMap::new();
+        let mut all = vec![Vec::new()];
+        for axis in axes {
+            all = all.iter().flat_map(|one| (0..axis.count).map(|number| [&one[..], &[number]].concat())).collect();
+        }
+        for numbers in all {
+            let block = axes.iter().zip(&numbers).map(|(axis, &number)| axis.start(number) / axis.block).collect();
+            let starts = axes.iter().zip(&numbers).map(|(axis, &number)| axis.start(number)).collect();
+            blocks.entry(block).or_default().push(starts);
+        }
+        blocks.into_values().flatten().collect()
+    }
+
+    #[test]
+    fn windows_are_those_of_a_list() {
+        for edges in [WindowEdges::Drop, WindowEdges::Pad, WindowEdges::Shift] {
+            for (size, window, stride, chunk) in
+                [(10, 3, 2, 4), (10, 3, 3, 4), (7, 7, 1, 3), (13, 2, 7, 5), (20, 4, 1, 6), (9, 2, 2, 100)]
+            {
+                let axis = WindowAxis::new("x", size, window, stride, edges).unwrap();
+                let starts: Vec<usize> = (0..axis.count).map(|number| axis.start(number)).collect();
+                assert!(starts.iter().all(|&start| start < size), "{starts:?}");
+                assert_eq!(starts.iter().filter(|&&start| start < 5).count(), axis.before(5));
+                let touching = starts.iter().filter(|&&start| start < 6 && start + window > 4).count();
+                assert_eq!(axis.touching(4, 6), touching, "{axis:?}");
+                let axis = axis.in_blocks_of(chunk);
+                assert_eq!(axis.block_counts().iter().sum::<usize>(), axis.count);
+                let other = WindowAxis::new("y", 11, 3, 2, edges).unwrap().in_blocks_of(5);
+                let whole = WindowAxis::new("z", 5, 2, 3, edges).unwrap();
+                let axes = vec![axis, whole, other];
+                let windows = Windows::new(axes.clone()).unwrap();
+                let found: Vec<Vec<usize>> = (0..windows.len()).map(|index| windows.starts(index).unwrap()).collect();
+                assert_eq!(found, listed(&axes));
+                assert!(matches!(windows.starts(windows.len()), Err(Error::IndexOutOfRange { .. })));
+            }
+        }
+    }
+
+    #[test]
+    fn billions_of_windows_cost_nothing() {
+        let axis = || WindowAxis::new("x", 1 << 20, 4, 1, WindowEdges::Pad).unwrap().in_blocks_of(64);
+        let windows = Windows::new(vec![axis(), axis(), axis()]).unwrap();
+        assert!(windows.len() > 1 << 59);
+        assert_eq!(windows.starts(windows.len() - 1).unwrap(), [(1 << 20) - 4; 3]);
+    }
+}
