@@ -64,7 +64,11 @@ def state_of(
         left_out: what it leaves out.
     """
     if pending is not None:
-        return copy.deepcopy(pending)
+        # More may have been left out since it was loaded.
+        state = dataclasses.replace(copy.deepcopy(pending), left_out=left_out.ranges())
+        if state.layout is None and _leaves_out_batches(state):
+            state = dataclasses.replace(state, layout=_layout(settings))
+        return state
     running = None if progress is None or progress.finished else progress
     next_worker, places = Fetching() if progress is None else progress.fetching_state()
     if progress is not None and progress.finished:

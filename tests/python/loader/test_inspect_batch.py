@@ -247,6 +247,22 @@ def test_what_is_skipped_is_part_of_the_state(seed: int | None, num_workers: int
     assert take(fresh) == later
 
 
+@pytest.mark.parametrize("seed", [21, None])
+def test_what_is_skipped_before_a_resume_is_part_of_the_state(seed: int | None) -> None:
+    made = loader(seed=seed)
+    iterator = iter(made)
+    take(iterator, 1)
+    state = made.state_dict()
+    rest = take(iterator)
+    resumed = loader(seed=seed)
+    resumed.load_state_dict(state)
+    assert resumed.state_dict() == state
+    resumed.skip([2])
+    again = loader(seed=seed)
+    again.load_state_dict(json.loads(json.dumps(resumed.state_dict())))
+    assert take(again) == take(resumed) == [rest[0], *rest[2:]]
+
+
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("changes", [{}, {"shard": (1, 2)}, {"batch_size": None}], ids=str)
 def test_any_batch_can_be_loaded_again_bit_for_bit(num_workers: int, changes: dict[str, Any]) -> None:
