@@ -20,7 +20,7 @@ use crate::{BatchWriter, Error, Result, SampleWriter, Schema};
 /// in bytes, in which neighboring windows find it. A chunk that is not stored holds fill values. Values are decoded by the
 /// conventions for climate and forecast data, as xarray does.
 ///
-/// The metadata is read when the store is opened; chunks may be written to while it is open, as with other readers of Zarr.
+/// The metadata is read when the store is opened. The store must not be written to while it is read: chunks are cached.
 /// Threads may share it.
 ///
 /// Source: the specifications of Zarr, versions 2 and 3.
