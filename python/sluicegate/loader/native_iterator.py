@@ -108,8 +108,9 @@ class NativeIterator(EpochIterator):
 
     def _begin_draws(self, source: BatchSource | None) -> None:
         """Set up the generators of torch's workers, as this epoch begins, if batches draw from them."""
-        may_draw = source is not None and self._seed is None and self._num_workers > 0
-        is_drawn = may_draw and (source.draws_in_order or source.draws_on_delivery)
+        is_drawn = False
+        if source is not None and self._seed is None and self._num_workers > 0:
+            is_drawn = source.draws_in_order or source.draws_on_delivery
         if not is_drawn and self._worker_draws is None:
             return
         resumed = self._progress.resumed

@@ -209,7 +209,7 @@ def _fetching(next_worker: int, workers: Any, num_workers: int) -> Fetching:
 
 
 def _saved_place(place: PlaceState) -> list[Any]:
-    told = [place.states or None, place.at, place.samples, place.ended, _pairs(place.rng), place.over]
+    told: list[Any] = [place.states or None, place.at, place.samples, place.ended, _pairs(place.rng), place.over]
     if place.start is not None:
         told.append(["start", _pairs(place.start)])
     if place.retired:

@@ -250,7 +250,8 @@ class Progress:
         else:
             pickled = self._sampler_state if self.last_ids is None or self.out_of_turn else self.last_ids.sampler_state
         if pickled is not None:
-            return unpickled(pickled, "the sampler")
+            state: SamplerPlace | None = unpickled(pickled, "the sampler")
+            return state
         if self.resumed.sampler_is_over or self.last_ids is not None:
             return None
         return copy.deepcopy(self.resumed.sampler)

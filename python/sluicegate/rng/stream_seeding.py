@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from sluicegate import _core
@@ -55,7 +55,7 @@ class StreamSeeding:
     """
 
     def __init__(
-        self, seed: int, seed_globals: bool, worker: int, epoch: int, state: dict[str, str] | None = None
+        self, seed: int, seed_globals: bool, worker: int, epoch: int, state: Mapping[str, str] | None = None
     ) -> None:
         self._seed, self._worker = seed, worker
         self._key = _core.sample_key(seed, 0, _STREAMS - worker)
