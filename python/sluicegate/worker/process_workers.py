@@ -27,6 +27,7 @@ from sluicegate.system.descriptor import identity_of
 from .death import advice, exited, killed
 from .duty import Work
 from .limits import descriptor_limit_named
+from .live_groups import LiveGroups
 from .payload import Payload, preload
 from .process_answer import ProcessAnswer
 from .process_end import events, joined, wait_for_end
@@ -331,16 +332,17 @@ class ProcessWorkers:
         # Otherwise a process may still write there.
         if not left and self._reusable and (lender := self._lender()) is not None:
             lender.give_back(self._memory)
+        _live.discard(self)
         for interrupt in interrupts:
             raise interrupt
 
 
-_live: weakref.WeakSet[ProcessWorkers] = weakref.WeakSet()
+_live: LiveGroups[ProcessWorkers] = LiveGroups()
 
 
 def _forget_parents_workers() -> None:
     # A forked child has no workers, but when it ends multiprocessing would end its parent's.
-    for group in list(_live):
+    for group in _live:
         for process in group.workers:
             multiprocessing.process._children.discard(process)  # type: ignore[attr-defined]
     _live.clear()
@@ -356,7 +358,7 @@ _exiting = threading.Event()
 def _close_all() -> None:
     # Runs before multiprocessing's own handler, which would end the workers in the middle of their work.
     _exiting.set()
-    for group in list(_live):
+    for group in _live:
         group.close()
 
 

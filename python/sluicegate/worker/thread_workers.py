@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 import traceback
-import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -32,6 +31,7 @@ from sluicegate.system.bell import Bell
 
 from .batch_bytes import bytes_of
 from .duty import Work
+from .live_groups import LiveGroups
 from .report import Reporter
 from .thread_answer import ThreadAnswer
 
@@ -234,6 +234,7 @@ class ThreadWorkers:
             if thread.ident is not None and thread is not threading.current_thread():
                 _join(thread, deadline, is_hurried)
         self.inbox.clear()
+        _live.discard(self)
 
     def _answer(self, answer: ThreadAnswer) -> None:
         with self._lock:
@@ -389,10 +390,10 @@ class _Worker:
             return self.fetcher.fetch(index)
 
 
-_live: weakref.WeakSet[ThreadWorkers] = weakref.WeakSet()
+_live: LiveGroups[ThreadWorkers] = LiveGroups()
 
 
 @atexit.register
 def _close_all() -> None:
-    for group in list(_live):
+    for group in _live:
         group.close()
