@@ -83,7 +83,7 @@ fn an_error_names_file_line_byte_and_column() {
         assert!(path.ends_with("x.jsonl") && *offset == 14 + place, "{error}");
         assert!(reason.contains("line 3: ") && reason.contains(words), "{error}");
     };
-    refused(b"{\"text\": \"\xff\"}", None, 10, "no UTF-8");
+    refused(b"{\"text\": \"\xff\"}", None, 10, "not UTF-8");
     refused(b"{\"a\": }", None, 6, "column 7: invalid JSON: expected value");
     refused(b"{\"a\": 1} 2", None, 9, "trailing");
     refused(b"{\"a\": NaN}", None, 6, "invalid JSON");

@@ -107,7 +107,7 @@ def test_types_and_defaults_that_make_no_sense_are_refused(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("line", "place", "words"),
     [
-        (b'{"a": \xff}', 6, "no UTF-8 text"),
+        (b'{"a": \xff}', 6, "not UTF-8 text"),
         (b'{"a": }', 6, "column 7: invalid JSON: expected value"),
         (b"{'a': 1}", 1, "invalid JSON"),
         (b'{"a": 1} {', 9, "trailing"),

@@ -150,7 +150,7 @@ def _decode_some(sample: dict[str, Any]) -> dict[str, Any]:
         (int, b"cat", "`cat` is not a valid integer"),
         (int, b"9" * 1000, "1000 bytes are not a number"),
         (float, b"", "is not a valid number"),
-        ("str", b"ab\xff", "no UTF-8 text from byte 2"),
+        ("str", b"ab\xff", "not UTF-8 text from byte 2"),
         ("json", b"[" * 100_000, "invalid JSON"),
         ("npy", b"\x93NUMPY", "ends inside its header"),
         ("npy", npy(np.zeros((2, 4), np.float32)), "arrays of one field are stacked"),
@@ -206,7 +206,7 @@ def test_damage_is_named_or_left_out(tmp_path: pathlib.Path) -> None:
     with pytest.raises(ValueError, match=r"name that ends in \.tar\.gz"):
         TarDataset(path)
     path.write_bytes(os.urandom(2000))
-    with pytest.raises(ValueError, match="no tar archive"):
+    with pytest.raises(ValueError, match="not a tar archive"):
         TarDataset(path)
     with pytest.raises(FileNotFoundError):
         TarDataset(tmp_path / "none.tar")

@@ -131,7 +131,7 @@ def test_numbers_are_cast_within_their_range_and_bytes_are_decoded(tmp_path: Pat
         ("raw", int, "3 values where raw"),
         ("raw", ("int64", 2), "3 values where raw"),
         ("raw", [(float, 4)], "6 values where raw"),
-        ("raw", str, "no UTF-8 text: read it as bytes"),
+        ("raw", str, "not UTF-8 text; read it as bytes"),
     ]:
         dataset = TFRecordDataset(path, {name: kind})
         with pytest.raises(ValueError, match=rf"/x, byte 12: .*{words}"):
@@ -153,7 +153,7 @@ def test_malformed_messages_are_named(tmp_path: Path) -> None:
         (inner(message((2, message((1, b"12345"))))), "packed floats of 5 bytes"),
         (inner(message((3, message((1, b"\xff"))))), "ends in the middle"),
         (inner(message((1, message((1, b"a"), (1, b"b"))))), "values|bytes"),
-        (message((1, message((1, message((1, b"\xff")))))), "no UTF-8"),
+        (message((1, message((1, message((1, b"\xff")))))), "not UTF-8"),
     ]:
         dataset = TFRecordDataset(put(tmp_path / "x", data), {"a": [float]}, defaults={"a": []})
         with pytest.raises(ValueError, match=rf"/x, byte 12: .*({words})"):

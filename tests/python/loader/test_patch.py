@@ -115,6 +115,8 @@ def test_copies_and_pickles_stay_ours() -> None:
 
 def test_others_who_wrap_the_constructor_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[type] = []
+    # Remembered first, so that it is torch's constructor that the end of the test puts back.
+    monkeypatch.setattr(ImportedEarlier, "__init__", ImportedEarlier.__init__)
     patch = sluicegate.patch()
     inner = ImportedEarlier.__init__
 

@@ -366,7 +366,7 @@ def test_drawing_goes_on_where_normal_deviates_were_drawn() -> None:
 def test_a_core_that_is_told_nonsense_says_so() -> None:
     crop = '[{"CenterCrop": {"size": [%s, 2], "p": 1}}]'
     for text in ("{}", '["Rotten"]', crop % 1, crop.replace(', "p": 1', "") % -1):
-        with pytest.raises(ValueError, match="no transforms"):
+        with pytest.raises(ValueError, match="invalid image transforms"):
             _core.ImageTransforms(text)
     with pytest.raises(ValueError, match="float"):
         _core.ImageTransforms('[{"Normalize": {"mean": [0.5], "std": [0.5]}}]').output(3, "uint8")
