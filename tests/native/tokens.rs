@@ -200,7 +200,7 @@ fn a_damaged_index_is_refused_with_the_place_of_the_damage() {
         bytes[at] = byte;
         bytes
     };
-    refused(opened(&with(3, b'x')), &["byte 0", "MMIDIDX", "another name"]);
+    refused(opened(&with(3, b'x')), &["byte 0", "MMIDIDX", "rename it"]);
     refused(opened(b"TNTIDX\0\0 and more than that, to be sure"), &["TNTIDX", "convert"]);
     refused(opened(&with(9, 2)), &["byte 9", "version 2"]);
     refused(opened(&with(17, 6)), &["byte 17", "floating-point"]);

@@ -16,7 +16,7 @@ const MACHINERY: &[(&str, &[&str])] = &[
     ("packing", &["file", "index"]),
     ("field", &["block", "index"]),
     ("columnar", &["field"]),
-    ("sequential", &["field", "packing"]),
+    ("sequential", &["field", "file", "packing"]),
 ];
 
 /// Each format, and what it knows of that. Formats do not know each other.

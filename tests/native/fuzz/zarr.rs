@@ -17,7 +17,7 @@ pub(super) fn zarr(bytes: &[u8]) {
     let options = ZarrOptions {
         window: (input.byte() % 2 == 1).then(|| vec![("y".to_owned(), 2)]),
         edges: input.choice(&[WindowEdges::Drop, WindowEdges::Pad, WindowEdges::Shift]),
-        decode_cf: input.byte() % 2 == 0,
+        decode_cf: input.byte().is_multiple_of(2),
         ..ZarrOptions::default()
     };
     let is_v3 = input.byte() % 2 == 1;
