@@ -13,6 +13,7 @@ from __future__ import annotations
 import copy
 import io
 import sys
+import weakref
 from typing import Any
 
 import torch
@@ -28,6 +29,10 @@ from .torchvision_facts import Facts, called_with, loads_by_pillow, replaced_par
 from .torchvision_files import FILE_FORMS, FileForm
 
 _JPEG = b"\xff\xd8"
+
+# By dataset, what was found and what that was concluded from: files are compared once, not in every epoch and `repr`.
+# Nothing of it holds the dataset itself.
+_KNOWN: weakref.WeakKeyDictionary[Any, tuple[Facts, _HeadLoader | None]] = weakref.WeakKeyDictionary()
 
 
 def with_native_heads(dataset: Any) -> Any:
@@ -78,16 +83,14 @@ class HeadDataset:
     """
 
     def __init__(self, dataset: Any, form: FileForm, loader: str) -> None:
-        if (reason := replaced_part(dataset, form) or loads_by_pillow(getattr(dataset, loader))) is not None:
-            raise NotRecognizedError(reason)
-        self._dataset, self._facts = dataset, Facts(dataset, form)
-        transform, target_transform = called_with(dataset, form)
-        heads = (_HeadLoader(head, getattr(dataset, loader)) for head in exact_heads(transform))
-        paths = form.paths(dataset)
-        probes = [paths[place] for place in sorted({0, len(paths) // 2, len(paths) - 1})] if paths else []
-        opened = next((head for head in heads if all(map(head.gives_the_same, probes))), None)
+        self._dataset = dataset
+        known = _KNOWN.get(dataset)
+        if known is None or not known[0].are_of(dataset):
+            known = _KNOWN[dataset] = Facts(dataset, form), _head_loader(dataset, form, getattr(dataset, loader))
+        self._facts, opened = known
         if opened is None:
-            raise NotRecognizedError("no transform is recognized before the first one that is called in Python")
+            raise NotRecognizedError("no transform runs in Rust before the first one that is called in Python")
+        _, target_transform = called_with(dataset, form)
         self.steps = len(opened.head.steps)
         self._changed = copy.copy(dataset)
         setattr(self._changed, loader, opened)
@@ -103,6 +106,17 @@ class HeadDataset:
 
     def __len__(self) -> int:
         return len(self._dataset)
+
+
+def _head_loader(dataset: Any, form: FileForm, loader: Any) -> _HeadLoader | None:
+    """Return what opens the files of `dataset` in place of `loader`; None if nothing gives the same."""
+    if (replaced_part(dataset, form) or loads_by_pillow(loader)) is not None:
+        return None
+    transform, _ = called_with(dataset, form)
+    paths = form.paths(dataset)
+    probes = [paths[place] for place in sorted({0, len(paths) // 2, len(paths) - 1})] if paths else []
+    openers = (_HeadLoader(head, loader) for head in exact_heads(transform))
+    return next((opener for opener in openers if all(map(opener.gives_the_same, probes))), None)
 
 
 class _HeadLoader:
