@@ -107,6 +107,28 @@ def _folder_eval(source: Photographs) -> Any:
     return datasets.ImageFolder(str(source.root), transforms.Compose(steps))
 
 
+def _own_step(image: Any) -> Any:
+    """A step that only Python knows."""
+    return image
+
+
+def _folder_own_step(source: Photographs) -> Any:
+    from torchvision import datasets, transforms
+
+    steps = [
+        *(transforms.RandomResizedCrop(_SIDE), transforms.RandomHorizontalFlip(), _own_step),
+        *(transforms.ToTensor(), transforms.Normalize(_MEAN, _STD)),
+    ]
+    return datasets.ImageFolder(str(source.root), transforms.Compose(steps))
+
+
+def _own_collate(samples: list[Any]) -> Any:
+    import torch
+
+    images, labels = zip(*samples, strict=True)
+    return torch.stack(images), torch.tensor(labels)
+
+
 def _check_folder(source: Photographs, batch: Any) -> npt.NDArray[np.int64]:
     images, labels = batch
     assert tuple(images.shape) == (len(labels), 3, _SIDE, _SIDE), f"shape {images.shape}"
@@ -218,6 +240,25 @@ _FOLDERS = (
         64,
         samples=photographs.COUNT,
         check=_check_folder,
+    ),
+    _case(
+        "folder-own-step",
+        "ImageFolder, RandomResizedCrop(224), RandomHorizontalFlip, a function, ToTensor, Normalize; batches of 64",
+        photographs.JPEG.read_once,
+        _folder_own_step,
+        64,
+        samples=photographs.COUNT,
+        check=_check_folder,
+    ),
+    _case(
+        "folder-own-collate",
+        "ImageFolder, Resize(256), CenterCrop(224), ToTensor, Normalize, a function that stacks; batches of 64",
+        photographs.JPEG.read_once,
+        _folder_eval,
+        64,
+        samples=photographs.COUNT,
+        check=_check_folder,
+        collate=functools.partial(_given, _own_collate),
     ),
 )
 

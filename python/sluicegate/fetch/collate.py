@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -121,4 +120,17 @@ def stacking(collate_fn: Callable[[Any], Any], engine: _core.Engine, allocate: A
         tensor = engine.room(KINDS, dtype, shape, allocate)
         return None if tensor is None else _Slot(tensor)
 
-    return StackingCollate(functools.partial(engine.stack, KINDS, allocate=allocate), make_room)
+    largest = 0
+
+    def stack(samples: Any) -> torch.Tensor | None:
+        nonlocal largest
+        tensor = engine.stack(KINDS, samples, allocate=allocate)
+        if tensor is not None and tensor.nbytes > largest:
+            largest = tensor.nbytes
+            # glibc keeps as much freed memory as the largest block that was freed, which with torch is a batch. Slots do
+            # not come from it: unless it hears of their size, the memory of each sample goes back to the kernel, and the
+            # next sample faults it in page by page.
+            np.empty(largest, np.uint8)
+        return tensor
+
+    return StackingCollate(stack, make_room)
