@@ -127,9 +127,9 @@ def stacking(collate_fn: Callable[[Any], Any], engine: _core.Engine, allocate: A
         tensor = engine.stack(KINDS, samples, allocate=allocate)
         if tensor is not None and tensor.nbytes > largest:
             largest = tensor.nbytes
-            # glibc keeps as much freed memory as the largest block that was freed, which with torch is a batch. Slots do
-            # not come from it: unless it hears of their size, the memory of each sample goes back to the kernel, and the
-            # next sample faults it in page by page.
+            # glibc keeps as much freed memory as the largest block that was freed, which with torch is a batch. Slots
+            # do not come from it: without this call, the memory of each sample goes back to the kernel, and the next
+            # sample faults it in page by page.
             np.empty(largest, np.uint8)
         return tensor
 
