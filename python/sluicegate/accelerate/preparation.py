@@ -12,7 +12,7 @@ from accelerate.state import DistributedType
 from accelerate.utils import RNGType, synchronize_rng_states
 from torch.utils.data import BatchSampler, DistributedSampler, IterableDataset, RandomSampler
 
-from sluicegate.loader.dataloader import DataLoader
+from sluicegate.loader.dataloader import DataLoader, progress_of
 from sluicegate.order.plan import resolved_shard
 from sluicegate.order.settings import LoaderSettings
 from sluicegate.sampler import is_ours
@@ -79,8 +79,8 @@ def prepared(
     made: PreparedLoader[Any] = PreparedLoader(
         loader.dataset, synchronize=synchronize, total_batch_size=size, **arguments
     )
-    if loader._loader_epochs.next:
-        made.set_epoch(loader._loader_epochs.next)
+    if epoch := progress_of(loader).epochs.next:
+        made.set_epoch(epoch)
     return made
 
 
@@ -142,7 +142,8 @@ def check_loader(loader: DataLoader[Any], accelerator: accelerate.Accelerator) -
             f"prepare: {type(loader).__name__} is a subclass of sluicegate.DataLoader, whose methods would be lost; "
             "prepare a DataLoader itself"
         )
-    if loader._loader_pending is not None or loader._loader_left_out.is_something:
+    progress = progress_of(loader)
+    if progress.pending is not None or progress.left_out.is_something:
         raise ValueError(
             "prepare: a state was loaded into this loader, or batches are to be skipped; prepare it first, and call "
             "load_state_dict, skip, or skip_samples of the loader that prepare() returns"

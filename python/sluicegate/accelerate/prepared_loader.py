@@ -18,9 +18,9 @@ from sluicegate.loader.dataloader import DataLoader
 from sluicegate.loader.explanation import readable
 from sluicegate.loader_state.saved_form import saved
 from sluicegate.order import draws
+from sluicegate.order.epoch_progress import EpochProgress
 from sluicegate.order.ids import BatchIds
 from sluicegate.order.plan import planned_len
-from sluicegate.order.progress import Progress
 from sluicegate.order.settings import LoaderSettings
 from sluicegate.rng.global_generators import global_state, set_global_state
 from sluicegate.state.loader_state import LoaderState
@@ -93,8 +93,8 @@ class PreparedLoader(DataLoader[_T_co]):
     @property
     def is_left(self) -> bool:
         """True if the last loop was left before the end of its epoch."""
-        progress = self._loader_progress
-        is_begun = progress is not None and progress.is_drawn and not progress.finished
+        running = self._loader_progress.running
+        is_begun = running is not None and running.is_drawn
         return not self._loops and (is_begun or self.is_ahead)
 
     @property
@@ -112,7 +112,7 @@ class PreparedLoader(DataLoader[_T_co]):
         """How many batches this process's next epoch has, skipped ones included; None if it is unknown."""
         ordering = LoaderSettings.of(self).ordering
         if ordering is not None:
-            return planned_len(ordering, self._loader_epochs.next)
+            return planned_len(ordering, self._loader_progress.epochs.next)
         try:
             return torch.utils.data.DataLoader.__len__(self)
         except (TypeError, NotImplementedError):
@@ -151,22 +151,23 @@ class PreparedLoader(DataLoader[_T_co]):
         super().skip_samples(indices)
 
     def __iter__(self) -> Any:
-        pending = self._loader_pending
+        loader_progress = self._loader_progress
+        pending = loader_progress.pending
         is_resumed = pending is not None and pending.in_epoch
         if not is_resumed:  # A resumed epoch was synchronized when it began; its generators have drawn since.
             self._synchronize()
-        self.set_epoch(self._loader_epochs.next)
+        self.set_epoch(loader_progress.epochs.next)
         if pending is not None and not is_resumed and self.seed is None and pending.draws is None:
             # A position in a checkpoint: the epoch is drawn from the global generators as they are now.
             now = draws.take(LoaderSettings.of(self)).as_text()
-            self._loader_pending = dataclasses.replace(pending, draws=now, rng=global_state())
+            loader_progress.pending = dataclasses.replace(pending, draws=now, rng=global_state())
         outer: Mapping[str, str] | None = None
         if pending is not None and is_resumed and self.seed is None:
             outer = pending.rng_of_loop or global_state()
         self._held = None
         iterator = super().__iter__()
-        count, progress = self._known_count(), self._loader_progress
-        if count is None or progress is None or self._loader_left_out.samples or self._draws_in_loop():
+        count, progress = self._known_count(), loader_progress.latest
+        if count is None or progress is None or loader_progress.left_out.samples or self._draws_in_loop():
             return self._loop(self._one_ahead(iterator, outer))
         return self._loop(self._to_the_last(iterator, progress, count))
 
@@ -190,7 +191,7 @@ class PreparedLoader(DataLoader[_T_co]):
         if self._dataset_kind != _torch.DatasetKind.Map:
             return None
         if LoaderSettings.of(self).ordering is not None:
-            return 0  # `Progress.is_complete` counts the batches of the plan.
+            return 0  # `EpochProgress.is_complete` counts the batches of the plan.
         if isinstance(batches, ProcessBatches) and not batches.even_batches:
             return None  # Accelerate's length is one too large for a process that gets nothing of a split last batch.
         try:
@@ -198,14 +199,14 @@ class PreparedLoader(DataLoader[_T_co]):
         except (TypeError, NotImplementedError):
             return None
 
-    def _to_the_last(self, iterator: Iterator[_T_co], progress: Progress, count: int) -> Iterator[_T_co]:
+    def _to_the_last(self, iterator: Iterator[_T_co], progress: EpochProgress, count: int) -> Iterator[_T_co]:
         """Yield batches; the last one is recognized by its number."""
         self._begin()
         for batch in iterator:
             if self._end.end_of_dataloader:
                 raise self._wrong_length(count, "more")
             if progress.is_complete(count):
-                self._finish(progress.last_ids)
+                self._finish(progress.received.last_ids)
             yield batch
         if not progress.is_complete(count):
             raise self._wrong_length(count, "fewer")
@@ -254,7 +255,7 @@ class PreparedLoader(DataLoader[_T_co]):
         self._end.end_of_dataloader = True
         if last is not None and not isinstance(self._index_sampler, ProcessBatches):
             self._end.valid = last.valid
-        elif last is not None and self._loader_left_out.has_batch(last.epoch, last.batch_index + 1):
+        elif last is not None and self._loader_progress.left_out.has_batch(last.epoch, last.batch_index + 1):
             self._end.remainder = 0  # The batch that may be padded is left out.
 
     def _remainder(self) -> int:

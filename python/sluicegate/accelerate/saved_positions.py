@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from accelerate.utils import load
 
+from sluicegate.loader.dataloader import progress_of
 from sluicegate.loader_state.saved_form import read, saved
 from sluicegate.order import draws
 from sluicegate.order.settings import LoaderSettings
@@ -79,7 +80,7 @@ def position_of(loader: PreparedLoader[Any]) -> dict[str, Any]:
 def next_epoch_of(loader: PreparedLoader[Any]) -> dict[str, Any]:
     """Return the position before the next epoch of a loader whose loop was left."""
     state, persists = read(loader.state_dict()), loader.persistent_workers
-    state = dataclasses.replace(state.unbegun(loader._loader_epochs.next), finished=True)
+    state = dataclasses.replace(state.unbegun(progress_of(loader).epochs.next), finished=True)
     if loader.seed is None:
         state = dataclasses.replace(
             state,

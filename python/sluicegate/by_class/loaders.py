@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils.data import Dataset, IterableDataset, Sampler
 
-from sluicegate.loader.dataloader import DataLoader
+from sluicegate.loader.dataloader import DataLoader, progress_of
 from sluicegate.loader.resources import share_resources
 from sluicegate.sampler.class_index import ClassIndex, plain_label
 from sluicegate.sampler.class_sampler import ClassSampler
@@ -211,7 +211,7 @@ class ClassLoaders(Mapping[Any, DataLoader[Any]]):
             )
         turns = self._together.batch_sampler
         # Epochs count up by themselves, as with any loader.
-        turns.set_epoch(self._together._loader_epochs.next)
+        turns.set_epoch(progress_of(self._together).epochs.next)
         return zip(turns.classes(), self._together, strict=True)
 
     def _sampler(self, label: Any) -> ClassSampler:

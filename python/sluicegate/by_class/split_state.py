@@ -15,8 +15,8 @@ from sluicegate.order.settings import LoaderSettings
 from sluicegate.rng.global_generators import global_state, keeping_generators, set_global_state
 from sluicegate.state.checks import check_flag, check_list, check_mapping, check_number, check_pairs, was_changed
 from sluicegate.state.loader_state import LoaderState
+from sluicegate.stream.resumable import next_passes, set_next_passes
 
-from .classified_stream import next_passes, set_next_passes
 from .split_pass import SplitPass
 
 # The version of the states that are written. A reader refuses a newer one.

@@ -6,8 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from sluicegate.native.dataset import has_own_batches
-from sluicegate.stream.images import DecodesImages, ImageStream, StreamImages
+from sluicegate.stream.images import DecodesImages, StreamImages, collated
 from sluicegate.stream.native import NativeIterator
 from sluicegate.stream.shuffle_buffer import ShuffledIterator
 
@@ -28,12 +27,12 @@ def native_batches(
     is_default = stacks_as_torch(collate_fn)
     if isinstance(iterator, DecodesImages) and iterator.images is not None and is_default:
         images = iterator.images
-        collate_fn = functools.partial(_collate, images.stream, collate_fn)
+        collate_fn = functools.partial(collated, images.stream, collate_fn)
         return _ImageBatches(iterator, images).next if images.makes_batches else None, collate_fn
     read = iterator.native if type(iterator) is ShuffledIterator else iterator
     if type(read) is not NativeIterator or not is_default:
         return None, collate_fn
-    return iterator.next_batch, functools.partial(_collate, read._stream, collate_fn)
+    return iterator.next_batch, functools.partial(collated, read.stream, collate_fn)
 
 
 class _ImageBatches:
@@ -47,9 +46,3 @@ class _ImageBatches:
         """Return the batch of the next `samples` samples and how many it has: fewer at the end, then None."""
         self._iterator.take_images()  # Only now is it known that single samples are not requested.
         return self._images.next_batch(self._iterator, samples)
-
-
-def _collate(stream: ImageStream, collate_fn: Callable[[Any], Any], samples: Any) -> Any:
-    """Collate as the core does: torch's default can't stack tensors of different lengths."""
-    kinds = () if stream._shape is None else stream._shape[1]
-    return stream.collate(samples) if has_own_batches(kinds) else collate_fn(samples)

@@ -16,8 +16,9 @@ from sluicegate import _core, _torch
 from sluicegate.fetch.collate import stacking
 from sluicegate.fetch.fetcher import make_fetcher
 from sluicegate.fetch.messages import sampler_name
+from sluicegate.order.epoch_progress import EpochProgress
 from sluicegate.order.ids import BatchIds
-from sluicegate.order.progress import Progress
+from sluicegate.order.loader_progress import LoaderProgress
 from sluicegate.order.requests import indices_of
 from sluicegate.order.settings import LoaderSettings
 from sluicegate.rng.global_generators import keeping_generators
@@ -32,8 +33,8 @@ from .epoch_iterator import EpochIterator, refuse_timeout
 class PythonIterator(EpochIterator):
     """One epoch of a dataset that runs Python, on the calling thread: `num_workers=0`."""
 
-    def __init__(self, loader: Any, settings: LoaderSettings, engine: _core.Engine) -> None:
-        super().__init__(loader, settings)
+    def __init__(self, loader: Any, settings: LoaderSettings, progress: LoaderProgress, engine: _core.Engine) -> None:
+        super().__init__(loader, settings, progress)
         refuse_timeout(settings.timeout)
         if isinstance(self._dataset, (IterDataPipe, MapDataPipe)):
             apply_sharding(self._dataset, *_torch.get_distributed_settings())
@@ -80,12 +81,12 @@ class PythonIterator(EpochIterator):
             self._dataset_fetcher = make(resumed=place, before=before)
         if self._is_stream:
             # What it drew just now belongs to its epoch: it is drawn again, from before, where that is resumed.
-            self._progress.draws_after_iter = self._progress.take_draws()
+            self._progress.draws.end_iter()
         if isinstance(self._seeding, StreamSeeding):
             self._seeding.resume()
         there = self._dataset_fetcher.place
-        progress = weakref.ref(self._progress)
-        self._progress.fetching = functools.partial(_told, resumed_place, there, self._seeding, progress)
+        own = weakref.ref(self._progress)
+        self._progress.fetching = functools.partial(_told, resumed_place, there, self._seeding, own)
         if isinstance(there, StreamPlace) and there.is_lazy:
             self._progress.leave = functools.partial(_left, there, self._seeding)
         self._settle()
@@ -118,17 +119,17 @@ class PythonIterator(EpochIterator):
                     batch = self._dataset_fetcher.fetch(indices_of(ids.request))
         except Exception:
             # It counts as received though it can't be fetched: the next one is another. Not so when Ctrl-C was pressed.
-            self._progress.deliver(ids)
+            self._progress.received.deliver(ids)
             raise
         if self._sample_id is not None:
             last: Any = self._dataset_fetcher.last
             ids.sample_ids = last[2]
-        self._progress.deliver(ids)
+        self._progress.received.deliver(ids)
         return batch
 
     def _stream_batch(self, ids: BatchIds) -> Any:
         progress = self._progress
-        ids.batch_index = progress.received
+        ids.batch_index = progress.received.count
         try:
             with self._seeded():
                 batch = self._dataset_fetcher.fetch(ids.request)
@@ -144,14 +145,15 @@ class PythonIterator(EpochIterator):
     def _deliver_stream(self, ids: BatchIds) -> None:
         last: Any = self._dataset_fetcher.last
         ids.set_stream(*last)
-        self._progress.deliver(ids)
+        self._progress.received.deliver(ids)
 
 
 def _told(
-    resumed: PlaceState | None, place: MapPlace | StreamPlace, seeding: Any, progress: weakref.ref[Progress]
+    resumed: PlaceState | None, place: MapPlace | StreamPlace, seeding: Any, progress: weakref.ref[EpochProgress]
 ) -> Fetching:
     """What a state says of the one who fetches where there are no workers."""
-    if resumed is not None and (here := progress()) is not None and here.last_ids is None and not here.finished:
+    here = progress()
+    if resumed is not None and here is not None and not here.finished and here.received.last_ids is None:
         # A dataset may take up its state when it is asked for the first sample, and not know it before.
         return Fetching(places=[copy.deepcopy(resumed)])
     # It may return objects that it changes later.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -18,8 +17,9 @@ from sluicegate.device.arguments import checked_device, checked_device_prefetch,
 from sluicegate.loader_state.saved_form import saved
 from sluicegate.loader_state.state import loaded, state_of
 from sluicegate.order.ids import BatchIds, with_ids_of
+from sluicegate.order.left_out import LeftOut
+from sluicegate.order.loader_progress import LoaderProgress
 from sluicegate.order.plan import check_order, planned_len
-from sluicegate.order.progress import Epochs, LeftOut, Progress
 from sluicegate.order.requests import own_array_of
 from sluicegate.order.settings import LoaderSettings
 from sluicegate.order.torch_order import own_sampler
@@ -183,11 +183,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
                 shard, remainder = order.settings.shard, order.settings.remainder
         check_order(seed, generator, shard, remainder, dataset)
         # Before torch's constructor, which sets `_iterator`. The prefix avoids clashes with attributes of subclasses.
-        self._loader_epochs = Epochs(0 if order is None else order.next_epoch)
+        self._loader_progress = LoaderProgress(0 if order is None else order.next_epoch)
         self._loader_order: LoaderOrder | None = None
-        self._loader_left_out = LeftOut()
-        self._loader_progress: Progress | None = None
-        self._loader_pending: LoaderState | None = None
         self._loader_kept: Any = None
         self._loader_current: Callable[[], Any] = _nothing
         self._loader_sample_id: Any = None
@@ -270,7 +267,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     def _order(self) -> LoaderOrder:
         order = self.__dict__.get("_loader_order")
         if order is None or not order.is_of(self):  # This loader is a copy.
-            self.__dict__["_loader_order"] = order = LoaderOrder(self)
+            self.__dict__["_loader_order"] = order = LoaderOrder(self, self._loader_progress)
         return order
 
     @property
@@ -290,14 +287,14 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         return without_view(given)
 
     def __iter__(self) -> Any:
-        pending = self._loader_pending
-        if pending is None:
+        progress = self._loader_progress
+        if (pending := progress.pending) is None:
             return self._loader_started()
         self._iterator = None  # Running workers restart where the state says.
         try:
             iterator = self._loader_started()
         except BaseException:
-            self._loader_pending = pending  # Nothing has been resumed from it yet.
+            progress.pending = pending  # Nothing has been resumed from it yet.
             raise
         # For torchdata's states: the number of batches received since the snapshot that they hold.
         for _ in itertools.islice(iterator, pending.replay):
@@ -325,33 +322,33 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if iterator is None:
             if (running := self._iterator) is not None:
                 running._shutdown_workers()
-            self._loader_progress = None
+            self._loader_progress.latest = None
             self._loader_current = _nothing
         self._loader_kept = iterator
 
     def __getstate__(self) -> dict[str, Any]:
         """Return everything except what is running: `state_dict` carries the place in an epoch."""
-        # A copy counts its own epochs and has its own skips.
         own = {
-            "_loader_epochs": copy.copy(self._loader_epochs),
-            "_loader_left_out": LeftOut.of(self._loader_left_out.ranges()),
+            "_loader_progress": self._loader_progress.copied(),
             "_loader_order": None,
+            "_loader_kept": None,
+            "_loader_current": _nothing,
             "batch_sampler": without_view(self._given("batch_sampler")),
         }
-        return self.__dict__ | own | {"_loader_kept": None, "_loader_current": _nothing, "_loader_progress": None}
+        return self.__dict__ | own
 
     def _get_iterator(self) -> Any:
         # Trainers swap samplers and functions until an epoch starts, so the configuration is read only now.
-        settings = LoaderSettings.of(self)
-        log_once(settings, self._loader_epochs, type(self).__name__)
+        settings, progress = LoaderSettings.of(self, self._loader_sample_id), self._loader_progress
+        log_once(settings, progress.epochs, type(self).__name__)
         source = readable(settings)
         if source is not None:
             self.check_worker_number_rationality()
-            return NativeIterator(self, settings, source, resources_of(self).engine(settings))
+            return NativeIterator(self, settings, progress, source, resources_of(self).engine(settings))
         if settings.num_workers == 0:
-            return PythonIterator(self, settings, resources_of(self).engine(settings))
+            return PythonIterator(self, settings, progress, resources_of(self).engine(settings))
         self.check_worker_number_rationality()
-        return WorkerIterator(self, settings)
+        return WorkerIterator(self, settings, progress)
 
     def explain(self) -> Explanation:
         """Return which engine reads, and the first reason why it is not the Rust one. Starts nothing.
@@ -371,9 +368,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         return f"<{type(self).__name__} of {dataset}, num_workers={self.num_workers}, engine: {self.explain()}>"
 
     def __len__(self) -> int:
-        ordering = LoaderSettings.of(self).ordering
-        count = super().__len__() if ordering is None else planned_len(ordering, self._loader_epochs.next)
-        return count - self._loader_left_out.count_batches(self._epoch_or_running(None), count)
+        ordering, progress = LoaderSettings.of(self).ordering, self._loader_progress
+        count = super().__len__() if ordering is None else planned_len(ordering, progress.epochs.next)
+        return count - progress.left_out.count_batches(progress.epoch, count)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the consumer's position, from which `load_state_dict` resumes in this or another process.
@@ -395,10 +392,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         return saved(self._loader_state())
 
     def _loader_state(self) -> LoaderState:
-        settings = LoaderSettings.of(self)
-        return state_of(
-            settings, self._loader_pending, self._loader_progress, self._loader_epochs, self._loader_left_out
-        )
+        return state_of(LoaderSettings.of(self), self._loader_progress)
 
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
         """Make the next iterator resume from `state_dict`: the rest of its epoch, then whole epochs.
@@ -421,15 +415,15 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             ValueError: not a valid state, a newer state version, or saved by a loader with a different order; the
                 message names both.
         """
-        state = loaded(LoaderSettings.of(self), self._loader_epochs.next, state_dict, strict)
+        progress = self._loader_progress
+        state = loaded(LoaderSettings.of(self), progress.epochs.next, state_dict, strict)
         left_out = LeftOut.of(state.left_out)
         if state.epoch_told is not None:
             self._tell_epoch(state.epoch_told)
         # Last, so that a state that cannot be read changes nothing.
         self._iterator = None
-        self._loader_pending = state
-        self._loader_epochs.next = state.epoch
-        self._loader_left_out = left_out
+        progress.pending, progress.left_out = state, left_out
+        progress.epochs.next = state.epoch
 
     def set_epoch(self, epoch: int) -> None:
         """Set the number of the next epoch; later epochs count up from it.
@@ -442,11 +436,11 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         """
         if type(epoch) is bool or not hasattr(epoch, "__index__") or not 0 <= epoch < 2**63:
             raise ValueError(f"epoch: expected an integer from 0 to 2**63 - 1, got {epoch!r}")
-        self._loader_epochs.next = int(epoch)
+        self._loader_progress.epochs.next = int(epoch)
         self._tell_epoch(int(epoch))
 
     def _tell_epoch(self, epoch: int) -> None:
-        self._loader_epochs.told = epoch
+        self._loader_progress.epochs.told = epoch
         sampler = self._index_sampler
         told: list[Any] = [sampler, getattr(sampler, "sampler", None), self.dataset]
         for each in told:
@@ -481,12 +475,13 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         finally:
             self._loader_sample_id = None
         # A subclass may wrap ours in its own iterator.
-        return with_ids_of(iterator, getattr(iterator, "_progress", self))
+        return with_ids_of(iterator, iterator.received if isinstance(iterator, EpochIterator) else self)
 
     @property
     def last_ids(self) -> BatchIds | None:
         """The ids of the samples in the last batch received; None before the first."""
-        return None if self._loader_progress is None else self._loader_progress.last_ids
+        latest = self._loader_progress.latest
+        return None if latest is None else latest.received.last_ids
 
     def stats(self) -> LoaderStats:
         """Return what is loaded ahead, in batches and bytes, and the bound on it. Starts nothing and does not wait."""
@@ -528,13 +523,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         return self._inspector().replayed(batch_index, self._epoch_or_running(epoch))
 
     def _inspector(self) -> BatchInspector:
-        return BatchInspector(
-            LoaderSettings.of(self),
-            self._loader_progress,
-            self._loader_left_out,
-            self._epoch_or_running(None),
-            resources_of(self),
-        )
+        return BatchInspector(LoaderSettings.of(self), self._loader_progress, resources_of(self))
 
     def skip(self, batches: int | Iterable[int], epoch: int | None = None) -> None:
         """Skip batches: they are not loaded, and the others keep their numbers. This is part of the state.
@@ -549,7 +538,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             TypeError, ValueError: a number is not an integer, or is negative.
         """
         many: Any = [batches] if hasattr(batches, "__index__") else batches
-        self._loader_left_out.add_batches(self._epoch_or_running(epoch), many)
+        self._loader_progress.left_out.add_batches(self._epoch_or_running(epoch), many)
 
     def skip_samples(self, indices: Iterable[int]) -> None:
         """Omit the samples at `indices` from all later batches, which become smaller. This is part of the state.
@@ -563,14 +552,16 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         """
         if self._dataset_kind != _torch.DatasetKind.Map:
             raise ValueError("skip_samples: the samples of an IterableDataset have no index; skip them in the dataset")
-        self._loader_left_out.add_samples(indices)
+        self._loader_progress.left_out.add_samples(indices)
 
     def _epoch_or_running(self, epoch: int | None) -> int:
         """Return `epoch` if given, otherwise the running epoch, or the next one if none is running."""
-        if epoch is not None:
-            return epoch
-        running = self._loader_progress
-        return self._loader_epochs.next if running is None or running.finished else running.epoch
+        return self._loader_progress.epoch if epoch is None else epoch
+
+
+def progress_of(loader: DataLoader[Any]) -> LoaderProgress:
+    """Return how far `loader` is."""
+    return loader._loader_progress
 
 
 def _nothing() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
 import os
 import threading
@@ -20,7 +19,8 @@ from sluicegate.device.destination import Destination, destination_of
 from sluicegate.order import draws
 from sluicegate.order.epoch_requests import BEGUN, drawn, of_stream, planned
 from sluicegate.order.ids import BatchIds
-from sluicegate.order.progress import Progress
+from sluicegate.order.loader_progress import LoaderProgress
+from sluicegate.order.received import Received
 from sluicegate.order.settings import LoaderSettings
 from sluicegate.order.torch_order import waits_for_epoch
 from sluicegate.rng.global_generators import global_state, keeping_generators, set_global_state
@@ -58,6 +58,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
     Args:
         loader: what torch's iterator is made for.
         settings: the loader's arguments.
+        progress: how far the loader is.
     """
 
     # True while the sampler must not be asked yet.
@@ -65,10 +66,11 @@ class EpochIterator(_torch.BaseDataLoaderIter):
     # True if a resumed epoch, which was drawn before, is drawn again at the first `next`.
     _is_drawn_late = False
 
-    def __init__(self, loader: Any, settings: LoaderSettings) -> None:
+    def __init__(self, loader: Any, settings: LoaderSettings, progress: LoaderProgress) -> None:
         self._next_lock, self._next_generation = threading.RLock(), _generation
         self.settings = settings
-        self._progress: Progress = _begun(loader, settings)
+        self._loaders_progress = progress
+        self._progress = progress.begin(settings)
         self._seeding: Seeding | None = None
         if settings.seed is not None:
             self._seeding = SampleSeeding(settings.seed, settings.seed_samples)
@@ -97,7 +99,12 @@ class EpochIterator(_torch.BaseDataLoaderIter):
             self._seed_pipe()
         self._tell_base_seed()
         if self._num_workers == 0:  # With workers, `_reset` follows, which takes them.
-            self._progress.draws_after_iter = self._progress.take_draws()
+            self._progress.draws.end_iter()
+
+    @property
+    def received(self) -> Received:
+        """The batches of this epoch that the consumer has."""
+        return self._progress.received
 
     def _destination_now(self) -> Destination:
         settings = self.settings
@@ -166,14 +173,15 @@ class EpochIterator(_torch.BaseDataLoaderIter):
 
     def _tell_base_seed(self) -> None:
         if self._num_workers > 0 and self._seed is None:
-            self._progress.base_seed = int(self._base_seed)
+            self._progress.draws.base_seed = int(self._base_seed)
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
         """Begin another epoch. Torch calls this on the iterator of persistent workers."""
         if not first_iter:
-            self.settings = LoaderSettings.of(loader)
-            self._progress = _begun(loader, self.settings)
-            self._progress.begins_iterator = False
+            # Persistent workers were started with this `sample_id`.
+            self.settings = LoaderSettings.of(loader, self.settings.sample_id)
+            self._progress = self._loaders_progress.begin(self.settings)
+            self._progress.draws.begins_iterator = False
             self._tell_base_seed()
             self._ordering = self.settings.ordering
             self._destination = self._destination_now()
@@ -181,7 +189,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
             super()._reset(loader, first_iter)
         if self.settings.seed is not None:
             self._seed_pipe()
-        self._progress.draws_after_iter = self._progress.take_draws()
+        self._progress.draws.end_iter()
 
     def _open(self, engine: _core.Engine) -> None:
         """Make the requests of the epoch. The sampler is asked for the first one when that is requested here."""
@@ -217,7 +225,11 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         Torch's loader never calls it. So it is called only with a seed, if the epoch was set, or for a
         `ResumableStream`.
         """
-        is_told = self._seed is not None or self._progress.is_epoch_set or isinstance(self._dataset, ResumableStream)
+        is_told = (
+            self._seed is not None
+            or self._progress.epochs.told is not None
+            or isinstance(self._dataset, ResumableStream)
+        )
         return is_told and hasattr(self._dataset, "set_epoch")
 
     def _stream_places(self, resumed: LoaderState) -> list[PlaceState | None]:
@@ -286,7 +298,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
                 generators, with two exceptions, in which they continue from that state: the state was saved by a loader
                 that had not requested anything yet, or what that loader had requested was drawn again.
         """
-        resumed, outer = self._progress.resumed, self._progress.outer
+        resumed, outer = self._progress.resumed, self._progress.draws.outer
         is_drawn_again = outer is None and resumed.requests_drawn is not None
         has_asked = not resumed.in_epoch or resumed.drawn or outer is not None
         lies_before = has_asked and not is_drawn_again
@@ -327,45 +339,6 @@ def _begun_late(requests: Iterator[BatchIds], generators: dict[str, str] | None)
 
 def _has_begun(place: PlaceState) -> bool:
     return not place.over and bool(place.states) and place.of_dataset["inner"] is not None
-
-
-def _begun(loader: Any, settings: LoaderSettings) -> Progress:
-    """Return the progress of an iterator that begins now: from the loaded state, once, or from the start of an epoch.
-
-    Args:
-        loader: the iterator's loader.
-        settings: its arguments. A sampler that the loader is given later is for the next iterator.
-    """
-    pending, loader._loader_pending = loader._loader_pending, None
-    outer = None
-    if pending is not None and settings.seed is None and pending.draws is not None:
-        if pending.rng is None:
-            outer = global_state()  # From one rank of many: this rank's generators stay unchanged.
-        elif not pending.in_epoch:
-            set_global_state(pending.rng)
-        draws.put(settings, pending.draws)
-    before, progress = (
-        loader._loader_progress,
-        Progress(loader._loader_epochs, loader._loader_left_out, pending or LoaderState()),
-    )
-    if settings.seed is None:
-        progress.take_draws = functools.partial(draws.take, settings)
-        progress.draws = draws.take(settings)
-    progress.outer = outer
-    if before is not None:
-        if pending is None:
-            progress.place_before = before.leave()
-            if not before.is_drawn:
-                progress.sampler_untold = before.sampler_untold
-            if not before.finished:
-                left = before.leave_sampler()
-                progress.sampler_before = lambda: left
-        if before.finished:
-            progress.sampler_before = before.sampler_state
-        # Otherwise each would keep all that came before it alive.
-        before.sampler_before = before.sampler_stream = None
-    loader._loader_progress = progress
-    return progress
 
 
 def refuse_timeout(timeout: float) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,7 @@ from sluicegate import _torch
 from sluicegate.fetch.batch_source import BatchSource, batch_source, draws_from_seed, lacks_order, lacks_seed
 from sluicegate.fetch.collate_in_place import stacks_as_torch
 from sluicegate.native.dataset import NativeDataset
-from sluicegate.order.progress import Epochs
+from sluicegate.order.epochs import Epochs
 from sluicegate.order.settings import LoaderSettings
 from sluicegate.recognition import torchvision_datasets
 from sluicegate.recognition.collated_source import uncollated_reason
@@ -97,10 +96,8 @@ def _refused(settings: LoaderSettings) -> tuple[str, str | None] | None:
         if isinstance(settings.dataset, (NativeStream, ShuffleBuffer)):
             return _refused_stream(settings)
         return f"iterable-style dataset class {type(settings.dataset).__name__} is iterated in Python", None
-    if not settings.native:
-        return "native is False", "leave out native"
-    if (setting := os.environ.get("SLUICEGATE_NATIVE", "1")) not in ("", "1"):
-        return f"the environment has SLUICEGATE_NATIVE={setting}", "unset it"
+    if (refusal := settings.native_refusal) is not None:
+        return refusal
     if not settings.auto_collation:
         return "batch_size is None, so samples are not collated", "give batch_size"
     if settings.num_workers > 0 and settings.worker_init_fn is not None:

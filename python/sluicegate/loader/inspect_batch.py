@@ -15,8 +15,8 @@ from sluicegate.fetch.collate import stacking
 from sluicegate.fetch.map_fetcher import MapFetcher
 from sluicegate.fetch.messages import sampler_name
 from sluicegate.order import draws
+from sluicegate.order.loader_progress import LoaderProgress
 from sluicegate.order.plan import Ordering, make_plan
-from sluicegate.order.progress import LeftOut, Progress
 from sluicegate.order.requests import Planned, indices_of, without
 from sluicegate.order.sampler_stream import SamplerStream
 from sluicegate.order.settings import LoaderSettings
@@ -33,16 +33,12 @@ class BatchInspector:
 
     Attributes:
         settings: of the loader.
-        progress: of its running epoch, or of the last one.
-        left_out: what it leaves out.
-        epoch: the running epoch, or the next one if none is running.
+        progress: how far it is.
         resources: provide slots and threads.
     """
 
     settings: LoaderSettings
-    progress: Progress | None
-    left_out: LeftOut
-    epoch: int
+    progress: LoaderProgress
     resources: LoaderResources
 
     def request(self, batch_index: int, epoch: int) -> Any:
@@ -63,8 +59,8 @@ class BatchInspector:
             request = self._planned(ordering, batch_index, epoch)
         else:
             request = self._drawn(batch_index, epoch)
-        if request is not None and self.left_out.samples:
-            request = without(request, self.left_out.samples)
+        if request is not None and (samples := self.progress.left_out.samples):
+            request = without(request, samples)
         if request is None:
             raise IndexError(f"batch_index: epoch {epoch} has no batch {batch_index}, or all its samples are left out")
         return request
@@ -89,11 +85,11 @@ class BatchInspector:
             return fetcher.fetch(indices_of(request))
 
     def _planned(self, ordering: Ordering, batch_index: int, epoch: int) -> Any:
-        progress = self.progress
+        latest = self.progress.latest
         plan, first = None, 0
-        if progress is not None and progress.plan is not None and progress.epoch == epoch:
+        if latest is not None and latest.epoch == epoch:
             # After a resume with other ranks, or another batch size, batches are counted on from there.
-            plan, first = progress.plan, progress.plan_first
+            plan, first = latest.received.plan, latest.received.plan_first
         if plan is None or batch_index < first:
             plan, first = make_plan(ordering, epoch, 0, _given), 0
         is_there = batch_index - first < len(plan)
@@ -102,10 +98,9 @@ class BatchInspector:
     def _drawn(self, batch_index: int, epoch: int) -> Any:
         sampler = self.settings.index_sampler
         inner = getattr(sampler, "sampler", sampler)
-        progress = self.progress
-        is_running = progress is not None and not progress.finished and progress.epoch == epoch
+        latest, running = self.progress.latest, self.progress.running
         if not is_known(sampler) and not _is_given(inner):
-            last = None if progress is None else progress.last_ids
+            last = None if latest is None else latest.received.last_ids
             if last is not None and (last.epoch, last.batch_index) == (epoch, batch_index):
                 return last.request
             raise _only_it_knows(inner)
@@ -115,20 +110,21 @@ class BatchInspector:
             draws_nothing = True
             sampler, inner = copy.copy(sampler), copy.copy(inner)
             sampler.sampler = inner
-            if epoch != self.epoch:
+            if epoch != self.progress.epoch:
                 inner.set_epoch(epoch)
-        if not draws_nothing and (not is_running or progress is None or progress.draws is None):
+        drawn = running.draws if running is not None and running.epoch == epoch else None
+        if not draws_nothing and (drawn is None or drawn.generators is None):
             raise ValueError(
                 "samples_of: without a seed, an epoch's order is known only while it is running, and epoch "
                 f"{epoch} is not running; pass seed= to the loader to make every epoch's order known at any time"
             )
         with self._undisturbed():
-            if progress is not None and progress.draws is not None and is_running:
-                draws.put(self.settings, progress.draws.as_text())
-                if progress.begins_iterator:
+            if drawn is not None and drawn.generators is not None:
+                draws.put(self.settings, drawn.generators.as_text())
+                if drawn.begins_iterator:
                     # As torch does for workers.
                     torch.empty((), dtype=torch.int64).random_(generator=self.settings.generator)
-            order, requests = None if progress is None else progress.order, None
+            order, requests = None if latest is None else latest.draws.order, None
             if not _is_given(inner):
                 requests = known_requests(sampler, self.resources.engine(self.settings), batch_index, order)
             if requests is None:  # Torch's sampler, with replacement; or what was given as it is.

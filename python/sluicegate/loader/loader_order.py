@@ -15,8 +15,8 @@ import torch
 from torch.utils.data import BatchSampler
 
 from sluicegate import _torch
+from sluicegate.order.loader_progress import LoaderProgress
 from sluicegate.order.plan import Ordering, make_plan, planned_len, resolved_shard
-from sluicegate.order.progress import Epochs
 from sluicegate.order.requests import Planned, array_of, indices_of
 from sluicegate.order.sharded_twice import refuse_second_shard
 from sluicegate.rng.stream_seeding import sampler_seeding
@@ -61,11 +61,14 @@ class LoaderOrder:
 
     Args:
         loader: the loader whose order it is.
+        progress: how far the loader is.
     """
 
-    def __init__(self, loader: Any) -> None:
+    def __init__(self, loader: Any, progress: LoaderProgress) -> None:
         self._loader: weakref.ref[Any] | None = weakref.ref(loader)
-        self._epochs: Epochs = loader._loader_epochs
+        # Weak, too: what runs refers to the samplers, and these to this order.
+        self._progress: weakref.ref[LoaderProgress] | None = weakref.ref(progress)
+        self._epochs = progress.epochs
         self._settings = Settings.of(loader)
         self._passes = 0
         # The last views that were given out, so that a loader always returns the same object.
@@ -156,8 +159,9 @@ class LoaderOrder:
     def _begin(self, settings: Settings) -> int:
         epoch = self._epochs.next
         loader = None if self._loader is None else self._loader()
-        if loader is not None:
-            _check(loader, epoch)
+        progress = None if self._progress is None else self._progress()
+        if loader is not None and progress is not None:
+            _check(progress, type(loader).__name__, epoch)
         if settings.shard is not None and resolved_shard(settings.shard)[1] > 1:
             refuse_second_shard()
         self._epochs.next = epoch + 1
@@ -165,7 +169,7 @@ class LoaderOrder:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return everything except the loader: a copy counts its own epochs."""
-        own = {"_loader": None, "_passes": 0, "_sampler": None, "_batch_sampler": None}
+        own = {"_loader": None, "_progress": None, "_passes": 0, "_sampler": None, "_batch_sampler": None}
         return vars(self) | own | {"_settings": self.settings, "_epochs": copy.copy(self._epochs)}
 
 
@@ -192,20 +196,18 @@ def _is_shaped(loader: Any, given: Any) -> bool:
     return Ordering(given, False, None, None, loader.remainder).is_arithmetic
 
 
-def _check(loader: Any, epoch: int) -> None:
-    """Refuse a pass that would differ from the loader's own.
+def _check(progress: LoaderProgress, name: str, epoch: int) -> None:
+    """Refuse a pass that would differ from that of the loader called `name`.
 
     Raises:
         ValueError: batches or samples of the epoch are skipped, or the loader is to resume in its middle.
     """
-    name = type(loader).__name__
-    left_out = loader._loader_left_out
+    left_out, pending = progress.left_out, progress.pending
     if left_out.samples or left_out.batches.get(epoch):
         raise ValueError(
             f"skip: batches or samples of epoch {epoch} are left out, which only the loader itself can do; iterate "
             f"over the {name}, not over its sampler or batch_sampler"
         )
-    pending = loader._loader_pending
     if pending is not None and pending.in_epoch and (pending.drawn or pending.batches_received):
         raise ValueError(
             f"load_state_dict: the loaded state is in the middle of epoch {pending.epoch}, and only the loader "

@@ -17,6 +17,7 @@ from sluicegate.fetch.batch_source import BatchSource, batch_source, draws_from_
 from sluicegate.fetch.map_fetcher import MapFetcher
 from sluicegate.fetch.messages import sampler_name
 from sluicegate.order.ids import BatchIds
+from sluicegate.order.loader_progress import LoaderProgress
 from sluicegate.order.requests import Planned, Slice, indices_of, without
 from sluicegate.order.settings import LoaderSettings
 from sluicegate.recognition.collated_source import CollatedSource
@@ -35,8 +36,15 @@ class NativeIterator(EpochIterator):
     means what it means to torch and fails as it fails there.
     """
 
-    def __init__(self, loader: Any, settings: LoaderSettings, source: BatchSource, engine: _core.Engine) -> None:
-        super().__init__(loader, settings)
+    def __init__(
+        self,
+        loader: Any,
+        settings: LoaderSettings,
+        progress: LoaderProgress,
+        source: BatchSource,
+        engine: _core.Engine,
+    ) -> None:
+        super().__init__(loader, settings, progress)
         # Nothing that draws runs in Python, except what the core does not take of a random dataset.
         seeding, self._seeding = self._seeding, None
         self._fetch_seeding = seeding if source.is_random else None
@@ -84,7 +92,7 @@ class NativeIterator(EpochIterator):
         return source
 
     def _begin(self, source: BatchSource | None) -> None:
-        self._progress.out_of_turn = self._num_workers > 0 and not self._in_order
+        self._progress.received.out_of_turn = self._num_workers > 0 and not self._in_order
         self._open(self.engine)
         # For what the core does not take, made when that is first needed; and whose collate it then uses.
         self._dataset_fetcher: MapFetcher | None = None
@@ -120,7 +128,7 @@ class NativeIterator(EpochIterator):
             places = resumed.fetching.places if resumed.in_epoch or self._persistent_workers else ()
             first = resumed.fetching.next_worker if resumed.in_epoch else 0
         elif resumed.in_epoch:
-            first = self._progress.received % self._num_workers
+            first = self._progress.received.count % self._num_workers
         if self._worker_draws is None:
             base_seed, init_fn = int(self._base_seed), self._worker_init_fn
             self._worker_draws = WorkerDraws(base_seed, self._num_workers, places, first, init_fn)
@@ -170,12 +178,12 @@ class NativeIterator(EpochIterator):
                 if self._num_workers > 0:
                     self._ask_ahead()  # More than one, once the first has shown the size of batches.
             if left_out.is_something and (batch := self._without_left_out(ids, batch)) is None:
-                self._progress.pass_over(ids)
+                self._progress.received.skip(ids)
                 self._receive(ids)
                 if self._num_workers == 0 and (following := next(self._requests, None)) is not None:
                     self._ask_for(following)
                 continue
-            self._progress.deliver(ids)
+            self._progress.received.deliver(ids)
             self._receive(ids)
             if isinstance(batch, Exception):
                 raise batch

@@ -13,6 +13,7 @@ from sluicegate import _core, _torch
 from sluicegate.fetch.collate import stacking
 from sluicegate.fetch.messages import sampler_name
 from sluicegate.order.ids import BatchIds
+from sluicegate.order.loader_progress import LoaderProgress
 from sluicegate.order.requests import without
 from sluicegate.order.settings import LoaderSettings
 from sluicegate.rng.sample import GlobalDrawWatch
@@ -40,8 +41,8 @@ class WorkerIterator(EpochIterator):
     The order of what is delivered does not depend on whether the workers are processes or threads.
     """
 
-    def __init__(self, loader: Any, settings: LoaderSettings) -> None:
-        super().__init__(loader, settings)
+    def __init__(self, loader: Any, settings: LoaderSettings, progress: LoaderProgress) -> None:
+        super().__init__(loader, settings, progress)
         if settings.prefetch_factor is None or settings.prefetch_factor <= 0:
             raise AssertionError("prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter")
         self._in_order = settings.in_order
@@ -163,11 +164,11 @@ class WorkerIterator(EpochIterator):
         first = self._group.first_worker
         if resumed.in_epoch:
             is_same = resumed.num_workers == self._num_workers
-            first = resumed.fetching.next_worker if is_same else progress.received % self._num_workers
+            first = resumed.fetching.next_worker if is_same else progress.received.count % self._num_workers
         if self._is_stream:
             progress.fix_epoch()
         self._assignment = Assignment(self._num_workers, self._prefetch_factor, self._in_order, first)
-        progress.out_of_turn = not self._in_order and not self._is_stream
+        progress.received.out_of_turn = not self._in_order and not self._is_stream
         self._reports = Reports(self._num_workers, self._places, first)
         for worker in self._reports.retired:
             self._retire(worker)
@@ -284,7 +285,7 @@ class WorkerIterator(EpochIterator):
                 continue
             last, untold = self._reports.deliver(worker, answer.report), None
             if self._is_stream:
-                ids.batch_index = self._progress.received
+                ids.batch_index = self._progress.received.count
             if last is not None:
                 first, count, told = last
                 if isinstance(told, Untold):
@@ -293,7 +294,7 @@ class WorkerIterator(EpochIterator):
                     ids.set_stream(first, count, told)
                 else:
                     ids.sample_ids = told
-            self._progress.deliver(ids)
+            self._progress.received.deliver(ids)
             if self._reports.warning is not None:
                 self._warn_for_worker()
             if untold is not None:
@@ -328,7 +329,7 @@ class WorkerIterator(EpochIterator):
 
     def _warn_of_draws(self, watch: GlobalDrawWatch) -> None:
         drawn, self._watch = watch.drawn(), None
-        if drawn and self._progress.warns_of_draws():
+        if drawn and self._progress.epochs.warns_of_draws():
             warnings.warn(
                 f"{type(self._dataset).__name__} draws from the global generator of {' and '.join(drawn)}, which "
                 "worker threads share: its samples are not the same in every run, whatever the seed; draw from "
@@ -358,7 +359,7 @@ class WorkerIterator(EpochIterator):
             self._assignment.under_way[worker] += 1
             self._ask(worker, number, ids)
         else:
-            self._progress.pass_over(ids)
+            self._progress.received.skip(ids)
         return True
 
     def _turn(self) -> int:

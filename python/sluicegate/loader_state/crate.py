@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sluicegate.order.left_out import ranges_of
 from sluicegate.order.plan import resolved_shard
-from sluicegate.order.progress import ranges_of
 from sluicegate.order.settings import LoaderSettings
 from sluicegate.state.checks import check_list, check_number
 from sluicegate.state.loader_state import LoaderState

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch.distributed
 
 from sluicegate.order import draws
+from sluicegate.order.epoch_progress import EpochProgress
+from sluicegate.order.left_out import ranges_of
+from sluicegate.order.loader_progress import LoaderProgress
 from sluicegate.order.plan import Whole, planned_len, resolved_shard
-from sluicegate.order.progress import ranges_of
 from sluicegate.order.settings import LoaderSettings
 from sluicegate.rng.global_generators import global_state
 from sluicegate.sampler.core_batch import CoreBatchSampler
@@ -25,9 +27,6 @@ from .crate import is_crate_state, of_crate
 from .saved_form import read, saved
 from .torchdata_state import from_torchdata, is_torchdata_state
 from .torchdata_translation import translated
-
-if TYPE_CHECKING:
-    from sluicegate.order.progress import Epochs, LeftOut, Progress
 
 # The names of a fingerprint's entries in an error.
 _FINGERPRINT = {
@@ -47,70 +46,76 @@ _FINGERPRINT = {
 _MAY_BE_UNKNOWN = {"sampler_len", "drop_last", "seed_samples", "remainder", "order"}
 
 
-def state_of(
-    settings: LoaderSettings,
-    pending: LoaderState | None,
-    progress: Progress | None,
-    epochs: Epochs,
-    left_out: LeftOut,
-) -> LoaderState:
+def state_of(settings: LoaderSettings, progress: LoaderProgress) -> LoaderState:
     """Return the state of a loader after the batches that its consumer has received.
 
     Args:
         settings: of the loader.
-        pending: the state that its next iterator resumes from.
-        progress: of its running epoch, or of the last one.
-        epochs: its count of epochs.
-        left_out: what it leaves out.
+        progress: how far it is.
     """
-    if pending is not None:
-        # More may have been left out since it was loaded.
-        state = dataclasses.replace(copy.deepcopy(pending), left_out=left_out.ranges())
-        if state.layout is None and _leaves_out_batches(state):
-            state = dataclasses.replace(state, layout=_layout(settings))
-        return state
-    running = None if progress is None or progress.finished else progress
-    next_worker, places = Fetching() if progress is None else progress.fetching_state()
-    if progress is not None and progress.finished:
-        next_worker, places = 0, [None if place is None else place.left() for place in places]
+    pending, left_out = progress.pending, progress.left_out.ranges()
+    # More may have been left out since a state was loaded.
+    state = _begun_state(settings, progress) if pending is None else copy.deepcopy(pending)
+    state = dataclasses.replace(state, left_out=left_out)
+    if state.layout is None and (state.received_ahead or _leaves_out_batches(state)):
+        # These batches are known only by number, which means the same only in one layout.
+        state = dataclasses.replace(state, layout=_layout(settings))
+    return state
+
+
+def _begun_state(settings: LoaderSettings, progress: LoaderProgress) -> LoaderState:
+    """Return the state, without what is left out, of a loader that resumes from none."""
+    running = progress.running
     state = LoaderState(
         fingerprint=fingerprint(settings, running),
-        epoch=epochs.next,
-        finished=progress is not None and running is None,
+        epoch=progress.epochs.next,
         # The epoch that a user-defined sampler or dataset was given: the loader's own count means nothing to them.
-        epoch_told=epochs.told,
-        left_out=left_out.ranges(),
+        epoch_told=progress.epochs.told,
         num_workers=settings.num_workers,
-        base_seed=None if progress is None else progress.base_seed,
-        begins_iterator=progress is None or progress.begins_iterator,
-        fetching=Fetching(next_worker, places),
     )
-    if running is not None:
-        state = dataclasses.replace(
+    if progress.latest is not None:
+        state = _with_epoch(state, progress.latest, settings.persistent_workers)
+    # After the state of what the user defined, in case that draws.
+    draws_now, rng = _generators(settings, None if running is None else running.draws.generators)
+    return dataclasses.replace(state, draws=draws_now, rng=rng)
+
+
+def _with_epoch(state: LoaderState, latest: EpochProgress, persists: bool) -> LoaderState:
+    """Return `state` with the running epoch, or with the end of the last one.
+
+    Args:
+        state: of the loader before its next epoch.
+        latest: the progress of the epoch.
+        persists: True if the loader keeps its workers.
+    """
+    fetching, draws_of, received = latest.fetching(), latest.draws, latest.received
+    sampler, sampler_is_over = _sampler_place(latest)
+    state = dataclasses.replace(state, sampler=sampler, sampler_is_over=sampler_is_over)
+    if latest.finished:
+        return dataclasses.replace(
             state,
-            epoch=running.epoch,
-            batches_received=running.received,
-            received_ahead=ranges_of(running.ahead),
-            position=running.position,
-            drawn=running.is_drawn,
-            in_epoch=True,
-            epoch_told=running.epoch_told,
-            order=running.order,
-            # The requests between those received and these were drawn ahead, before the generators reached their saved
-            # state.
-            requests_drawn=running.requests_drawn,
+            finished=True,
+            # Persistent workers keep their seed; other workers get a new one with every iterator.
+            base_seed=draws_of.base_seed if persists else None,
+            begins_iterator=not persists,
+            fetching=Fetching(0, [None if place is None else place.left() for place in fetching.places]),
         )
-    elif progress is not None:
-        # Persistent workers keep their seed; other workers get a new one with every iterator.
-        base_seed = progress.base_seed if settings.persistent_workers else None
-        state = dataclasses.replace(state, begins_iterator=not settings.persistent_workers, base_seed=base_seed)
-    sampler, sampler_is_over = (None, False) if progress is None else _sampler_state(progress)
-    draws_now, rng = _generators(settings, None if running is None else running.draws)
-    # Batches that were received out of turn, or that are to be left out, are known only by number, which means the same
-    # only in one layout.
-    layout = _layout(settings) if state.received_ahead or _leaves_out_batches(state) else None
     return dataclasses.replace(
-        state, layout=layout, draws=draws_now, rng=rng, sampler=sampler, sampler_is_over=sampler_is_over
+        state,
+        epoch=latest.epoch,
+        batches_received=received.count,
+        received_ahead=ranges_of(received.ahead),
+        position=received.position,
+        drawn=latest.is_drawn,
+        in_epoch=True,
+        epoch_told=latest.epoch_told,
+        order=draws_of.order,
+        # The requests between those received and these were drawn ahead, before the generators reached their saved
+        # state.
+        requests_drawn=draws_of.requests,
+        base_seed=draws_of.base_seed,
+        begins_iterator=draws_of.begins_iterator,
+        fetching=fetching,
     )
 
 
@@ -126,12 +131,12 @@ def _generators(
     return None, None
 
 
-def _sampler_state(progress: Progress) -> tuple[SamplerPlace | None, bool]:
+def _sampler_place(latest: EpochProgress) -> tuple[SamplerPlace | None, bool]:
     """Return where a stateful sampler is, and if that is the end of an epoch: the previous one before a first batch."""
-    told = progress.sampler_state()
-    if progress.finished or told is not None:
-        return told, progress.finished
-    before = progress.what_sampler_left() if progress.last_ids is None else progress.sampler_state_before()
+    place, sampler = latest.sampler_place(), latest.sampler
+    if latest.finished or place is not None:
+        return place, latest.finished
+    before = sampler.left_before() if latest.received.last_ids is None else sampler.place_before()
     return before, before is not None
 
 
@@ -147,7 +152,7 @@ def is_one_of_many() -> bool:
     return distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
 
 
-def fingerprint(settings: LoaderSettings, progress: Progress | None = None) -> dict[str, Any]:
+def fingerprint(settings: LoaderSettings, progress: EpochProgress | None = None) -> dict[str, Any]:
     """Return what determines the order of a loader: a state can be resumed only if all of it is the same.
 
     Args:

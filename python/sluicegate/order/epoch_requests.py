@@ -13,23 +13,24 @@ from sluicegate.rng.global_generators import keeping_generators
 from sluicegate.rng.stream_seeding import Seeding, StreamSeeding, sampler_seeding
 
 from .draws import put_own, take_own
+from .epoch_progress import EpochProgress
 from .ids import BatchIds
 from .plan import Ordering, make_plan
-from .progress import Progress
 from .requests import Slice, planned_of, size_of, without
 from .sampler_stream import SamplerStream, leave_epoch
 from .torch_order import known_requests
 
 
-def planned(progress: Progress, seeding: Seeding | None, ordering: Ordering) -> Iterator[BatchIds]:
+def planned(progress: EpochProgress, seeding: Seeding | None, ordering: Ordering) -> Iterator[BatchIds]:
     """Yield the batches of an arithmetic order, from the position of `progress` on."""
     epoch = _begin(progress, seeding)
-    plan = make_plan(ordering, epoch, progress.start, functools.partial(_listed, progress))
-    if progress.sampler_stream is not None:
-        progress.sampler_end = progress.sampler_stream.state()
-    progress.set_plan(plan)
-    first, rank, is_single = progress.received, plan.rank, ordering.is_single
-    left_out, ahead = progress.left_out, progress.ahead
+    received, sampler = progress.received, progress.sampler
+    plan = make_plan(ordering, epoch, received.start, functools.partial(_listed, progress))
+    if sampler.stream is not None:
+        sampler.end = sampler.stream.state()
+    received.set_plan(plan)
+    first, rank, is_single = received.count, plan.rank, ordering.is_single
+    left_out, ahead = progress.left_out, received.ahead
     for batch in range(len(plan)):
         request = planned_of((plan, batch, is_single))
         ids = BatchIds(first + batch, epoch, plan.position_after(batch) + rank, request)
@@ -37,7 +38,7 @@ def planned(progress: Progress, seeding: Seeding | None, ordering: Ordering) -> 
             yield ids
 
 
-def _listed(progress: Progress, sampler: Any) -> Iterator[Any]:
+def _listed(progress: EpochProgress, sampler: Any) -> Iterator[Any]:
     """Iterate over a user-defined sampler and materialize its whole epoch.
 
     The sampler's state in the middle of this means nothing. To list the epoch again, the sampler is brought to where
@@ -46,24 +47,24 @@ def _listed(progress: Progress, sampler: Any) -> Iterator[Any]:
     Raises:
         ValueError: the state was saved while the sampler was asked batch by batch.
     """
-    if progress.sampler_state() is not None:
+    if progress.sampler_place() is not None:
         raise ValueError(
             f"shard: the state was saved without a shard in the middle of an epoch of {type(sampler).__name__}, and "
             "with shard= the sampler is read to its end at once; resume without shard= to the end of this epoch"
         )
-    if (before := progress.sampler_state_before()) is not None:
+    if (before := progress.sampler.place_before()) is not None:
         with keeping_generators():
             leave_epoch(sampler, before)
     else:
-        progress.sampler_untold = before = progress.what_sampler_left()
+        progress.sampler.untold = before = progress.sampler.left_before()
     stream = SamplerStream(sampler, iter(sampler), None, 0, None, before)
     if not stream.is_stateful:
         return stream.indices
-    progress.sampler_stream = stream
+    progress.sampler.stream = stream
     return stream
 
 
-def of_stream(progress: Progress, sampler_iter: Iterator[Any]) -> Iterator[BatchIds]:
+def of_stream(progress: EpochProgress, sampler_iter: Iterator[Any]) -> Iterator[BatchIds]:
     """Yield requests that only give the size of a batch: the stream knows its own position."""
     epoch = progress.begin()
     for request in sampler_iter:
@@ -71,7 +72,7 @@ def of_stream(progress: Progress, sampler_iter: Iterator[Any]) -> Iterator[Batch
 
 
 def drawn(
-    progress: Progress,
+    progress: EpochProgress,
     seed: int | None,
     seeding: Seeding | None,
     index_sampler: Any,
@@ -94,9 +95,10 @@ def drawn(
             and `BEGUN` is yielded.
     """
     epoch = _begin(progress, seeding)
-    past, position = progress.received, progress.start
-    left_out, ahead = progress.left_out, progress.ahead
-    stream: Any = None if seed is not None else known_requests(index_sampler, engine, past, progress.order)
+    received, sampler, drawing = progress.received, progress.sampler, progress.draws
+    past, position = received.count, received.start
+    left_out, ahead = progress.left_out, received.ahead
+    stream: Any = None if seed is not None else known_requests(index_sampler, engine, past, drawing.order)
     is_known = stream is not None
     # In seed mode, the draws of a user-defined sampler are determined by the seed too.
     draws = None if seed is None else sampler_seeding(seed, epoch)
@@ -104,18 +106,18 @@ def drawn(
         # The seed sets the global generators, and not those that the sampler owns.
         if progress.resumed.draws is not None:
             put_own(index_sampler, progress.resumed.draws)
-        progress.draws = take_own(index_sampler)
+        drawing.generators = take_own(index_sampler)
     if not is_known:
         with contextlib.nullcontext() if draws is None else draws.batch():
-            if (before := progress.sampler_state_before()) is not None:
+            if (before := sampler.place_before()) is not None:
                 with keeping_generators():  # The draws of the previous epoch are not part of this one.
                     leave_epoch(index_sampler, before)
             if before is not None or draws is not None:
                 sampler_iter = iter(index_sampler)  # Torch called `iter` too early, or, with a seed, not at all.
-            state = progress.sampler_state() if past else None
-            before = progress.what_sampler_left()
-            stream = SamplerStream(index_sampler, sampler_iter, state, past, progress.order, before)
-            progress.sampler_stream = stream if stream.is_stateful else None
+            state = progress.sampler_place() if past else None
+            before = sampler.left_before()
+            stream = SamplerStream(index_sampler, sampler_iter, state, past, drawing.order, before)
+            sampler.stream = stream if stream.is_stateful else None
     requests: Iterator[Any] = stream if draws is None else _seeded(stream, draws)
     # The draws of a stateful sampler are determined by its state, so its requests are not counted.
     is_counted = draws is None and not is_known and not stream.is_stateful
@@ -123,8 +125,8 @@ def drawn(
         # Now, not at the first `next`: the generators are where they were when this was drawn. Torch's samplers draw
         # at the first index; others may draw at each, so only requests that had been made are repeated.
         count = int(not past and (is_known or not stream.is_stateful))
-        if is_counted and progress.requests_drawn is not None:
-            count = max(progress.requests_drawn - past, 0)
+        if is_counted and drawing.requests is not None:
+            count = max(drawing.requests - past, 0)
         first = [_own(request) for request in itertools.islice(requests, count)]
         requests = itertools.chain(first, requests)
         yield BEGUN
@@ -132,7 +134,7 @@ def drawn(
         if type(request) is list:
             request = _own(request)
         if is_counted:
-            progress.requests_drawn = max(progress.requests_drawn or 0, number + 1)
+            drawing.requests = max(drawing.requests or 0, number + 1)
         if type(request) is Slice:  # Same as `size_of`, without the call.
             end = position + request.stop - request.start
         else:
@@ -140,7 +142,7 @@ def drawn(
         ids = BatchIds(number, epoch, position, request, end)
         position = end
         if not is_known:
-            ids.sampler_state = progress.sampler_end = stream.state()
+            ids.sampler_state = sampler.end = stream.state()
         if not (left_out.is_something or ahead) or _is_wanted(progress, ids):
             yield ids
 
@@ -164,16 +166,16 @@ _END = object()
 BEGUN: Any = object()
 
 
-def _begin(progress: Progress, seeding: Seeding | None) -> int:
+def _begin(progress: EpochProgress, seeding: Seeding | None) -> int:
     epoch = progress.begin()
     if seeding is not None:
         seeding.begin(epoch)
     return epoch
 
 
-def _is_wanted(progress: Progress, ids: BatchIds) -> bool:
+def _is_wanted(progress: EpochProgress, ids: BatchIds) -> bool:
     """Return True if this batch should be fetched; skipped samples are removed from it."""
-    if ids.batch_index in progress.ahead:
+    if ids.batch_index in progress.received.ahead:
         return False  # It was received out of order, before the state was taken.
     left_out = progress.left_out
     if left_out.has_batch(ids.epoch, ids.batch_index):
@@ -181,5 +183,5 @@ def _is_wanted(progress: Progress, ids: BatchIds) -> bool:
     elif left_out.samples:
         ids.request = without(ids.request, left_out.samples)
     if ids.request is None:
-        progress.pass_over(ids)
+        progress.received.skip(ids)
     return ids.request is not None

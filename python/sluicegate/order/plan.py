@@ -23,7 +23,9 @@ from torch.utils.data import (
 
 from sluicegate import _core, sampler
 from sluicegate.rng.stream_seeding import sampler_seeding
+from sluicegate.sampler import positional
 from sluicegate.sampler.identity import identity_of
+from sluicegate.sampler.positional import has_seed
 from sluicegate.sampler.translation import translated
 from sluicegate.stream.consumer import checked_shard
 from sluicegate.stream.self_splitting import remedy_of
@@ -190,7 +192,7 @@ def has_order(each: Any) -> bool:
     """Return True if `each` has its own seed, which makes its order arithmetic in any loader."""
     if not sampler.is_ours(each):
         return False
-    return each._has_seed() if isinstance(each, sampler.Positional) else each.seed is not None
+    return has_seed(each) if isinstance(each, sampler.Positional) else each.seed is not None
 
 
 def _makes_batches(each: Any) -> bool:
@@ -241,7 +243,7 @@ def _own(each: Any) -> sampler.Positional | None:
 def is_random(each: Any) -> bool:
     """Return True if `each` is one of torch's samplers that draw, or our version of one."""
     if isinstance(each, sampler.Positional):
-        return each._is_random()
+        return positional.is_random(each)
     return isinstance(each, (RandomSampler, SubsetRandomSampler, WeightedRandomSampler))
 
 

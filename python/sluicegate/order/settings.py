@@ -52,7 +52,7 @@ class LoaderSettings(Ordering):
     sample_id: Any
 
     @classmethod
-    def of(cls, loader: Any) -> LoaderSettings:
+    def of(cls, loader: Any, sample_id: Any = None) -> LoaderSettings:
         """Return the current settings of `loader`, a `DataLoader`: the only place that reads its arguments."""
         return cls(
             index_sampler=loader._index_sampler,
@@ -81,13 +81,22 @@ class LoaderSettings(Ordering):
             device=loader.device,
             device_prefetch=loader.device_prefetch,
             device_transform=loader.device_transform,
-            sample_id=loader._loader_sample_id,
+            sample_id=sample_id,
         )
+
+    @property
+    def native_refusal(self) -> tuple[str, str] | None:
+        """Why everything is read in Python, by the argument `native` or the environment, and the remedy; or None."""
+        if not self.native:
+            return "native is False", "leave out native"
+        if (setting := os.environ.get("SLUICEGATE_NATIVE", "1")) not in ("", "1"):
+            return f"the environment has SLUICEGATE_NATIVE={setting}", "unset it"
+        return None
 
     @property
     def allows_native(self) -> bool:
         """True unless the argument `native` or the environment has everything read in Python."""
-        return self.native and os.environ.get("SLUICEGATE_NATIVE", "1") in ("", "1")
+        return self.native_refusal is None
 
     @functools.cached_property
     def is_known(self) -> bool:

@@ -20,6 +20,7 @@ from sluicegate import _core, _torch
 from sluicegate import sampler as ours
 from sluicegate.rng.global_generators import set_generator_state
 from sluicegate.sampler import Positional
+from sluicegate.sampler.positional import own_seed
 from sluicegate.state.stateful import attribute
 
 from .requests import Permutation, Slice, slice_of
@@ -62,7 +63,7 @@ def is_torchs(sampler: Any, cls: type) -> bool:
         if type(sampler) is not _OURS.get(cls) or type(sampler).__iter__ is not _ITERATION:
             return False
         # A sampler that was given a state resumes from it by itself.
-        if sampler._has_seed() or sampler.next_yielded is not None:
+        if own_seed(sampler) is not None or sampler.next_yielded is not None:
             return False
     return _torch.is_torchs_own(vars(cls)["__iter__"])
 

@@ -11,7 +11,7 @@ from torch.utils import data
 
 from sluicegate import _core
 
-from .positional import Positional, array
+from .positional import Positional, array, has_seed, own_seed, seed_of_pass
 from .sampler_state import checked_state, sampler_state
 from .seed import checked_seed
 from .translation import core_of
@@ -99,8 +99,7 @@ class BatchSampler(data.BatchSampler):
     def state_dict(self) -> dict[str, Any]:
         """Return the epoch, how many of its batches were yielded, and the seed they were drawn from: plain JSON."""
         # A sampler that drew a seed for this pass has to resume with it.
-        drawn = self.sampler._drawn if isinstance(self.sampler, Positional) else None
-        return sampler_state(self, self._seed_of_both(), drawn)
+        return sampler_state(self, self._seed_of_both(), seed_of_pass(self.sampler))
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Make the next iteration resume where `state_dict` was taken.
@@ -128,7 +127,7 @@ class BatchSampler(data.BatchSampler):
             yield batch
 
     def _from(self, batch: int) -> Iterator[list[int]]:
-        if not isinstance(self.sampler, Positional) or (self.seed is None and not self.sampler._has_seed()):
+        if not isinstance(self.sampler, Positional) or (self.seed is None and not has_seed(self.sampler)):
             return itertools.islice(super().__iter__(), batch, None)
         return self._seeded(batch)
 
@@ -143,7 +142,7 @@ class BatchSampler(data.BatchSampler):
                 yield indices[start : start + size]
 
     def _seed_of_both(self) -> int | None:
-        own = self.sampler._own_seed() if isinstance(self.sampler, Positional) else None
+        own = own_seed(self.sampler)
         return self.seed if own is None else own
 
     def _current_epoch(self) -> int:

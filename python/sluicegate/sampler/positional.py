@@ -170,6 +170,26 @@ class Positional:
         raise NotImplementedError
 
 
+def has_seed(sampler: Any) -> bool:
+    """Return True if `sampler` has positions without the loader's seed."""
+    return isinstance(sampler, Positional) and sampler._has_seed()
+
+
+def own_seed(sampler: Any) -> int | None:
+    """Return the seed of a sampler with positions; None if it has none."""
+    return sampler._own_seed() if isinstance(sampler, Positional) else None
+
+
+def seed_of_pass(sampler: Any) -> int | None:
+    """Return the seed that a sampler with positions has drawn for its running pass; None if it has drawn none."""
+    return sampler._drawn if isinstance(sampler, Positional) else None
+
+
+def is_random(sampler: Positional) -> bool:
+    """Return True if an order of `sampler` needs a seed."""
+    return sampler._is_random()
+
+
 def ints(order: _core.Order, start: int) -> Iterator[int]:
     """Yield the indices from position `start` on."""
     for first in range(start, len(order), _AT_ONCE):

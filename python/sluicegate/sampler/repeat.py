@@ -12,7 +12,7 @@ from torch.utils import data
 
 from sluicegate import _core
 
-from .positional import Positional
+from .positional import Positional, has_seed
 from .seed import checked_seed
 from .translation import core_of
 
@@ -86,7 +86,7 @@ class RepeatSampler(Positional, data.Sampler[int]):
         yield from itertools.islice(repeated, self.num_samples)
 
     def _has_seed(self) -> bool:
-        return self.seed is not None or (isinstance(self.sampler, Positional) and self.sampler._has_seed())
+        return self.seed is not None or has_seed(self.sampler)
 
     def _is_random(self) -> bool:
         # The inner sampler reports this itself.

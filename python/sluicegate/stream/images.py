@@ -11,7 +11,7 @@ import torch
 from sluicegate.image.damaged import DamagedImageError
 from sluicegate.image.field import ImageField
 from sluicegate.image.samples import ImageSamples, UndecodedFieldError
-from sluicegate.native.dataset import Kind, collate
+from sluicegate.native.dataset import Kind, collate, has_own_batches
 from sluicegate.rng.global_generators import torch_door
 from sluicegate.rng.sample import SampleSeeding
 from sluicegate.transforms.drawing import current_generator
@@ -224,3 +224,9 @@ class DecodesImages(Iterator[_T_co]):
 
 def _joined(parts: list[torch.Tensor]) -> torch.Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+def collated(stream: ImageStream, collate_fn: Callable[[Any], Any], samples: Any) -> Any:
+    """Collate as the core does: torch's default can't stack tensors of different lengths."""
+    kinds = () if stream._shape is None else stream._shape[1]
+    return stream.collate(samples) if has_own_batches(kinds) else collate_fn(samples)

@@ -320,7 +320,7 @@ class NativeIterator(Iterator[Any]):
     """One consumer's part of one epoch, starting at `cursor`, which it advances."""
 
     def __init__(self, stream: NativeStream, cursor: Cursor) -> None:
-        self._stream = stream
+        self.stream = stream
         self._cursor = cursor
         self._core, self._pumps = cursor.opened()
         self._how: tuple[_core.HandOver, int] | None = None
@@ -371,7 +371,7 @@ class NativeIterator(Iterator[Any]):
             fields = self._asked(self._core.begin)
             if not fields:
                 return None
-            self._how = self._stream._hand_over(fields)
+            self._how = self.stream._hand_over(fields)
         taken: tuple[Any, int] | None = self._asked(self._core.shuffled_batch, self._how[0], order, samples)
         return taken
 
@@ -399,7 +399,7 @@ class NativeIterator(Iterator[Any]):
             fields = self._asked(self._core.begin)
             if not fields:
                 self._end()
-            self._how = self._stream._hand_over(fields)
+            self._how = self.stream._hand_over(fields)
         return self._how
 
     def _asked(self, ask: Callable[..., Any], *arguments: Any) -> Any:
@@ -412,7 +412,7 @@ class NativeIterator(Iterator[Any]):
                     raise pump.error from error
             raise
         finally:
-            self._stream._note_damages(self._core.left_out())
+            self.stream._note_damages(self._core.left_out())
 
     def _end(self) -> None:
         self._raise_of_pumps()

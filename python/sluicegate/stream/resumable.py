@@ -228,3 +228,28 @@ class ResumableStream(IterableDataset[_T_co]):
         rank, world_size = rank_and_world_size()
         inherited = (rank, world_size) if world_size > 1 else self._inherited
         return {**vars(self), "_places": places, "_inherited": inherited}
+
+
+def next_passes(iterable: Any) -> list[list[int | None]]:
+    """Return the next epoch and the seed of each of our own streams in `iterable`, from the outermost inwards.
+
+    They count their passes and keep the seed of the first, so another process would otherwise read the first pass
+    again. For other streams this is unknown: they depend on what their `set_epoch` was given.
+    """
+    passes: list[list[int | None]] = []
+    while isinstance(iterable, ResumableStream):
+        place = iterable._place()
+        passes.append([place.next_epoch if place.loaded is None else place.loaded["epoch"], place.seed])
+        iterable = iterable.iterable
+    return passes
+
+
+def set_next_passes(iterable: Any, passes: Iterable[Any]) -> None:
+    """Make our own streams in `iterable` continue from what `next_passes` returned."""
+    for epoch, seed in passes:
+        if not isinstance(iterable, ResumableStream):
+            return
+        place = iterable._place()
+        # Not through `set_epoch`, which also reaches user-defined streams that may never have been given an epoch.
+        place.next_epoch, place.seed = epoch, seed
+        iterable = iterable.iterable

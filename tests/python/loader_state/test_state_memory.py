@@ -28,7 +28,7 @@ def epochs(loader: Any) -> list[weakref.ref[Any]]:
     for _ in range(4):
         for _ in loader:
             loader.state_dict()
-        found.append(weakref.ref(loader._loader_progress))
+        found.append(weakref.ref(loader._loader_progress.latest))
     return found
 
 

@@ -1,0 +1,92 @@
+"""`LoaderProgress`: how far a loader is, from epoch to epoch."""
+
+from __future__ import annotations
+
+import copy
+import functools
+
+from sluicegate.rng.global_generators import global_state, set_global_state
+from sluicegate.state.loader_state import LoaderState
+
+from . import draws
+from .epoch_progress import EpochProgress
+from .epochs import Epochs
+from .left_out import LeftOut
+from .settings import LoaderSettings
+
+# What an iterator without a loaded state resumes from.
+_START = LoaderState()
+
+
+class LoaderProgress:
+    """How far a loader is. It outlives the loader's iterators; they belong to the loader, not to this.
+
+    Args:
+        first_epoch: the number of the loader's first epoch.
+
+    Attributes:
+        epochs: the number of the next epoch.
+        left_out: what to leave out of epochs.
+        pending: the loaded state that the next iterator resumes from; None if that begins an epoch.
+        latest: the progress of the running epoch, or of the last one. None before the first, and after a state was
+            loaded.
+    """
+
+    def __init__(self, first_epoch: int = 0) -> None:
+        self.epochs = Epochs(first_epoch)
+        self.left_out = LeftOut()
+        self.pending: LoaderState | None = None
+        self.latest: EpochProgress | None = None
+
+    @property
+    def running(self) -> EpochProgress | None:
+        """The progress of the running epoch; None if the last one has ended."""
+        latest = self.latest
+        return None if latest is None or latest.finished else latest
+
+    @property
+    def epoch(self) -> int:
+        """The running epoch, or the next one if none is running."""
+        running = self.running
+        return self.epochs.next if running is None else running.epoch
+
+    def begin(self, settings: LoaderSettings) -> EpochProgress:
+        """Return the progress of an iterator that begins now: from the loaded state, once, or from an epoch's start.
+
+        Args:
+            settings: of the iterator. A sampler that the loader is given later is for the next one.
+        """
+        pending, self.pending = self.pending, None
+        outer = None
+        if pending is not None and settings.seed is None and pending.draws is not None:
+            if pending.rng is None:
+                outer = global_state()  # From one rank of many: this rank's generators stay unchanged.
+            elif not pending.in_epoch:
+                set_global_state(pending.rng)
+            draws.put(settings, pending.draws)
+        before, resumed = self.latest, _START if pending is None else pending
+        take = functools.partial(draws.take, settings) if settings.seed is None else None
+        progress = EpochProgress(self.epochs, self.left_out, resumed, take)
+        progress.draws.outer = outer
+        if before is not None:
+            if pending is None:
+                progress.place_before = before.leave()
+                if not before.is_drawn:
+                    progress.sampler.untold = before.sampler.untold
+                if not before.finished:
+                    left = before.sampler.leave(before.is_drawn)
+                    progress.sampler.before = lambda: left
+            if before.finished:
+                progress.sampler.before = before.sampler_place
+            # Otherwise each would keep all that came before it alive.
+            before.sampler.before = before.sampler.stream = None
+        self.latest = progress
+        return progress
+
+    def copied(self) -> LoaderProgress:
+        """Return the progress of a copy of the loader, which counts its own epochs, has its own skips, and is idle."""
+        other = LoaderProgress()
+        other.epochs = copy.copy(self.epochs)
+        other.left_out = LeftOut.of(self.left_out.ranges())
+        other.pending = self.pending
+        return other
