@@ -23,10 +23,8 @@ from sluicegate.stream.whole import refuse_workers
 from sluicegate.system import deadlines
 from sluicegate.system.deferred_signals import DeferredSignals
 from sluicegate.worker.duty import Duty, Work
-from sluicegate.worker.process_answer import ProcessAnswer
+from sluicegate.worker.group import Answer, WorkerGroup
 from sluicegate.worker.process_workers import ProcessWorkers
-from sluicegate.worker.shared_workers import WorkerShare
-from sluicegate.worker.thread_answer import ThreadAnswer
 from sluicegate.worker.thread_workers import ThreadWorkers
 
 from .assignment import Assignment
@@ -62,7 +60,7 @@ class WorkerIterator(EpochIterator):
         self._are_threads = settings.worker_type == "thread"
         self._goes_on = self._persistent_workers or self._are_threads
         self._places = self._resumed_places()
-        self._group: ProcessWorkers | ThreadWorkers | WorkerShare = self._take_workers(resources)
+        self._group = self._take_workers(resources)
         self._epoch = self._group.first_epoch
         # Torch's loader with workers begins its first epoch twice, and draws twice what is drawn there.
         super()._reset(loader, True)
@@ -107,7 +105,7 @@ class WorkerIterator(EpochIterator):
             places=self._places if is_carried else [],
         )
 
-    def _take_workers(self, resources: LoaderResources) -> ProcessWorkers | ThreadWorkers | WorkerShare:
+    def _take_workers(self, resources: LoaderResources) -> WorkerGroup:
         init_fn = self.settings.worker_init_fn
         if isinstance(self._dataset, (IterDataPipe, MapDataPipe)):
             init_fn = _torch.sharding_init_fn(init_fn, self._world_size, self._rank)
@@ -129,7 +127,7 @@ class WorkerIterator(EpochIterator):
         self._workers: list[Any] = group.workers
         return group
 
-    def _start_workers(self, work: Work) -> ProcessWorkers | ThreadWorkers:
+    def _start_workers(self, work: Work) -> WorkerGroup:
         if work.settings.worker_type == "thread":
             collate_fn = stacking(work.collate_fn, self.engine, work.pinned)
             return ThreadWorkers(dataclasses.replace(work, collate_fn=collate_fn))
@@ -388,7 +386,7 @@ class WorkerIterator(EpochIterator):
         self._group.inbox.popleft()
         return answer.number if ready and (answer.number == number or not self._in_order) else None
 
-    def _take(self, answer: ProcessAnswer | ThreadAnswer) -> bool:
+    def _take(self, answer: Answer) -> bool:
         """Keep an answer for the running epoch; return False if it is for an earlier epoch or an ended stream."""
         if answer.epoch != self._epoch or answer.number not in self._under_way:
             return False

@@ -26,6 +26,7 @@ from sluicegate.system.descriptor import identity_of
 
 from .death import advice, exited, killed
 from .duty import Work
+from .group import WorkerGroup
 from .limits import descriptor_limit_named
 from .live_groups import LiveGroups
 from .payload import Payload, preload
@@ -41,26 +42,23 @@ EPOCH_BITS = 32
 _HEARD, _CLOSED = -1, -2
 
 
-class ProcessWorkers:
+class ProcessWorkers(WorkerGroup):
     """N processes that fetch for one iterator, and the shared memory that they write batches to.
 
     Args:
         work: what the workers are started with.
     """
 
+    closed = False
+
     def __init__(self, work: Work) -> None:
-        self.closed = False
-        # The first epoch that an iterator counts, and the worker whose turn it is. For workers that serve a single
-        # iterator.
-        self.first_epoch = self.first_worker = 0
-        self.parties = 1
+        super().__init__()
         self._reusable = True
-        self.workers: list[Any] = []
-        self.inbox: deque[ProcessAnswer] = deque()
+        self.workers = []
+        self.inbox = deque()
         # Answers as the core returns them. A C function appends them, so that a signal handler's exception cannot lose
         # one.
         self._heard: deque[Any] = deque()
-        self._owner = os.getpid()
         self._pidfds: list[int | None] = []
         # Workers that have answered at least once.
         self._begun: set[int] = set()
@@ -109,7 +107,7 @@ class ProcessWorkers:
             os.close(own)
 
     def fetch(self, worker: int, epoch: int, number: int, ids: BatchIds) -> None:
-        """Ask `worker` for one batch; return at once."""
+        """Send a request to `worker`."""
         request = portable(ids.request)
         request = pickled_request((ids.epoch, request) if self.tells_epoch else request)
         self._requests[worker].append((epoch, number, ids.request))
@@ -119,34 +117,8 @@ class ProcessWorkers:
             self._requests[worker].pop()  # The request was not sent, so no answer will come.
             raise
 
-    def resume(
-        self,
-        epoch: int,
-        shared_seed: int | None,
-        number: int,
-        tells_number: bool,
-        wait: Callable[[int], None],
-        note: Callable[[Any], None],
-    ) -> None:
-        """Tell all workers that another epoch begins, once they have finished what is left of the last one.
-
-        Args:
-            epoch: the number of the epoch since the workers started.
-            shared_seed: the seed for DataPipes.
-            number: the loader's number of the epoch.
-            tells_number: whether to call the dataset's `set_epoch`.
-            wait: waits for an answer of a worker.
-            note: called with every answer that will not be delivered.
-        """
-        self.check()
-        # As in torch, where workers finish the old epoch, too: a dataset may count or draw on every sample.
-        while True:
-            while self.inbox:
-                note(self.inbox.popleft())
-            if not any(self._requests):
-                break
-            wait(next(worker for worker, requests in enumerate(self._requests) if requests))
-        self.begin(epoch, shared_seed, number, tells_number)
+    def _unanswered_worker(self) -> int | None:
+        return next((worker for worker, requests in enumerate(self._requests) if requests), None)
 
     def begin(self, epoch: int, shared_seed: int | None, number: int, tells_number: bool) -> None:
         """Tell all workers that another epoch begins. The arguments are those of `resume`."""
@@ -290,11 +262,6 @@ class ProcessWorkers:
             "with; close only descriptors that you opened (os.closerange closes all), or do so before iter(loader)"
         )
 
-    @property
-    def is_foreign(self) -> bool:
-        """True if this process is a fork of the one that owns these workers."""
-        return os.getpid() != self._owner
-
     def _refuse_foreign(self) -> None:
         if self.is_foreign:
             raise RuntimeError(
@@ -302,14 +269,14 @@ class ProcessWorkers:
                 f"of it, process {os.getpid()}; iterate over the loader again here"
             )
 
-    def close(self, patience: float | None = None, is_hurried: Callable[[], bool] | None = None) -> None:
+    def close(self, is_hurried: Callable[[], bool] | None = None, patience: float | None = None) -> None:
         """End the workers: gracefully, or by force if they take too long. May be called more than once.
 
         An interrupt such as Ctrl-C ends the waiting; it is raised after the workers have ended.
 
         Args:
-            patience: seconds to wait for what the workers are doing. Default `deadlines.GRACE`.
             is_hurried: called during the wait; returning True ends the patience.
+            patience: seconds to wait for what the workers are doing. Default `deadlines.GRACE`.
         """
         if self.closed:
             return

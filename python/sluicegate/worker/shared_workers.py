@@ -16,10 +16,8 @@ from sluicegate.order.ids import BatchIds
 from sluicegate.system.bell import Bell
 
 from .duty import Work
-from .process_answer import ProcessAnswer
-from .process_workers import EPOCH_BITS, ProcessWorkers
-from .thread_answer import ThreadAnswer
-from .thread_workers import ThreadWorkers
+from .group import Answer, WorkerGroup
+from .process_workers import EPOCH_BITS
 
 # How often a thread that waits for another one to receive checks that the other one is still alive.
 _LOOK_SECONDS = 1.0
@@ -41,7 +39,7 @@ class SharedWorkers:
         # Guards everything below.
         self._lock = threading.RLock()
         self._hearer: threading.Thread | None = None
-        self._group: ProcessWorkers | ThreadWorkers | None = None
+        self._group: WorkerGroup | None = None
         self._terms: tuple[Any, ...] = ()
         self._told: int | None = None
         self._numbers = itertools.count()
@@ -52,7 +50,7 @@ class SharedWorkers:
         # The error of a worker that died; every share raises it.
         self._death: RuntimeError | None = None
 
-    def share(self, work: Work, make: Callable[[Work], ProcessWorkers | ThreadWorkers]) -> WorkerShare | None:
+    def share(self, work: Work, make: Callable[[Work], WorkerGroup]) -> WorkerShare | None:
         """Return a share for an iterator; None if it needs workers with other settings than these.
 
         Args:
@@ -200,7 +198,7 @@ class SharedWorkers:
             share.group.close(is_hurried=is_hurried)
 
 
-class WorkerShare:
+class WorkerShare(WorkerGroup):
     """One iterator's view of shared workers: it can be used as if they were its own.
 
     Args:
@@ -209,15 +207,16 @@ class WorkerShare:
         number: the number of this share.
     """
 
-    def __init__(self, shared: SharedWorkers, group: ProcessWorkers | ThreadWorkers, number: int) -> None:
+    def __init__(self, shared: SharedWorkers, group: WorkerGroup, number: int) -> None:
+        super().__init__()
         self._shared = shared
         self.group = group
         self.number = number
         self.has_left = False
-        self.inbox: deque[ProcessAnswer | ThreadAnswer] = deque()
+        self.inbox = deque()
         # Rung when another share has received for all.
         self.heard = Bell()
-        self.workers: list[Any] = group.workers
+        self.workers = group.workers
         self.first_epoch = number << EPOCH_BITS
         # Iterators begin with different workers; otherwise all would wait for the same one.
         self.first_worker = number % len(group.workers)
@@ -248,29 +247,17 @@ class WorkerShare:
             self._under_way.pop((epoch, number), None)
             raise
 
-    def take(self, answer: ProcessAnswer | ThreadAnswer) -> None:
+    def take(self, answer: Answer) -> None:
         """Take in an answer. The same answer may be passed twice."""
         if (answer.epoch, answer.number) in self._under_way:
             self.inbox.append(answer)
             del self._under_way[answer.epoch, answer.number]
 
-    def resume(
-        self,
-        epoch: int,
-        shared_seed: int | None,
-        number: int,
-        tells_number: bool,
-        wait: Callable[[int], None],
-        note: Callable[[Any], None],
-    ) -> None:
-        """Begin another epoch, once the workers have finished what is left of the last one."""
-        self.check()
-        while True:
-            while self.inbox:
-                note(self.inbox.popleft())
-            if not self._under_way:
-                break
-            wait(next(iter(self._under_way.values())))
+    def _unanswered_worker(self) -> int | None:
+        return next(iter(self._under_way.values()), None)
+
+    def begin(self, epoch: int, shared_seed: int | None, number: int, tells_number: bool) -> None:
+        """Tell the workers the loader's epoch, if it is another one than the last."""
         self._shared.tell_epoch(shared_seed, number, tells_number)
 
     def dismiss(self, worker: int) -> None:
@@ -285,9 +272,6 @@ class WorkerShare:
     def receive(self, timeout: float | None) -> bool:
         """Wait until an answer is in the inbox; return False if `timeout` seconds pass first."""
         return self._shared.receive(self, timeout)
-
-    def gather(self) -> None:
-        """Do nothing: the thread that waits receives for all."""
 
     def listen(self) -> None:
         """Count the answers that have come, for whichever share."""

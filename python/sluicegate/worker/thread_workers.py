@@ -31,6 +31,7 @@ from sluicegate.system.bell import Bell
 
 from .batch_bytes import bytes_of
 from .duty import Work
+from .group import WorkerGroup
 from .live_groups import LiveGroups
 from .report import Reporter
 from .thread_answer import ThreadAnswer
@@ -41,7 +42,7 @@ _ALIVE_SECONDS = 1.0
 _LOOK_SECONDS = 0.05
 
 
-class ThreadWorkers:
+class ThreadWorkers(WorkerGroup):
     """N threads of this process that fetch for one iterator.
 
     They share the dataset and the global random number generators with each other and with the rest of the process:
@@ -52,17 +53,12 @@ class ThreadWorkers:
         work: what the workers are started with.
     """
 
+    closed = False
+
     def __init__(self, work: Work) -> None:
-        self.closed = False
-        # The first epoch that an iterator counts, and the worker whose turn it is. For workers that serve a single
-        # iterator.
-        self.first_epoch = self.first_worker = 0
-        self.parties = 1
-        # True if the epoch is sent with every batch. Never here, because all threads share the dataset.
-        self.tells_epoch = False
-        self.inbox: deque[ThreadAnswer] = deque()
+        super().__init__()
+        self.inbox = deque()
         self.bytes_ahead = work.bytes_ahead
-        self._owner = os.getpid()
         # Guards the counts below, and keeps them consistent with the inbox.
         self._lock = threading.Lock()
         # Rung when an answer has come, and when the workers are closed.
@@ -103,37 +99,10 @@ class ThreadWorkers:
             self._lanes[worker].ask((epoch, number, index, ids.epoch))
             self._unanswered[worker] += 1  # Last: if a signal handler raises before this, the count is not too high.
 
-    def resume(
-        self,
-        epoch: int,
-        shared_seed: int | None,
-        number: int,
-        tells_number: bool,
-        wait: Callable[[int], None],
-        note: Callable[[Any], None],
-    ) -> None:
-        """Tell all workers that another epoch begins, once they have finished what is left of the last one.
-
-        Args:
-            epoch: the number of the epoch since the workers started.
-            shared_seed: the seed for DataPipes; unused, because threads share the DataPipes.
-            number: the loader's number of the epoch.
-            tells_number: whether to call the dataset's `set_epoch`.
-            wait: waits for an answer of a worker.
-            note: called with every answer that will not be delivered.
-        """
-        self.check()
+    def _unanswered_worker(self) -> int | None:
         # The threads share the dataset: its epoch must not change while they read.
-        while True:
-            while self.inbox:
-                note(self.inbox.popleft())
-            with self._lock:
-                busy = next((worker for worker, batches in enumerate(self._unanswered) if batches > 0), None)
-                if busy is None and not self.inbox:
-                    break
-            if busy is not None:
-                wait(busy)
-        self.begin(epoch, shared_seed, number, tells_number)
+        with self._lock:
+            return next((worker for worker, batches in enumerate(self._unanswered) if batches > 0), None)
 
     def begin(self, epoch: int, shared_seed: int | None, number: int, tells_number: bool) -> None:
         """Tell all workers that another epoch begins. The arguments are those of `resume`."""
@@ -142,10 +111,6 @@ class ThreadWorkers:
         for lane in self._lanes:
             lane.ask(("resume", number))
 
-    def under_way(self, worker: int) -> int:
-        """Return 0: a thread can be asked for any number of batches, so no request has to wait."""
-        return 0
-
     def _tell_epoch(self, epoch: int) -> None:
         # Once for all, because the threads share the dataset.
         self._dataset.set_epoch(epoch)
@@ -153,11 +118,6 @@ class ThreadWorkers:
     def dismiss(self, worker: int) -> None:
         """Let `worker` end: there is no more work for it."""
         self._lanes[worker].ask("stop")
-
-    @property
-    def is_foreign(self) -> bool:
-        """True if this process is a fork of the one that owns these threads."""
-        return os.getpid() != self._owner
 
     def check(self) -> None:
         """Raise an error if these threads belong to another process."""
@@ -195,12 +155,6 @@ class ThreadWorkers:
                     f"worker {worker} (thread {thread.name}) died without an answer: other code of this process ended "
                     "it; iterate over the loader again"
                 )
-
-    def gather(self) -> None:
-        """Do nothing: threads put their answers into the inbox themselves."""
-
-    def listen(self) -> None:
-        """Do nothing: threads count their answers themselves."""
 
     def report(self, worker: int) -> str:
         """Return what `worker` has been doing, for how long, and its Python stack."""
