@@ -56,7 +56,7 @@ def _matches(folder: str, parts: list[str], above: tuple[tuple[int, int], ...]) 
 def _at_any_depth(folder: str, rest: list[str], above: tuple[tuple[int, int], ...]) -> Iterator[str]:
     found = _looked_at(os.path.join(folder, ""))
     # A link to a folder that contains it would recurse forever.
-    if found is None or (place := (found.st_dev, found.st_ino)) in above:
+    if found is None or (identity := (found.st_dev, found.st_ino)) in above:
         return
     if rest:
         yield from _matches(folder, rest, above)
@@ -65,7 +65,7 @@ def _at_any_depth(folder: str, rest: list[str], above: tuple[tuple[int, int], ..
     for entry in _entries(folder, "*"):
         path = os.path.join(folder, entry.name)
         if _is_folder(entry):
-            yield from _at_any_depth(path, rest, (*above, place))
+            yield from _at_any_depth(path, rest, (*above, identity))
         elif not rest:
             yield path
 

@@ -66,8 +66,8 @@ def _sequence(data: Sequence[Any], again: Callable[[Any], Any]) -> Any:
     try:
         if isinstance(data, MutableSequence):
             clone = copy.copy(data)
-            for place, item in enumerate(items):
-                clone[place] = item
+            for index, item in enumerate(items):
+                clone[index] = item
             return clone
         return kind(items)
     except TypeError:

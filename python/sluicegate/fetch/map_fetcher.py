@@ -110,7 +110,7 @@ class MapFetcher:
             samples = self._unseeded(index, rows) if self.seeding is None else self._samples(index, self.seeding, rows)
         except Exception as error:
             add_note(error, f"raised by {_failed_in_words(index, self._failed)} of the dataset")
-            if not isinstance(error, (IndexError, ValueError)) or (text := self._place(error, index)) is None:
+            if not isinstance(error, (IndexError, ValueError)) or (text := self._origin(error, index)) is None:
                 raise
             raise type(error)(text) from error
         if self._sample_id is not None:
@@ -185,7 +185,7 @@ class MapFetcher:
             raise
         return samples
 
-    def _place(self, error: IndexError | ValueError, index: Any) -> str | None:
+    def _origin(self, error: IndexError | ValueError, index: Any) -> str | None:
         """Return a text for `error` that names the index out of range and its sampler; None for another error."""
         indices = index if isinstance(index, (list, tuple)) else [index]
         try:
@@ -211,7 +211,7 @@ class MapFetcher:
             shapes = [shapes_of(sample) for sample in samples]
         except Exception:  # A user's own sample type; the error of the collate function is what counts.
             return None
-        other = next((place for place, shape in enumerate(shapes) if shape != shapes[0]), None)
+        other = next((number for number, shape in enumerate(shapes) if shape != shapes[0]), None)
         if other is None:
             return None
         return (

@@ -105,8 +105,8 @@ class CsvLabels:
         files = self._files(rows, paths)
         if len(files) < max(len(rows), len(paths)) and (self.missing == "error" or not files):
             self._refuse_missing(rows, files, paths)
-        places = sorted(files)
-        return values[[files[place] for place in places]], classes, places
+        indices = sorted(files)
+        return values[[files[index] for index in indices]], classes, indices
 
     def _rows(self) -> Iterator[_Row]:
         """Yield the line, the file and the labels of each row."""
@@ -123,7 +123,7 @@ class CsvLabels:
                     if row and len(row) <= max(first, *others):
                         raise ValueError(f"expected {len(header)} columns, but got {len(row)}")
                     if row:
-                        yield rows.line_num, row[first], [row[place] for place in others]
+                        yield rows.line_num, row[first], [row[column] for column in others]
             except (csv.Error, ValueError) as error:
                 raise ValueError(f"{self.path}, line {rows.line_num}: {error}") from None
 
@@ -170,11 +170,11 @@ class CsvLabels:
         files: dict[int, int] = {}
         left = list(range(len(rows)))
         for name_of in (str, _stem, os.path.basename, _stem_of_name):
-            places = _places(map(name_of, paths), {rows[number][1] for number in left})
+            indices = _indices_of(map(name_of, paths), {rows[number][1] for number in left})
             unknown = []
             for number in left:
                 line, cell, _ = rows[number]
-                found = places[cell]
+                found = indices[cell]
                 if len(found) > 1:
                     raise ValueError(
                         f"{self.path}, line {line}: {cell!r} may be {paths[found[0]]!r} or {paths[found[1]]!r}; "
@@ -196,7 +196,7 @@ class CsvLabels:
 
     def _refuse_missing(self, rows: list[_Row], files: dict[int, int], paths: Sequence[str]) -> None:
         used = set(files.values())
-        without_row = [repr(path) for place, path in enumerate(paths) if place not in files]
+        without_row = [repr(path) for index, path in enumerate(paths) if index not in files]
         without_file = [f"{cell!r} (line {line})" for number, (line, cell, _) in enumerate(rows) if number not in used]
         told = [
             f"{len(each)} {what}, such as {', '.join(each[:3])}"
@@ -226,10 +226,10 @@ def _stem_of_name(path: str) -> str:
     return _stem(os.path.basename(path))
 
 
-def _places(names: Iterable[str], wanted: Iterable[str]) -> dict[str, list[int]]:
+def _indices_of(names: Iterable[str], wanted: Iterable[str]) -> dict[str, list[int]]:
     """Return the indices of the wanted names, at most two for each."""
-    places: dict[str, list[int]] = {name: [] for name in wanted}
-    for place, name in enumerate(names):
-        if name in places and len(places[name]) < 2:
-            places[name].append(place)
-    return places
+    indices: dict[str, list[int]] = {name: [] for name in wanted}
+    for index, name in enumerate(names):
+        if name in indices and len(indices[name]) < 2:
+            indices[name].append(index)
+    return indices

@@ -186,30 +186,30 @@ class ImageFolderDataset(NativeDataset):
         root = os.path.abspath(self.root)
         self._files = _core.FolderFiles(root, self.extensions, has_classes, self.follow_links, leaves)
         whole = self._files.dataset()
-        places, labels = self._labelled(array("q", range(len(whole))))
-        pairs = None if self.masks is None else self._pairs(self.masks, places, leaves)
+        indices, labels = self._labelled(array("q", range(len(whole))))
+        pairs = None if self.masks is None else self._pairs(self.masks, indices, leaves)
         self.damages: list[str] = []
         if leaves:
-            broken, self.damages = self._files.broken_images(places.tolist(), self._field.decoder, self.index_folder)
+            broken, self.damages = self._files.broken_images(indices.tolist(), self._field.decoder, self.index_folder)
             left_out = set(broken)
             if pairs is not None:
-                places_left = [place for place in places if place not in left_out]
-                unmasked, damages = pairs.broken(places_left, self._mask_field.decoder, self.index_folder)
+                readable = [index for index in indices if index not in left_out]
+                unmasked, damages = pairs.broken(readable, self._mask_field.decoder, self.index_folder)
                 left_out, self.damages = left_out | unmasked, [*self.damages, *damages][:_DAMAGES]
-            kept = [number for number, place in enumerate(places) if place not in left_out]
-            places = array("q", (places[number] for number in kept))
+            kept = [number for number, index in enumerate(indices) if index not in left_out]
+            indices = array("q", (indices[number] for number in kept))
             labels = None if labels is None else labels.subset(kept)
         self.classes = list(labels.classes) if labels else []
         self.class_to_idx = {name: number for number, name in enumerate(self.classes)}
         self._labels, self._label_core = labels, None if labels is None else labels.core()
-        self._places = places if len(places) < len(whole) else None
-        chosen = whole if self._places is None else _core.Dataset.subset(whole, places.tolist())
+        self._indices = indices if len(indices) < len(whole) else None
+        chosen = whole if self._indices is None else _core.Dataset.subset(whole, indices.tolist())
         assert chosen is not None
-        self._chosen, self._chosen_masks = chosen, None if pairs is None else pairs.of(places)
-        self._mask_paths = None if pairs is None else [pairs.paths[place] for place in places]
+        self._chosen, self._chosen_masks = chosen, None if pairs is None else pairs.of(indices)
+        self._mask_paths = None if pairs is None else [pairs.paths[index] for index in indices]
         self._set_images()
 
-    def _pairs(self, masks: str, places: array[int], leaves: bool) -> PairedMasks:
+    def _pairs(self, masks: str, indices: array[int], leaves: bool) -> PairedMasks:
         """Return the masks of the files; files that are not selected need not have one."""
         paths = self._files.paths()
         is_chosen = self.is_valid_file is not None or self.extensions != IMAGE_EXTENSIONS
@@ -217,28 +217,28 @@ class ImageFolderDataset(NativeDataset):
             masks,
             self.root,
             paths,
-            chosen=places,
+            chosen=indices,
             are_all=not is_chosen,
             follow_links=self.follow_links,
             leave_out=leaves,
         )
 
-    def _labelled(self, places: array[int]) -> tuple[array[int], Labels | None]:
-        """Return which of the files at `places` are included, and their labels."""
+    def _labelled(self, indices: array[int]) -> tuple[array[int], Labels | None]:
+        """Return which of the files at `indices` are included, and their labels."""
         if self.is_valid_file is not None:
             paths = self._files.paths()
-            places = array("q", (place for place in places if self.is_valid_file(self._whole(paths[place]))))
+            indices = array("q", (index for index in indices if self.is_valid_file(self._whole(paths[index]))))
         if self.labels == "folder":
-            return places, self._folder_labels(places)
-        if not places and not self.allow_empty:
+            return indices, self._folder_labels(indices)
+        if not indices and not self.allow_empty:
             raise FileNotFoundError(f"root: no file{self._meant()} in {self.root!r} or its folders")
         if self.labels is None:
-            return places, None
+            return indices, None
         paths = self._files.paths()
-        labels = labels_of(self.labels, [paths[place] for place in places])
-        return places if labels.places is None else array("q", (places[each] for each in labels.places)), labels
+        labels = labels_of(self.labels, [paths[index] for index in indices])
+        return indices if labels.indices is None else array("q", (indices[each] for each in labels.indices)), labels
 
-    def _folder_labels(self, places: array[int]) -> Labels:
+    def _folder_labels(self, indices: array[int]) -> Labels:
         classes = self._files.class_names
         if not classes:
             raise FileNotFoundError(
@@ -246,8 +246,8 @@ class ImageFolderDataset(NativeDataset):
             )
         numbers = torch.tensor(self._files.classes(), dtype=torch.int64, device="cpu")
         labels = Labels(numbers, classes=tuple(classes))
-        if len(places) < len(numbers):
-            labels = labels.subset(places.tolist())
+        if len(indices) < len(numbers):
+            labels = labels.subset(indices.tolist())
         sizes = torch.bincount(labels.values, minlength=len(classes)).tolist()
         if not self.allow_empty and 0 in sizes:
             self._refuse_empty([name for name, size in zip(classes, sizes, strict=True) if size == 0])
@@ -292,17 +292,17 @@ class ImageFolderDataset(NativeDataset):
     def _whole(self, path: str) -> str:
         return os.path.join(self.root, path)
 
-    def _sample(self, place: int) -> Any:
-        image = super()._sample(place)
+    def _sample(self, index: int) -> Any:
+        image = super()._sample(index)
         if self._labels is None:
             return image
-        label = self._labels.at(place)
+        label = self._labels.at(index)
         return image, label if self._target_transform is None else self._target_transform(label)
 
-    def _samples(self, places: list[int]) -> list[Any]:
+    def _samples(self, indices: list[int]) -> list[Any]:
         if self._labels is None or not self.is_native:
-            return super()._samples(places)
-        return list(zip(super()._samples(places), map(self._labels.at, places), strict=True))
+            return super()._samples(indices)
+        return list(zip(super()._samples(indices), map(self._labels.at, indices), strict=True))
 
     @property
     def transform(self) -> Callable[[Any], Any] | None:
@@ -342,8 +342,8 @@ class ImageFolderDataset(NativeDataset):
     def samples(self) -> list[tuple[str, Any]]:
         """The `(path, label)` of each image."""
         paths = self._files.paths()
-        places = range(len(paths)) if self._places is None else self._places
-        return [(self._whole(paths[place]), label) for place, label in zip(places, self.targets, strict=True)]
+        indices = range(len(paths)) if self._indices is None else self._indices
+        return [(self._whole(paths[index]), label) for index, label in zip(indices, self.targets, strict=True)]
 
     @property
     def mask_paths(self) -> list[str] | None:
@@ -377,7 +377,7 @@ class ImageFolderDataset(NativeDataset):
             "_image_core",
             "_labels",
             "_label_core",
-            "_places",
+            "_indices",
             "classes",
             "class_to_idx",
             "damages",

@@ -27,22 +27,22 @@ class Labels:
         values: a tensor of shape (files, ...).
         kind: "number" if each label is an `int`, `float` or `bool`; "tensor" for rows.
         classes: the class names by number, if the labels are classes.
-        places: which files have a label; None for all.
+        indices: which files have a label; None for all.
     """
 
     values: torch.Tensor
     kind: Kind = "number"
     classes: tuple[str, ...] = ()
-    places: Sequence[int] | None = None
+    indices: Sequence[int] | None = None
 
-    def at(self, place: int) -> Any:
+    def at(self, index: int) -> Any:
         """Return the label of one file: a number, or an independent tensor."""
-        value = self.values[place]
+        value = self.values[index]
         return value.item() if self.kind == "number" else value.clone()
 
-    def subset(self, places: Sequence[int]) -> Labels:
-        """Return the labels of the files at `places`."""
-        chosen = torch.tensor(places, dtype=torch.int64, device="cpu")
+    def subset(self, indices: Sequence[int]) -> Labels:
+        """Return the labels of the files at `indices`."""
+        chosen = torch.tensor(indices, dtype=torch.int64, device="cpu")
         return Labels(self.values[chosen], self.kind, self.classes)
 
     def to_list(self) -> list[Any]:
@@ -91,8 +91,8 @@ def labels_of(labels: Any, paths: Sequence[str]) -> Labels:
     if isinstance(labels, re.Pattern):
         return _classes(_found(labels, paths))
     if isinstance(labels, CsvLabels):
-        values, classes, places = labels.of(paths)
-        return Labels(values, "number" if values.ndim == 1 else "tensor", tuple(classes), places)
+        values, classes, indices = labels.of(paths)
+        return Labels(values, "number" if values.ndim == 1 else "tensor", tuple(classes), indices)
     return _stacked([labels(path) for path in paths], paths)
 
 

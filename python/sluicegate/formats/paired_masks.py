@@ -46,31 +46,31 @@ class PairedMasks:
         masks = self._files.paths()
         by_stem = _by_stem(masks, root, "masks")
         stems = _by_stem(images, images_root, "images", chosen)
-        for stem, place in stems.items():
+        for stem, index in stems.items():
             if stem not in by_stem:
-                image = os.path.join(images_root, images[place])
+                image = os.path.join(images_root, images[index])
                 raise FileNotFoundError(
                     f"masks: the image {image!r} has no mask; add the file {os.path.join(root, stem)!r} with one of "
                     f"the extensions {', '.join(MASK_EXTENSIONS)}"
                 )
         if are_all and len(by_stem) > len(stems):
-            extra = next(place for stem, place in by_stem.items() if stem not in stems)
+            extra = next(index for stem, index in by_stem.items() if stem not in stems)
             mask = os.path.join(root, masks[extra])
             raise FileNotFoundError(f"masks: the mask {mask!r} has no image in {images_root!r}; remove the mask")
-        self._places = {place: by_stem[stem] for stem, place in stems.items()}
-        self.paths = {image: masks[mask] for image, mask in self._places.items()}
+        self._masks = {index: by_stem[stem] for stem, index in stems.items()}
+        self.paths = {image: masks[mask] for image, mask in self._masks.items()}
 
     def broken(
         self, images: Sequence[int], decoder: _core.ImageDecoder, index_folder: str | None
     ) -> tuple[set[int], list[str]]:
         """Return which of the images at these indices have masks that cannot be decoded, and the reasons."""
-        by_mask = {self._places[image]: image for image in images}
+        by_mask = {self._masks[image]: image for image in images}
         broken, damages = self._files.broken_images(sorted(by_mask), decoder, index_folder)
         return {by_mask[mask] for mask in broken}, damages
 
     def of(self, images: Sequence[int]) -> _core.Dataset:
         """Return the mask files of the images at these indices."""
-        chosen = _core.Dataset.subset(self._files.dataset(), [self._places[image] for image in images])
+        chosen = _core.Dataset.subset(self._files.dataset(), [self._masks[image] for image in images])
         assert chosen is not None
         return chosen
 
@@ -78,10 +78,10 @@ class PairedMasks:
 def _by_stem(paths: Sequence[str], root: str, argument: str, chosen: Sequence[int] | None = None) -> dict[str, int]:
     """Return the indices of files by their paths without the extension."""
     found: dict[str, int] = {}
-    for place in range(len(paths)) if chosen is None else chosen:
-        stem = os.path.splitext(paths[place])[0]
-        if (other := found.setdefault(stem, place)) != place:
-            first, second = (os.path.join(root, paths[each]) for each in (other, place))
+    for index in range(len(paths)) if chosen is None else chosen:
+        stem = os.path.splitext(paths[index])[0]
+        if (other := found.setdefault(stem, index)) != index:
+            first, second = (os.path.join(root, paths[each]) for each in (other, index))
             raise ValueError(
                 f"masks: two files of the {argument} have the same name without the extension, {first!r} and "
                 f"{second!r}; rename or remove one of them"

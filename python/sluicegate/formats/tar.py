@@ -187,7 +187,7 @@ class TarDataset(BlockedDataset):
             # Compare only once: after unpickling there is no list any more, only the archives.
             self._listing = None
         kinds = kinds_of(self.fields, self.on_missing, self.lists, [dtype for _, dtype, _ in core.fields])
-        self._set_core(core, {name: place for place, name in enumerate(names)}, kinds, images_of(self.fields))
+        self._set_core(core, {name: number for number, name in enumerate(names)}, kinds, images_of(self.fields))
 
     def _source_paths(self) -> list[str]:
         return list(self.urls)
@@ -234,8 +234,8 @@ def kinds_of(fields: Mapping[str, TarField], on_missing: str, lists: Lists, dtyp
 
 def images_of(fields: Mapping[str, TarField]) -> dict[int, ImageField]:
     """Return the image fields, by their index after key and archive."""
-    images = ((place, image_field(field)) for place, field in enumerate(fields.values(), 2))
-    return {place: image for place, image in images if image is not None}
+    images = ((number, image_field(field)) for number, field in enumerate(fields.values(), 2))
+    return {number: image for number, image in images if image is not None}
 
 
 def _key(field: Any) -> Any:

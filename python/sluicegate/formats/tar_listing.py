@@ -138,13 +138,15 @@ def _shards(path: str, known: Any, folder: str, archives: list[str], samples: li
             f"{path}: it refers to {known['source_url']!r}; pass the path of that index, or those of the archives"
         )
     base = known.get("base_path") or known.get("base") or ""
-    for place, shard in enumerate(known.get("shardlist", [])):
+    for number, shard in enumerate(known.get("shardlist", [])):
         url = shard.get("url") if isinstance(shard, dict) else None
         if not isinstance(url, str) or not isinstance(base, str) or not url:
-            raise ValueError(f"{path}: expected a 'url' in shard {place} of the list, but got {reprlib.repr(shard)}")
+            raise ValueError(f"{path}: expected a 'url' in shard {number} of the list, but got {reprlib.repr(shard)}")
         url = os.path.join(base, url).removeprefix("file://")
         if "://" in url or url.startswith("pipe:"):
-            raise ValueError(f"{path}: only local archives are read, got {url!r} in shard {place}; download them first")
+            raise ValueError(
+                f"{path}: only local archives are read, got {url!r} in shard {number}; download them first"
+            )
         count = shard.get("nsamples")
         archives.append(os.path.normpath(os.path.join(folder, url)))
         samples.append(count if isinstance(count, int) and not isinstance(count, bool) else None)

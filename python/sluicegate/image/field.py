@@ -386,7 +386,7 @@ class ImageField:
             raise DamagedImageError(str(error)) from None
         parts = MovedParts(image, [each and each.boxes for each in moved], turned, dict(fields), points)
         if self._drops_boxes and moved[0] is not None and moved[0].rows is not None:
-            points_of_boxes = {place for place, name in enumerate(self.keypoints) if name in fields}
+            points_of_boxes = {number for number, name in enumerate(self.keypoints) if name in fields}
             parts = parts.with_rows(moved[0].rows, len(boxes[0]), of_boxes, points_of_boxes)
         if self._rest is not None:
             return self._called(parts, [each and each.form for each in moved])

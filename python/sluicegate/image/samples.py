@@ -143,7 +143,7 @@ class ImageSamples:
         image = self.images[field]
         given = [values[each] for each in boxes], [self._mask(values, each) for each in masks]
         belonging = {name: values[each] for name, each in fields.items()}
-        of_boxes = {place for place, each in enumerate(masks) if each not in self.images}
+        of_boxes = {number for number, each in enumerate(masks) if each not in self.images}
         points = [values[each] for each in keypoints]
         moved = image.decode_moved(values[field], number, *given, belonging, of_boxes, points)
         if image.box_fields is None:
@@ -225,22 +225,22 @@ class ImageSamples:
         fields: list[tuple[int, _core.ImagePipeline | None, int | None, str | None]] = []
         for field in used:
             kind, image = self._read_kinds[field], self.images.get(field)
-            place = used.index(with_image[field]) if field in with_image else None
+            of_image = used.index(with_image[field]) if field in with_image else None
             if image is not None:
-                pipeline = image.pipeline if place is None else image.mask_pipeline
-                if pipeline is None and place is None:
+                pipeline = image.pipeline if of_image is None else image.mask_pipeline
+                if pipeline is None and of_image is None:
                     return str(image.python_reason)
                 if pipeline is None:
                     return f"the channels of the masks in `{self._names[field]}` depend on the file: give them a mode"
                 if kind != "bytes":
                     return f"`{self._names[field]}` may be without an image"
-                fields.append((field, pipeline, place, None))
-            elif place is not None and field not in formats:
+                fields.append((field, pipeline, of_image, None))
+            elif of_image is not None and field not in formats:
                 return f"the masks in `{self._names[field]}` are arrays: only files of images are moved in the core"
-            elif place is not None and not _holds_boxes(kind, core.fields[field]):
+            elif of_image is not None and not _holds_boxes(kind, core.fields[field]):
                 return f"the boxes in `{self._names[field]}` are not arrays (n, 4) of 32 or 64 bits"
             else:
-                fields.append((field, None, place, formats.get(field)))
+                fields.append((field, None, of_image, formats.get(field)))
         return _core.decoded_images(core, fields, self._links.core()), numbered, used
 
 

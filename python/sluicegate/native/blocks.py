@@ -64,10 +64,10 @@ class BlockedDataset(NativeDataset):
         self.damages = [*self.damages, *self._broken_texts][:_DAMAGES]
         if not self._broken_images:
             return core
-        broken_places = np.array(self._broken_images, np.int64)
+        broken_indices = np.array(self._broken_images, np.int64)
         ends = np.concatenate([[0], np.cumsum(self._block_sizes)])
-        self._set_blocks(self._block_sizes - np.diff(np.searchsorted(broken_places, ends)))
-        kept = np.delete(np.arange(len(core)), broken_places)
+        self._set_blocks(self._block_sizes - np.diff(np.searchsorted(broken_indices, ends)))
+        kept = np.delete(np.arange(len(core)), broken_indices)
         whole = _core.Dataset.subset(core, kept.tolist())
         assert whole is not None
         return whole

@@ -194,54 +194,53 @@ class NativeDataset(Dataset[Any]):
         if isinstance(index, slice):
             return self._batch(list(range(*index.indices(len(self)))))
         if isinstance(index, list):
-            return self._batch([self._place(each) for each in index])
-        return self._sample(self._place(index))
+            return self._batch([self._index_of(each) for each in index])
+        return self._sample(self._index_of(index))
 
-    def _sample(self, place: int) -> Any:
-        sample = self._reader.sample(place)
+    def _sample(self, index: int) -> Any:
+        sample = self._reader.sample(index)
         if self._decoding is None:
             return sample
         try:
-            return self._decoding.sample(sample, place)
+            return self._decoding.sample(sample, index)
         except UndecodedFieldError as error:
-            self._refuse(place, error)
+            self._refuse(index, error)
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         """Return the samples at `indices`, read together. Each has its own rows of memory that all of them share."""
-        places = [self._place(index) for index in indices]
-        return self._samples(places)
+        return self._samples([self._index_of(index) for index in indices])
 
-    def _samples(self, places: list[int]) -> list[Any]:
-        """Return the samples at `places`; images of one shape share their memory."""
+    def _samples(self, indices: list[int]) -> list[Any]:
+        """Return the samples at `indices`; images of one shape share their memory."""
         if self._decoding is None:
-            return self._reader.samples(places)
+            return self._reader.samples(indices)
         if not (self.is_native and self._decoding.are_of_one_form):
-            return list(map(self._sample, places))
+            return list(map(self._sample, indices))
         try:
-            return self._decoding.samples(self._reader.samples(places), places)
+            return self._decoding.samples(self._reader.samples(indices), indices)
         except UndecodedFieldError as error:
-            self._refuse(places[error.row], error)
+            self._refuse(indices[error.row], error)
 
-    def _refuse(self, place: int, error: UndecodedFieldError) -> NoReturn:
-        """Raise the error of an image in sample `place`."""
-        where = self._reader.origin(place, error.field) or f"sample {place}"
+    def _refuse(self, index: int, error: UndecodedFieldError) -> NoReturn:
+        """Raise the error of an image in sample `index`."""
+        where = self._reader.origin(index, error.field) or f"sample {index}"
         raise DamagedImageError(f"{where}: {error.reason}") from None
 
-    def _batch(self, places: list[int]) -> Any:
-        batch = self.collate(self._samples(places)) if self._images else self._reader.batch(places)
+    def _batch(self, indices: list[int]) -> Any:
+        batch = self.collate(self._samples(indices)) if self._images else self._reader.batch(indices)
         return tuple(batch) if isinstance(self.structure, list) else batch
 
-    def _place(self, index: Any) -> int:
+    def _index_of(self, index: Any) -> int:
         try:
-            place = operator.index(index)
+            checked = operator.index(index)
         except TypeError:
             raise TypeError(
                 f"index: expected an integer for {self!r}, but got {index!r} ({type(index).__name__})"
             ) from None
         length = len(self.core)
-        if not -length <= place < length:
-            raise IndexError(f"index {place} is out of range for {self!r} of {length} samples")
-        return place + length if place < 0 else place
+        if not -length <= checked < length:
+            raise IndexError(f"index {checked} is out of range for {self!r} of {length} samples")
+        return checked + length if checked < 0 else checked
 
     def collate(self, samples: Sequence[Any]) -> Any:
         """Return the batch of `samples` that `sluicegate.DataLoader` makes; a `collate_fn` for torch's own loader.
@@ -293,7 +292,7 @@ def collate(
         return {key: collate([one[key] for one in samples], part, kinds, default) for key, part in structure.items()}
     if isinstance(structure, list):
         parts = enumerate(structure)
-        return [collate([one[place] for one in samples], part, kinds, default) for place, part in parts]
+        return [collate([one[position] for one in samples], part, kinds, default) for position, part in parts]
     kind = kinds[structure]
     if kind == "ragged":
         lengths = torch.tensor([0, *map(len, samples)])

@@ -53,9 +53,9 @@ def json_batch(values: Sequence[Any], name: str = "", default: Callable[[Any], A
     parts = set(map(type, chain.from_iterable(known))) if kinds == {list} else set()
     if kinds == {list} and not (parts & _NUMBERS and parts <= {*_NUMBERS, type(None)}):
         if has_none:
-            place = _first_none(values)
+            index = _first_none(values)
             raise TypeError(
-                f"{_of(name)}: expected a list as in other samples, got None in sample {place} of the batch; {_REMEDY}"
+                f"{_of(name)}: expected a list as in other samples, got None in sample {index} of the batch; {_REMEDY}"
             )
         return known
     if float in kinds | parts:
@@ -81,16 +81,16 @@ def _of(name: str) -> str:
 
 
 def _first_none(values: Sequence[Any]) -> int:
-    return next(place for place, value in enumerate(values) if value is None)
+    return next(index for index, value in enumerate(values) if value is None)
 
 
 def _check_keys(objects: Sequence[dict[str, Any]], name: str) -> None:
     """Raise a KeyError if not all objects have the keys of the first one."""
     keys = objects[0].keys()
-    for place, each in enumerate(objects):
+    for index, each in enumerate(objects):
         if each.keys() != keys:
             key = min(each.keys() ^ keys)
-            lacking, having = (0, place) if key in each else (place, 0)
+            lacking, having = (0, index) if key in each else (index, 0)
             raise KeyError(
                 f"{_of(name)}: expected the same keys in all samples of a batch, got {key!r} in sample {having} of the "
                 f"batch but not in sample {lacking}; {_REMEDY}"

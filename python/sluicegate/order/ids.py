@@ -129,13 +129,13 @@ def _plain(sample_id: Any) -> Any:
     return [_plain(each) for each in sample_id] if isinstance(sample_id, (list, tuple)) else sample_id
 
 
-def with_ids_of(iterator: Iterator[Any], place: Any) -> Iterator[tuple[Any, BatchIds]]:
+def with_ids_of(iterator: Iterator[Any], holder: Any) -> Iterator[tuple[Any, BatchIds]]:
     """Return pairs of a batch and its ids.
 
     Not a generator: an exception in one batch would end it. No Python code runs per batch.
 
     Args:
         iterator: yields batches.
-        place: an object whose `last_ids` are the ids of the last batch.
+        holder: an object whose `last_ids` are the ids of the last batch.
     """
-    return zip(iterator, map(operator.attrgetter("last_ids"), itertools.repeat(place)), strict=False)
+    return zip(iterator, map(operator.attrgetter("last_ids"), itertools.repeat(holder)), strict=False)

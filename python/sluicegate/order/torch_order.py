@@ -203,7 +203,7 @@ def _randperm(length: int, generator: torch.Generator, engine: _core.Engine) -> 
 
 def _subset(sampler: SubsetRandomSampler) -> Iterator[torch.Tensor]:
     order = torch.randperm(len(sampler.indices), generator=sampler.generator)
-    yield torch.tensor([sampler.indices[place] for place in order.tolist()], dtype=torch.int64, device="cpu")
+    yield torch.tensor([sampler.indices[index] for index in order.tolist()], dtype=torch.int64, device="cpu")
 
 
 def _are_integers(indices: Any) -> bool:

@@ -172,12 +172,12 @@ def _read(dataset: Any, collator: Collator, collate_fn: Any) -> Source | str:
         ),
     )
     last = len(dataset) - 1
-    for places in ([0], [0, last // 2, last]):
+    for indices in ([0], [0, last // 2, last]):
         # Another version of the package may pad differently.
-        ours = _core.Reader(core, _hand_over(source, collator)).batch(places)
+        ours = _core.Reader(core, _hand_over(source, collator)).batch(indices)
         if collator.masks:
             ours = collator.masked(_twin(collate_fn, collator), ours)
-        if not hugging_face.is_equal(ours, _twin(collate_fn, collator)(dataset.__getitems__(places))):
+        if not hugging_face.is_equal(ours, _twin(collate_fn, collator)(dataset.__getitems__(indices))):
             return f"{collator.name} makes different batches than the core"
     return source
 

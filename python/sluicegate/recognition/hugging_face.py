@@ -174,8 +174,8 @@ def read_columns(dataset: Any, table: Any, fields: list[tuple[str, Path, str]]) 
         return None
     indices = vars(dataset)["_indices"]
     if indices is not None:
-        places = indices.column(0).to_numpy().astype("int64")
-        core = _core.Dataset.subset(core, _core.Indices(places.ctypes.data, len(places), places))
+        numbers = indices.column(0).to_numpy().astype("int64")
+        core = _core.Dataset.subset(core, _core.Indices(numbers.ctypes.data, len(numbers), numbers))
     return None if core is None or len(core) != len(dataset) else core
 
 
@@ -209,7 +209,7 @@ def _column(
     if types.is_struct(values):
         if not isinstance(feature, dict) or not first.is_valid:
             return None
-        parts = [values.field(place) for place in range(values.num_fields)]
+        parts = [values.field(number) for number in range(values.num_fields)]
         structure = {}
         for part in parts:
             inner = [*path, part.name]
@@ -223,8 +223,8 @@ def _column(
         if of_items is None or not first.is_valid or len(first) > _MOST_FIELDS:
             return None
         items = [
-            _column(values.value_type, of_items, first[place], [*path, place], fields, kinds)
-            for place in range(len(first))
+            _column(values.value_type, of_items, first[number], [*path, number], fields, kinds)
+            for number in range(len(first))
         ]
         return None if None in items else items or None
     form = _form(types, values, path)
@@ -273,9 +273,9 @@ def _form(types: Any, values: Any, path: Path) -> tuple[str, Kind] | None:
 def _gives_the_same(dataset: Any, parts: Parts) -> bool:
     """Return True if the first samples and the last one are equal both ways: other versions may behave differently."""
     last = len(dataset) - 1
-    for places in ([0], [0, last // 2, last]):
+    for indices in ([0], [0, last // 2, last]):
         reader = _core.Reader(parts[0], hand_over(*parts))
-        if not is_equal(reader.batch(places), default_collate(dataset.__getitems__(places))):
+        if not is_equal(reader.batch(indices), default_collate(dataset.__getitems__(indices))):
             return False
     return True
 

@@ -354,7 +354,7 @@ def _stack(dataset: StackDataset[Any], in_worker: bool) -> Source | None:
 def _named_parts(dataset: StackDataset[Any]) -> dict[str, Any]:
     """Return the parts by name, or by position if they have no names."""
     parts: Any = dataset.datasets
-    return parts if isinstance(parts, dict) else {str(place): part for place, part in enumerate(parts)}
+    return parts if isinstance(parts, dict) else {str(number): part for number, part in enumerate(parts)}
 
 
 def _parts_check(parts: Callable[[], Sequence[Any]]) -> Callable[[], bool]:

@@ -216,16 +216,16 @@ def _gives_the_same(dataset: Any, parts: Parts) -> bool:
     window = _core.Prefetch(engine, parts[0], hand_over(*parts), True, None)
     window.set_generator(torch_door(torch.default_generator))
     with keeping_generators():
-        for place in sorted({0, len(dataset) // 2, len(dataset) - 1}):
+        for index in sorted({0, len(dataset) // 2, len(dataset) - 1}):
             before = torch.random.get_rng_state()
             try:
-                image, label = dataset[place]
+                image, label = dataset[index]
             except Exception:
                 torch.random.set_rng_state(before)
                 continue
             after = torch.random.get_rng_state()
             torch.random.set_rng_state(before)
-            taken = window.pop({place: None}, None) if window.push(place, [place]) else None
+            taken = window.pop({index: None}, None) if window.push(index, [index]) else None
             if taken is None or isinstance(taken[1], Exception):
                 if in_memory(dataset):
                     return False

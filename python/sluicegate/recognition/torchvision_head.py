@@ -114,7 +114,7 @@ def _head_loader(dataset: Any, form: FileForm, loader: Any) -> _HeadLoader | Non
         return None
     transform, _ = called_with(dataset, form)
     paths = form.paths(dataset)
-    probes = [paths[place] for place in sorted({0, len(paths) // 2, len(paths) - 1})] if paths else []
+    probes = [paths[index] for index in sorted({0, len(paths) // 2, len(paths) - 1})] if paths else []
     openers = (_HeadLoader(head, loader) for head in exact_heads(transform))
     return next((opener for opener in openers if all(map(opener.gives_the_same, probes))), None)
 

@@ -1,7 +1,7 @@
 """The global random number generators of Python, NumPy and torch, each by the fastest access that is found to work.
 
 Python and NumPy expose a state only as Python integers, which takes tens of microseconds; many samples cost less. So
-the core writes to the generators' words directly, at places that are not part of the public API. The places are found
+the core writes to the generators' words directly, at addresses that are not part of the public API. They are found
 by searching generators made for this purpose for known words, and the core's writing is tested on these before the
 global ones are touched. If anything differs (another interpreter, a later layout, no GIL), the public API is used: the
 same states, set more slowly.
@@ -163,7 +163,7 @@ def _bytes(text: str, owner: str) -> bytes:
 
 def torch_door(generator: torch.Generator) -> object:
     """Return the core's access to `generator`, a CPU generator, to draw from it: the fastest that works."""
-    return _torch_places(generator) if _torch_is_fast() else torch_way(generator)
+    return _torch_addresses(generator) if _torch_is_fast() else torch_way(generator)
 
 
 @functools.cache
@@ -184,13 +184,13 @@ def _open() -> _core.GlobalGenerators:
 
 def _python_door(is_fast: bool) -> object:
     generator = random._inst
-    places = _python_places() if is_fast and type(generator) is random.Random else None
+    addresses = _python_addresses() if is_fast and type(generator) is random.Random else None
     public = PythonWay(generator)
-    if places is not None:
+    if addresses is not None:
         scratch = random.Random(0)
-        works = _works("python", places(scratch), PythonWay(scratch), lambda: scratch.gauss(0.0, 1.0))
-        if works and _reads("python", places(generator), public):
-            return places(generator)
+        works = _works("python", addresses(scratch), PythonWay(scratch), lambda: scratch.gauss(0.0, 1.0))
+        if works and _reads("python", addresses(generator), public):
+            return addresses(generator)
     return public
 
 
@@ -201,11 +201,11 @@ def _numpy_door(is_fast: bool) -> object:
         return OtherNumpyWay(generator, bit_generator)
     public = NumpyWay(generator)
     is_plain = type(generator) is np.random.RandomState and type(bit_generator) is np.random.MT19937
-    places = _numpy_places() if is_fast and is_plain else None
-    if places is not None:
+    addresses = _numpy_addresses() if is_fast and is_plain else None
+    if addresses is not None:
         scratch_bits = np.random.MT19937(0)
         scratch = np.random.RandomState(scratch_bits)
-        at, global_at = places(scratch, scratch_bits), places(generator, bit_generator)
+        at, global_at = addresses(scratch, scratch_bits), addresses(generator, bit_generator)
         if _works("numpy", at, NumpyWay(scratch), scratch.standard_normal) and _reads("numpy", global_at, public):
             return global_at
     return public
@@ -221,12 +221,12 @@ def _torch_door(is_fast: bool) -> object:
     def draw_normal() -> None:
         torch.randn(1, device="cpu", generator=scratch)
 
-    if _works("torch", _torch_places(scratch), TorchWay(scratch), draw_normal):
-        return _torch_places(generator)
+    if _works("torch", _torch_addresses(scratch), TorchWay(scratch), draw_normal):
+        return _torch_addresses(generator)
     return public
 
 
-def _python_places() -> Callable[[random.Random], tuple[Any, ...]] | None:
+def _python_addresses() -> Callable[[random.Random], tuple[Any, ...]] | None:
     """Return where a `random.Random` has its words: the position is the word before them."""
     scratch = random.Random(0)
     words = _known_words()
@@ -239,7 +239,7 @@ def _python_places() -> Callable[[random.Random], tuple[Any, ...]] | None:
     return lambda generator: (id(generator) + at, id(generator) + at - 4, generator)
 
 
-def _numpy_places() -> Callable[[np.random.RandomState, Any], tuple[Any, ...]] | None:
+def _numpy_addresses() -> Callable[[np.random.RandomState, Any], tuple[Any, ...]] | None:
     """Return where a `RandomState` and its bit generator have their words: the position, an int, is after them.
 
     The bit generator reports where its state is. The stored normal deviate is in the `RandomState`, with a flag before
@@ -257,16 +257,16 @@ def _numpy_places() -> Callable[[np.random.RandomState, Any], tuple[Any, ...]] |
     if at < 8 or memory[at - 8 : at - 4] != struct.pack("=i", 1):
         return None
 
-    def places(generator: np.random.RandomState, bit_generator: Any) -> tuple[Any, ...]:
+    def addresses(generator: np.random.RandomState, bit_generator: Any) -> tuple[Any, ...]:
         words, lock = bit_generator.ctypes.state_address, bit_generator.lock
         flag, value = id(generator) + at - 8, id(generator) + at
         owners = generator, bit_generator
         return words, words + _WORDS * 4, flag, value, lock.acquire, lock.release, owners
 
-    return places
+    return addresses
 
 
-def _torch_places(generator: torch.Generator) -> tuple[Any, ...]:
+def _torch_addresses(generator: torch.Generator) -> tuple[Any, ...]:
     tensor = torch.empty(TORCH_FORM_BYTES, dtype=torch.uint8, device="cpu")
     return generator.get_state, generator.set_state, tensor, tensor.data_ptr()
 
@@ -279,13 +279,13 @@ def _known_words() -> array[int]:
     return words
 
 
-def _works(library: str, places: tuple[Any, ...], public: Any, draw_normal: Callable[[], object]) -> bool:
+def _works(library: str, addresses: tuple[Any, ...], public: Any, draw_normal: Callable[[], object]) -> bool:
     """Return True if the core's access to a generator made for this test gives the same results as the public API.
 
     `draw_normal` makes that generator store a normal deviate.
     """
     try:
-        fast, slow = (_core.GlobalGenerators(**{library: way}) for way in (places, public))
+        fast, slow = (_core.GlobalGenerators(**{library: way}) for way in (addresses, public))
         slow.seed(_KEY)
         fresh = slow.take()
         draw_normal()
@@ -303,7 +303,7 @@ def _works(library: str, places: tuple[Any, ...], public: Any, draw_normal: Call
         return False
 
 
-def _reads(library: str, places: tuple[Any, ...], public: Any) -> bool:
+def _reads(library: str, addresses: tuple[Any, ...], public: Any) -> bool:
     """Return True if the core's access to the global generator reads the same as the public API."""
-    fast, slow = (_core.GlobalGenerators(**{library: way}) for way in (places, public))
+    fast, slow = (_core.GlobalGenerators(**{library: way}) for way in (addresses, public))
     return fast.take() == slow.take()

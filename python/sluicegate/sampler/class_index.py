@@ -50,7 +50,7 @@ class ClassIndex:
         self.core = _core.ClassIndex(described(codes))
         self.classes: list[Any] = self.core.classes if classes is None else classes
         self.counts: list[int] = self.core.counts
-        self._places = {label: place for place, label in enumerate(self.classes)}
+        self._places = {label: number for number, label in enumerate(self.classes)}
 
     @classmethod
     def of(cls, labels: Any) -> ClassIndex:
@@ -74,10 +74,10 @@ class ClassIndex:
         Raises:
             KeyError: the class has no samples; the message names some that do.
         """
-        place = self._places.get(plain_label(label))
-        if place is None:
+        number = self._places.get(plain_label(label))
+        if number is None:
             raise UnknownClassError(f"no sample has the class {label!r}; {self.known()}")
-        return place
+        return number
 
     def known(self) -> str:
         """Describe the classes for a message: a few names, and how many there are."""
@@ -212,6 +212,6 @@ def _coded(values: Iterable[Any]) -> tuple[_Array, list[Any]]:
     except TypeError:
         return np.array(codes, dtype=np.int64), classes
     renamed = np.empty(len(classes), dtype=np.int64)
-    for place, label in enumerate(classes):
-        renamed[seen[label]] = place
+    for number, label in enumerate(classes):
+        renamed[seen[label]] = number
     return renamed[np.array(codes, dtype=np.int64)], classes

@@ -54,7 +54,7 @@ class ClassSampler(Positional, Sampler[int]):
         self.generator = generator
         self.seed = checked_seed(seed)
         self._places = [self.index.place_of(label) for label in self.classes]
-        self._length = sum(self.index.counts[place] for place in self._places)
+        self._length = sum(self.index.counts[number] for number in self._places)
         self._make(0)  # To raise the core's argument errors now.
 
     def __len__(self) -> int:

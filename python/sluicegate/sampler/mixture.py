@@ -125,7 +125,7 @@ class MixtureSampler(Positional, data.Sampler[int]):
                     "got None; pass it, or pass a schedule as weights"
                 )
             steps = -(-self.num_samples // self.samples_per_step)
-            asked = sorted({steps * place // _TABULATED for place in range(_TABULATED + 1)})
+            asked = sorted({steps * part // _TABULATED for part in range(_TABULATED + 1)})
             scheduled: list[tuple[int, Any]] = [(step, weights(step)) for step in asked]
         elif len(weights) and isinstance(weights[0], (tuple, list)):
             scheduled = [(step, at_once) for step, at_once in weights]  # type: ignore[misc]

@@ -66,9 +66,9 @@ class SharedPieces:
             raise
         return cls(descriptor, len(ends), len(table), owner)
 
-    def __getitem__(self, place: int) -> memoryview:
-        """Return piece number `place`, counted from 0."""
-        return self.bytes[self._ends[place - 1] if place else 0 : self._ends[place]]
+    def __getitem__(self, number: int) -> memoryview:
+        """Return piece number `number`, counted from 0."""
+        return self.bytes[self._ends[number - 1] if number else 0 : self._ends[number]]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the descriptor if multiprocessing can carry it; otherwise its path through this process."""

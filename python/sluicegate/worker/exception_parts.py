@@ -83,11 +83,11 @@ class ExceptionParts:
                     object.__setattr__(error, name, value)
 
     def _class(self) -> type[BaseException]:
-        for place, (module, name, by_name, address) in enumerate(self.classes):
+        for depth, (module, name, by_name, address) in enumerate(self.classes):
             kind = _found(module, name) if by_name else None
             if not (isinstance(kind, type) and issubclass(kind, BaseException)):
-                kind = _living([(module, name) for module, name, *_ in self.classes[place:]], address)
-            if kind is not None and place == 0:
+                kind = _living([(module, name) for module, name, *_ in self.classes[depth:]], address)
+            if kind is not None and depth == 0:
                 return kind
             if kind is not None:
                 with suppress(Exception):  # A metaclass may raise anything.

@@ -63,8 +63,8 @@ class ShardFormat(ABC):
         """Return the block of `samples`, the first of which has index `first`."""
 
     @abstractmethod
-    def digested(self, block: Any, place: int) -> Iterable[bytes]:
-        """Return the sample at `place` of a block as bytes that distinguish it from other samples."""
+    def digested(self, block: Any, position: int) -> Iterable[bytes]:
+        """Return the sample at `position` of a block as bytes that distinguish it from other samples."""
 
     @abstractmethod
     def open(self, shard_bytes: int, threads: int) -> _core.Shards:
@@ -200,12 +200,12 @@ class _Job:
         return True
 
     def _append(self, shards: _core.Shards, block: Any, count: int, first: int, before: tuple[Any, int]) -> None:
-        place = 0
-        while place < count:
-            place += self.form.append(shards, block, place, first + place)
-            if place < count:
+        position = 0
+        while position < count:
+            position += self.form.append(shards, block, position, first + position)
+            if position < count:
                 # The shard is full, or there is none yet.
-                self._end(shards, before if place == 0 else (block, place - 1))
+                self._end(shards, before if position == 0 else (block, position - 1))
                 self.manifest.reserve(self.begun)
                 shards.begin(self.manifest.pattern.format(self.begun))
                 self.begun += 1
@@ -247,9 +247,9 @@ class _Job:
                 "the same dataset, a different pattern, or resume=False"
             )
 
-    def _digest(self, block: Any, place: int) -> str:
+    def _digest(self, block: Any, position: int) -> str:
         digest = hashlib.blake2b(digest_size=16)
-        for part in self.form.digested(block, place):
+        for part in self.form.digested(block, position):
             digest.update(len(part).to_bytes(8, "little"))
             digest.update(part)
         return digest.hexdigest()

@@ -118,8 +118,8 @@ class _ParquetFormat(ShardFormat):
     def encode(self, samples: list[Any], first: int) -> tuple[int, list[ParquetColumn]]:
         return len(samples), self.schema.columns(samples, first)
 
-    def digested(self, block: tuple[int, list[ParquetColumn]], place: int) -> Iterable[bytes]:
-        return row_bytes(block[1], self.schema.fields, place)
+    def digested(self, block: tuple[int, list[ParquetColumn]], position: int) -> Iterable[bytes]:
+        return row_bytes(block[1], self.schema.fields, position)
 
     def open(self, shard_bytes: int, threads: int) -> _core.Shards:
         fields = [(*field[:3], list(field.shape)) for field in self.schema.fields]

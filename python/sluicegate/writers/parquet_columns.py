@@ -130,10 +130,10 @@ def row_bytes(columns: list[ParquetColumn], fields: list[ParquetField], row: int
     for column, field in zip(columns, fields, strict=True):
         start, stop = row, row + 1
         if field.is_list:
-            start, stop = (int(column.lengths[:place].sum()) for place in (row, row + 1))
+            start, stop = (int(column.lengths[:end].sum()) for end in (row, row + 1))
         if _is_blob(field):
             yield column.sizes[start:stop].tobytes()
-            start, stop = (int(column.sizes[:place].sum()) for place in (start, stop))
+            start, stop = (int(column.sizes[:end].sum()) for end in (start, stop))
             width = 1
         else:
             width = np.dtype(field.element).itemsize * int(np.prod(field.shape, dtype=np.int64))
@@ -143,7 +143,7 @@ def row_bytes(columns: list[ParquetColumn], fields: list[ParquetField], row: int
 
 def _parts(sample: Any, index: int, *, are_tuples: bool) -> dict[str, Any]:
     if are_tuples and isinstance(sample, (tuple, list)):
-        return {str(place): part for place, part in enumerate(sample)}
+        return {str(position): part for position, part in enumerate(sample)}
     if not are_tuples and isinstance(sample, Mapping):
         for name in sample:
             if not isinstance(name, str) or not name:
@@ -199,10 +199,10 @@ def _nested_field(name: str, values: list[Any]) -> ParquetField:
             form = both(form, form_of(value, _array))
         except MisfitError as misfit:
             raise _misfit(index, name, misfit) from None
-    place = unknown_part(form)
-    if place is not None:
+    path = unknown_part(form)
+    if path is not None:
         raise ValueError(
-            f"field '{name}{place}': its type is unknown, because it is None or empty in all of the first "
+            f"field '{name}{path}': its type is unknown, because it is None or empty in all of the first "
             f"{len(values)} samples; begin with a sample that has a value, or leave the field out"
         )
     return ParquetField(name, f"{_NESTED}{as_text(form)}", False, ())
@@ -210,7 +210,7 @@ def _nested_field(name: str, values: list[Any]) -> ParquetField:
 
 def _misfit(index: int, name: str, misfit: MisfitError) -> Exception:
     kind = TypeError if isinstance(misfit.error, TypeError) else ValueError
-    return kind(f"sample {index}, field '{name}{misfit.place}': {misfit.error}")
+    return kind(f"sample {index}, field '{name}{misfit.path}': {misfit.error}")
 
 
 def _is_blob(field: ParquetField) -> bool:

@@ -22,18 +22,18 @@ class MisfitError(Exception):
     """A value that cannot be written.
 
     Attributes:
-        place: its place in the sample's field: `[2].role`.
+        path: the part of the sample's field: `[2].role`.
         error: the reason, as the error that the user gets.
     """
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
-        self.place = ""
+        self.path = ""
         self.error = error
 
-    def within(self, place: int | str | None) -> MisfitError:
-        """Return this error with `place` put before its own place; None stands for any place in a list."""
-        self.place = (f".{place}" if isinstance(place, str) else f"[{'' if place is None else place}]") + self.place
+    def within(self, part: int | str | None) -> MisfitError:
+        """Return this error with `part` put before its path; None stands for any index in a list."""
+        self.path = (f".{part}" if isinstance(part, str) else f"[{'' if part is None else part}]") + self.path
         return self
 
 
@@ -83,11 +83,11 @@ def form_of(value: Any, as_array: Callable[[Any], Array], depth: int = 0) -> For
         return parts
     if isinstance(value, (list, tuple)):
         item: Form = None
-        for place, each in enumerate(value):
+        for index, each in enumerate(value):
             try:
                 item = both(item, form_of(each, as_array, depth + 1))
             except MisfitError as misfit:
-                raise misfit.within(place) from None
+                raise misfit.within(index) from None
         return [item]
     if isinstance(value, (bool, int, float)) and not isinstance(value, np.generic):
         return "bool" if isinstance(value, bool) else "int64" if isinstance(value, int) else "float64"
@@ -141,13 +141,13 @@ def in_words(form: Form) -> str:
 
 
 def unknown_part(form: Form) -> str | None:
-    """Return the place of a part whose form is still unknown; None if there is none."""
+    """Return the path of a part whose form is still unknown; None if there is none."""
     if isinstance(form, dict):
         inner = ((f".{name}", unknown_part(part)) for name, part in form.items())
-        return next((name + place for name, place in inner if place is not None), None)
+        return next((name + path for name, path in inner if path is not None), None)
     if isinstance(form, list):
-        place = unknown_part(form[0])
-        return None if place is None else f"[]{place}"
+        path = unknown_part(form[0])
+        return None if path is None else f"[]{path}"
     return "" if form is None else None
 
 
@@ -245,12 +245,12 @@ class Encoder:
         out += len(value).to_bytes(4, _ORDER)
         missing = [each is None for each in value]
         out += b"\1" + bytes(not each for each in missing) if any(missing) else b"\0"
-        for place, each in enumerate(value):
+        for index, each in enumerate(value):
             if each is not None:
                 try:
                     self._put(item, each, out)
                 except MisfitError as misfit:
-                    raise misfit.within(place) from None
+                    raise misfit.within(index) from None
 
     def _put_array(self, item: Form, array: Array, out: bytearray) -> None:
         if not array.ndim:

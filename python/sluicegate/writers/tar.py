@@ -110,8 +110,8 @@ class _TarFormat(ShardFormat):
         keys, members = zip(*(_members(sample, index) for index, sample in enumerate(samples, first)), strict=True)
         return list(keys), list(members)
 
-    def digested(self, block: tuple[list[str], list[_Members]], place: int) -> Iterable[bytes]:
-        for name, contents in block[1][place]:
+    def digested(self, block: tuple[list[str], list[_Members]], position: int) -> Iterable[bytes]:
+        for name, contents in block[1][position]:
             yield name
             yield contents
 

@@ -131,8 +131,8 @@ class _TokenFormat(ShardFormat):
             tokens = np.append(tokens, tokens.dtype.type(self.end_of_document))
         return tokens.astype(tokens.dtype.newbyteorder("<"), copy=False).tobytes()
 
-    def digested(self, block: list[bytes], place: int) -> Iterable[bytes]:
-        return [block[place]]
+    def digested(self, block: list[bytes], position: int) -> Iterable[bytes]:
+        return [block[position]]
 
     def open(self, shard_bytes: int, threads: int) -> _core.Shards:
         return _core.Shards.tokens(shard_bytes, threads, self.dtype, self.layout == "megatron")
@@ -156,9 +156,9 @@ def _as_tokens(document: Any, dtype: str) -> np.ndarray[Any, np.dtype[Any]]:
         raise TypeError(f"expected integers, but got {tokens.dtype.name}")
     bounds = np.iinfo(dtype)
     if tokens.min() < bounds.min or tokens.max() > bounds.max:
-        place = int(np.flatnonzero((tokens < bounds.min) | (tokens > bounds.max))[0])
+        index = int(np.flatnonzero((tokens < bounds.min) | (tokens > bounds.max))[0])
         raise ValueError(
-            f"expected tokens of {dtype}, from {bounds.min} to {bounds.max}, but got {tokens[place]} at {place}"
+            f"expected tokens of {dtype}, from {bounds.min} to {bounds.max}, but got {tokens[index]} at {index}"
         )
     return tokens.astype(dtype, copy=False)
 

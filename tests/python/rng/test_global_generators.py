@@ -101,8 +101,8 @@ def test_the_fast_way_is_taken_here() -> None:
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> _core.GlobalGenerators:
     """The global generators by the public ways."""
-    monkeypatch.setattr(global_generators, "_python_places", lambda: None)
-    monkeypatch.setattr(global_generators, "_numpy_places", lambda: None)
+    monkeypatch.setattr(global_generators, "_python_addresses", lambda: None)
+    monkeypatch.setattr(global_generators, "_numpy_addresses", lambda: None)
     monkeypatch.setattr(global_generators, "_works", lambda *_: False)
     doors = [getattr(global_generators, f"_{library}_door")(True) for library in LIBRARIES]
     assert [type(door) for door in doors] == [PythonWay, NumpyWay, TorchWay]
@@ -138,14 +138,14 @@ def test_the_public_ways_take_and_put_the_same_states(slow: _core.GlobalGenerato
 
 def test_places_that_are_another_generators_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     other, other_numpy = random.Random(1), np.random.RandomState(np.random.MT19937(1))
-    pythons, numpys = global_generators._python_places(), global_generators._numpy_places()
+    pythons, numpys = global_generators._python_addresses(), global_generators._numpy_addresses()
     assert pythons is not None
     assert numpys is not None
-    other_places = pythons(other), numpys(other_numpy, np.random.MT19937(2))
-    monkeypatch.setattr(global_generators, "_python_places", lambda: lambda generator: other_places[0])
-    monkeypatch.setattr(global_generators, "_numpy_places", lambda: lambda generator, bits: other_places[1])
-    other_torch = global_generators._torch_places(torch.Generator())
-    monkeypatch.setattr(global_generators, "_torch_places", lambda generator: other_torch)
+    other_addresses = pythons(other), numpys(other_numpy, np.random.MT19937(2))
+    monkeypatch.setattr(global_generators, "_python_addresses", lambda: lambda generator: other_addresses[0])
+    monkeypatch.setattr(global_generators, "_numpy_addresses", lambda: lambda generator, bits: other_addresses[1])
+    other_torch = global_generators._torch_addresses(torch.Generator())
+    monkeypatch.setattr(global_generators, "_torch_addresses", lambda generator: other_torch)
     assert isinstance(global_generators._python_door(True), PythonWay)
     assert isinstance(global_generators._numpy_door(True), NumpyWay)
     assert isinstance(global_generators._torch_door(True), TorchWay)
