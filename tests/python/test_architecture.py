@@ -56,6 +56,7 @@ LAYERS: dict[str, set[str]] = {
     "writers": {"formats", "loader", "system"},
     "accelerate": {"loader", "loader_state", "order", "rng", "sampler", "state"},
     "transformers": {"accelerate", "loader"},
+    "xarray": {"formats", "native"},
 }  # fmt: skip
 
 # What users see, made of all of these. The command uses only what users see.
@@ -164,6 +165,7 @@ _OF_OTHERS = {
     "order.settings": {"_auto_collation", "_index_sampler"},
     "stream.self_splitting": {"_distributed"},
     "worker.unpicklable": {"_Pickler"},
+    "xarray.stored": {"_data"},
 }
 
 

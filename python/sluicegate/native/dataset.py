@@ -237,7 +237,7 @@ class NativeDataset(Dataset[Any]):
             raise TypeError(
                 f"index: expected an integer for {self!r}, but got {index!r} ({type(index).__name__})"
             ) from None
-        length = len(self.core)
+        length = len(self)
         if not -length <= checked < length:
             raise IndexError(f"index {checked} is out of range for {self!r} of {length} samples")
         return checked + length if checked < 0 else checked
