@@ -97,7 +97,7 @@ $(TRAINERS): tests/python/trainers.txt $(VENV)/.installed
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --target $(@D) --requirement $<
 	@touch $@
 
-test-trainers: $(TRAINERS) $(VENV)/.built ## Run the documentation's examples with timm, TRL, ultralytics, and mmengine
+test-trainers: $(TRAINERS) $(VENV)/.built ## Run the documentation's examples with the trainers of trainers.txt
 	PYTHONPATH=$(CURDIR)/$(<D) YOLO_CONFIG_DIR=$(CURDIR)/$(<D)/settings TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 \
 		$(BIN)/python -m pytest --quiet tests/python/test_documentation.py -k trainers
 

@@ -16,7 +16,7 @@ TESTS = Path(__file__).parents[1]
 PAGE = TESTS.parents[1] / "docs" / "trainers.md"
 COLUMNS = ("engine kept", "sharded", "resumes")
 # Where the installed version is pinned, under a name that differs from that of the trainer.
-_PACKAGES = {"Fabric": "lightning", "torch.distributed.checkpoint": "torch"}
+_PACKAGES = {"Fabric": "lightning", "OpenCLIP": "open_clip_torch", "torch.distributed.checkpoint": "torch"}
 _HEADING = re.compile(r"^## (?P<trainer>.+)$")
 _ASSERTED = re.compile(rf"^ *assert .+  # (?:(?P<trainer>[\w. ]+): )?(?P<column>{'|'.join(COLUMNS)})$")
 _CHANGED = re.compile(r"  # (?:was: .+|new)$")
