@@ -1,0 +1,41 @@
+"""`torch.distributed.checkpoint` loads a loader on another number of ranks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cases.checkpointed_ranks import BATCH_SIZE, SAMPLES, seeded
+from checks.gloo_ranks import launch
+from checks.programs import Run, zygote
+
+GO_ON = "from cases import checkpointed_ranks; checkpointed_ranks.go_on(rank, world_size, steps, folder, saved)"
+
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[Run]:
+    """Runs programs that find imported what takes most of the time of a rank."""
+    yield from zygote("torch.distributed.checkpoint", "cases.checkpointed_ranks")
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("worlds", [[(2, 2), (3, 1), (1, 4)], [(3, 1), (2, 4)]], ids=str)
+def test_with_a_seed_another_number_of_ranks_goes_on(run: Run, tmp_path: Path, worlds: list[tuple[int, int]]) -> None:
+    read: list[int] = []
+    saved: str | None = None
+    for world_size, steps in worlds:
+        folder = tmp_path / f"{world_size}-ranks"
+        folder.mkdir()
+        launch(run, GO_ON, world_size, steps=steps, folder=str(folder), saved=saved)
+        ranks = [json.loads((folder / f"rank-{rank}").read_text()) for rank in range(world_size)]
+        assert [len(batches) for batches in ranks] == [steps] * world_size
+        read += [index for batches in ranks for batch in batches for index in batch]
+        saved = str(folder)
+    assert sorted(read) == [*range(SAMPLES)]
+    # The order is that of one rank, divided otherwise.
+    order = [index for batch in seeded() for index in batch.tolist()]
+    first = worlds[0][0] * worlds[0][1] * BATCH_SIZE
+    assert sorted(read[:first]) == sorted(order[:first])
