@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import csv
+import importlib.util
 import json
 import os
 from collections.abc import Callable
@@ -221,6 +222,15 @@ def _zarr(folder: Path) -> Case:
     return sluicegate.ZarrDataset(folder / "zarr", window={"t": 2}), samples
 
 
+def _windows(folder: Path) -> Case:
+    import xarray
+
+    values = np.random.default_rng(0).integers(0, 100, (SAMPLES * 2, 6)).astype(np.float32)
+    xarray.Dataset({"a": (("t", "x"), values)}).to_zarr(folder / "zarr", consolidated=False)
+    samples = [{"a": torch.from_numpy(values[2 * index : 2 * index + 2].copy())} for index in range(SAMPLES)]
+    return WindowDataset(xarray.open_zarr(folder / "zarr", chunks=None, consolidated=False), {"t": 2}), samples
+
+
 def _token_documents(folder: Path) -> Case:
     tokens = [np.random.default_rng(index).integers(0, 50_000, index % 4 * 3 + 1) for index in range(SAMPLES)]
     for index, each in enumerate(tokens):
@@ -262,6 +272,10 @@ CASES: dict[type, Callable[[Path], Case]] = {
     sluicegate.TokensDataset: _tokens,
     sluicegate.ZarrDataset: _zarr,
 }
+if importlib.util.find_spec("xarray") is not None:
+    from sluicegate.xarray import WindowDataset
+
+    CASES[WindowDataset] = _windows
 
 
 def test_every_format_is_here() -> None:

@@ -317,7 +317,7 @@ def test_a_program_is_killed_with_all_it_has_started_when_nobody_reads(tmp_path:
         lambda: iter(JsonLinesStream("pipe:sleep 1000")),
     ):
         iterator = make()
-        if "yes" in repr(iterator._stream.sources):  # type: ignore[attr-defined]
+        if "yes" in repr(iterator.stream.sources):
             assert [next(iterator), next(iterator)] == [1, 1]
         else:
             alarm = threading.Timer(0.3, signal.raise_signal, (signal.SIGINT,))
