@@ -76,8 +76,10 @@ def bus_errors_as_before() -> Iterator[None]:
     library = ctypes.CDLL(None)
     before = ctypes.create_string_buffer(256)
     library.sigaction(signal.SIGBUS, None, before)
-    yield
-    library.sigaction(signal.SIGBUS, before, None)
+    try:
+        yield
+    finally:
+        library.sigaction(signal.SIGBUS, before, None)
 
 
 @pytest.mark.parametrize(("page", "example", "needs"), EXAMPLES)
