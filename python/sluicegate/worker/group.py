@@ -95,7 +95,7 @@ class WorkerGroup(ABC):
         """Tell all workers that another epoch begins. The arguments are those of `resume`."""
 
     def under_way(self, worker: int) -> int:
-        """Return the number of requests that `worker` has not answered, if it can take only so many."""
+        """Return the number of requests that `worker` has not answered; 0 if it can take any number of them."""
         return 0
 
     @abstractmethod
