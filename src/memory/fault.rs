@@ -6,13 +6,14 @@
 //! files run under [`guarded`]: a signal handler replaces the lost page with an empty one and records the fault, the
 //! copy continues, and the caller learns that the copied bytes are not the file's.
 //!
-//! The handler is installed when the first file is mapped, and by a forked child at its first copy, because torch's
-//! workers start with a handler that ends the process. It acts only on a fault of the guarded thread inside the guarded
-//! range. Any other SIGBUS goes to the previous handler, or gets its default action.
+//! The handler is installed whenever a file is mapped, because others replace it (Lightning's trainer, when it ends,
+//! sets all signals to what Python knows of them), and by a forked child at its first copy, because torch's workers
+//! start with a handler that ends the process. It acts only on a fault of the guarded thread inside the guarded range.
+//! Any other SIGBUS goes to the previous handler, or gets its default action.
 //!
 //! # Limitations
-//! A handler that is installed later in the same process replaces this one, which then never runs: the process ends as
-//! it would without this guard.
+//! A handler that is installed later in the same process replaces this one until the next file is mapped: meanwhile
+//! the process ends as it would without this guard. Asking at each copy would cost a system call per row.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -36,18 +37,14 @@ thread_local! {
 /// The previous SIGBUS action. It is never freed, because the handler may be reading it.
 static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
 
-/// The fork generation in which the handler was installed; `u64::MAX` before the first.
+/// The fork generation in which the handler was last installed; `u64::MAX` before the first.
 static INSTALLED: AtomicU64 = AtomicU64::new(u64::MAX);
 
 /// The page size, determined before the handler can run, because the handler must not query it.
 static PAGE: AtomicUsize = AtomicUsize::new(4096);
 
-/// Enables [`guarded`] in this process.
+/// Enables [`guarded`] in this process, even if another handler has replaced ours.
 pub(super) fn install() {
-    let generation = generation();
-    if INSTALLED.load(Ordering::Relaxed) == generation {
-        return;
-    }
     PAGE.store(rustix::param::page_size(), Ordering::Relaxed);
     // SAFETY: a zeroed `sigaction` is a valid value of this C structure of numbers and an optional function.
     let (mut ours, mut before) =
@@ -56,20 +53,21 @@ pub(super) fn install() {
     ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
     // SAFETY: nothing is installed; `before` lives through the call.
     unsafe { libc::sigaction(libc::SIGBUS, ptr::null(), &raw mut before) };
-    // A forked child inherits our handler unless another replaced it. Our handler must not be recorded as its own
-    // predecessor.
+    // Our handler must not be recorded as its own predecessor.
     if before.sa_sigaction != ours.sa_sigaction {
         BEFORE.store(Box::into_raw(Box::new(before)), Ordering::Release);
         // SAFETY: `ours` outlives the call; the handler makes only calls that are allowed in a signal handler.
         unsafe { libc::sigaction(libc::SIGBUS, &raw const ours, ptr::null_mut()) };
     }
-    INSTALLED.store(generation, Ordering::Relaxed);
+    INSTALLED.store(generation(), Ordering::Relaxed);
 }
 
 /// Runs `copy`, which reads from `range` and writes elsewhere. Returns false if pages of the range were lost meanwhile:
 /// they were read as zeros, and stay zeros.
 pub(super) fn guarded(range: Range<usize>, copy: impl FnOnce()) -> bool {
-    install();
+    if INSTALLED.load(Ordering::Relaxed) != generation() {
+        install();
+    }
     let faults = FAULTS.get();
     let unguard = Unguard { before: START.get()..END.get() };
     START.set(range.start);
@@ -118,8 +116,7 @@ unsafe extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_
 unsafe fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the pointer is null, or points to a structure that is never freed and never written to again.
     let before = unsafe { BEFORE.load(Ordering::Acquire).as_ref() };
-    // A handler that was installed over ours, and then recorded as the previous one by a forked child, returns the
-    // fault to us.
+    // A handler that was installed over ours, and is now recorded as the previous one, may return the fault to us.
     let before = before.filter(|_| !PASSED_ON.replace(true));
     // SAFETY: a zeroed `sigaction` is the default action.
     let before = before.copied().unwrap_or_else(|| unsafe { std::mem::zeroed() });
@@ -204,6 +201,25 @@ mod tests {
             array.copy_row(3, &mut [0; PAGE]).unwrap();
             assert!(array.segment().has_lost_pages());
         }
+    }
+
+    #[test]
+    fn a_file_mapped_after_another_handler_took_over_is_guarded() {
+        const ALONE: &str = "SLUICEGATE_TEST_BUS_HANDLER";
+        let test = "memory::fault::tests::a_file_mapped_after_another_handler_took_over_is_guarded";
+        if env::var_os(ALONE).is_none() {
+            let mut child = Command::new(env::current_exe().unwrap());
+            let status = child.args(["--exact", test]).env(ALONE, "1").output().unwrap().status;
+            assert!(status.success(), "{status}");
+            return;
+        }
+        let _before = mapped();
+        // SAFETY: the default action is installed, with no handler to outlive.
+        unsafe { libc::signal(libc::SIGBUS, libc::SIG_DFL) };
+        let (file, array) = mapped();
+        file.set_len(0).unwrap();
+        array.copy_row(0, &mut [0; PAGE]).unwrap();
+        assert!(array.segment().has_lost_pages());
     }
 
     #[test]

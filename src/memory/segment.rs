@@ -83,8 +83,8 @@ impl Segment {
     /// Returns the first `len` bytes of `file`, mapped for reading; nothing is read yet.
     ///
     /// A file that shrinks while it is mapped takes its pages away. Callers must check the file's size before each use,
-    /// and [`has_lost_pages`](Self::has_lost_pages) after it (this crate's datasets do, once per batch). The first
-    /// mapping installs a SIGBUS handler, which forwards every fault that was not caused by such a copy.
+    /// and [`has_lost_pages`](Self::has_lost_pages) after it (this crate's datasets do, once per batch). Each
+    /// mapping makes sure that a SIGBUS handler is installed, which forwards every fault that such a copy did not cause.
     ///
     /// # Errors
     /// The operating system's error, for example if `file` is not a regular file.

@@ -5,13 +5,9 @@ Examples in docstrings run as doctests, and those in Rust under cargo.
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import re
 import runpy
-import signal
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -70,18 +66,6 @@ def test_the_picture_shows_the_figures_of_the_tables() -> None:
     assert chart["PICTURE"].read_text("utf-8") == chart["picture"](readme)
 
 
-@contextlib.contextmanager
-def bus_errors_as_before() -> Iterator[None]:
-    """Lightning sets all signals back to what Python knows of them, and so drops the handler for files that shrink."""
-    library = ctypes.CDLL(None)
-    before = ctypes.create_string_buffer(256)
-    library.sigaction(signal.SIGBUS, None, before)
-    try:
-        yield
-    finally:
-        library.sigaction(signal.SIGBUS, before, None)
-
-
 @pytest.mark.parametrize(("page", "example", "needs"), EXAMPLES)
 def test_an_example_runs(
     page: Path, example: str, needs: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -91,5 +75,4 @@ def test_an_example_runs(
         if needs is not None:
             warnings.simplefilter("ignore")  # Their own, of other packages' versions.
             pytest.importorskip(needs)
-        with bus_errors_as_before():
-            exec(compile(example, str(page), "exec"), {})
+        exec(compile(example, str(page), "exec"), {})
