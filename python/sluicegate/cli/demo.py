@@ -126,22 +126,17 @@ def _progress(title: str, steps: int) -> Iterator[Callable[[float], None]]:
 
 
 @contextmanager
-def same_for_both() -> Iterator[None]:
-    """Use one compute thread and deterministic algorithms within the context, then restore the settings."""
+def one_compute_thread() -> Iterator[None]:
+    """Use one compute thread within the context, which makes trainings bit-equal, then restore the setting.
+
+    `torch.use_deterministic_algorithms` would change nothing on a processor, and takes 3 s to import a compiler.
+    """
     threads = torch.get_num_threads()
-    deterministic = torch.are_deterministic_algorithms_enabled()
-    memory: Any = torch.utils.deterministic  # A module whose properties mypy cannot see.
-    filling = memory.fill_uninitialized_memory
     torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
-    # Filling every new tensor with NaN is for finding bugs; here it would only slow down both loaders' collate.
-    memory.fill_uninitialized_memory = False
     try:
         yield
     finally:
         torch.set_num_threads(threads)
-        torch.use_deterministic_algorithms(deterministic)
-        memory.fill_uninitialized_memory = filling
 
 
 def model() -> nn.Module:
@@ -348,7 +343,7 @@ def run(settings: Settings) -> int:
         f"one compute thread, num_workers=0; torch {torch.__version__}, sluicegate {sluicegate.__version__}",
         flush=True,
     )
-    with same_for_both():
+    with one_compute_thread():
         runs = _train_both(train, test, settings)
         theirs, ours = runs.values()
         _measure_loading(runs, train, settings.batch_size)

@@ -26,7 +26,7 @@ from torch.utils.data import Dataset
 import sluicegate
 from sluicegate import NpyDataset
 
-from .demo import DATA, TRAIN_ROWS, Batch, Settings, first_difference, model, pixels, same_for_both
+from .demo import DATA, TRAIN_ROWS, Batch, Settings, first_difference, model, one_compute_thread, pixels
 
 EPOCHS = 3
 WORKERS, RESUMED_WORKERS = 2, 1
@@ -85,7 +85,7 @@ class Job:
 def _train(job: Job, report: Connection) -> None:
     """Train, from the checkpoint if `job.resumes`, and send (step, loss) after every step. Runs in the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent, which ends this process.
-    with same_for_both():
+    with one_compute_thread():
         # When resumed, results must not depend on this process's own seed.
         torch.manual_seed((job.seed + job.resumes) % 2**64)
         net = model()
@@ -133,7 +133,9 @@ class _Training:
     """A training in its own process, which starts now and is killed when the context exits."""
 
     def __init__(self, job: Job) -> None:
-        context = multiprocessing.get_context("spawn")
+        # As clean as spawned ones, but torch is imported once, with what its optimizers import at their first step.
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload([__name__, "torch._dynamo"])
         self._receiver, sender = context.Pipe(duplex=False)
         self._process = context.Process(target=_train, args=(job, sender))
         self._process.start()

@@ -32,7 +32,7 @@ from .demo import (
     Settings,
     first_difference,
     model,
-    same_for_both,
+    one_compute_thread,
 )
 
 EPOCHS = 2
@@ -144,7 +144,7 @@ def _compare(script: Script, settings: Settings) -> bool:
 
 def run(settings: Settings) -> int:
     """Run this part of the demo; return 0 if the losses are equal at every step, otherwise 1."""
-    with tempfile.TemporaryDirectory(prefix="sluicegate-demo-") as folder, same_for_both():
+    with tempfile.TemporaryDirectory(prefix="sluicegate-demo-") as folder, one_compute_thread():
         print(f"Two scripts with only the import changed, {os.cpu_count()} cores, num_workers=0, one compute thread")
         try:
             scripts = [make(Path(folder, make.__name__), settings.samples) for make in (in_memory, in_files)]
