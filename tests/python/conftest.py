@@ -18,7 +18,7 @@ import torch
 import torch.utils.data
 
 import sluicegate
-from checks import short_deadlines
+from checks import huge_pages, short_deadlines
 from checks.programs import Run, zygote
 from sluicegate.loader import resources
 from sluicegate.worker import memory as worker_memory
@@ -42,6 +42,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "real_clock: has the deadlines that users have, not those of short_deadlines.py")
     config.addinivalue_line("markers", "leaves_files_open: torchvision leaves damaged image files open")
     short_deadlines.shorten()
+    if not torch.cuda.is_available():
+        # Each `manual_seed` would format the stack, of 1 ms here, for an error of a device that is not there.
+        for device in (torch.cuda, torch.mtia, torch.xpu):
+            device.manual_seed_all = lambda seed: None
     # One fork server for all tests, which has imported what takes seconds; the first test that needs it starts it.
     multiprocessing.set_forkserver_preload(["torch", "torch.utils.data", "sluicegate.worker.process_main"])
     if config.getoption("--tight"):
@@ -102,6 +106,7 @@ def pytest_collection_finish() -> None:
     """Thousands of tests, and torch itself, stay: to look through them for garbage took a tenth of the time."""
     gc.collect()
     gc.freeze()
+    huge_pages.collapse()
 
 
 def pytest_unconfigure() -> None:

@@ -67,8 +67,19 @@ class Zygote:
         self.modules = modules
         self.process: subprocess.Popen[str] | None = None
 
-    def __call__(self, source: str, door: str = "sluicegate", deadline: float = 20.0, **values: object) -> Ended:
-        """Runs `source`, whose variable `data` is the door and which finds `values` as variables too."""
+    def __call__(
+        self,
+        source: str,
+        door: str = "sluicegate",
+        deadline: float = 20.0,
+        is_finalized: bool = False,
+        **values: object,
+    ) -> Ended:
+        """Runs `source`, whose variable `data` is the door and which finds `values` as variables too.
+
+        With `is_finalized`, the interpreter frees all modules at its end, as after any script. That takes ten times
+        as long as the rest of most programs.
+        """
         process = self.started()
         assert process.stdin is not None
         assert process.stdout is not None
@@ -77,6 +88,7 @@ class Zygote:
             "source": PRELUDE + given + textwrap.dedent(source),
             "door": door,
             "deadline": deadline,
+            "is_finalized": is_finalized,
             # Those of the test are the program's.
             "real_clock": not short_deadlines.are_short(),
         }

@@ -1,13 +1,14 @@
 """Runs programs for tests, each in a fork of this process, which has imported what takes seconds to import.
 
 What else it is to import are its arguments. A request is a line of JSON on standard input: `source`, `door`,
-`deadline`, `real_clock`; a line of JSON answers it. The program runs as `__main__` of a session of its own and ends as
-every interpreter ends, with its exit handlers. This process adopts whatever the program leaves behind, so that nothing
-is left out of the count.
+`deadline`, `is_finalized`, `real_clock`; a line of JSON answers it. The program runs as `__main__` of a session of its
+own and ends as every interpreter does, with its exit handlers; only if it asks for that (or fails) are modules freed,
+too. This process adopts whatever the program leaves behind, so that nothing is left out of the count.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import faulthandler
@@ -18,6 +19,7 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 import time
 from typing import Any
 
@@ -111,6 +113,20 @@ def describe(pid: int) -> str:
     return " | ".join(said)
 
 
+def end(variables: dict[str, Any]) -> None:
+    """Ends the program in the interpreter's order, but leaves to the kernel what this process had imported before.
+
+    To free that touches all memory shared with the zygote, which is copied page by page.
+    """
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    variables.clear()
+    gc.collect()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
 if __name__ == "__main__":
     from checks.resources import descendants, private_shm
 
@@ -120,16 +136,20 @@ if __name__ == "__main__":
     import torch.utils.data
 
     import sluicegate
-    from checks import short_deadlines
+    from checks import huge_pages, short_deadlines
 
     short_deadlines.shorten()
     for module in sys.argv[1:]:
         importlib.import_module(module)
     gc.freeze()  # else every collection in a program copies all of it
+    huge_pages.collapse()
 
     given = serve()
     if given is not None:
         if given["real_clock"]:
             short_deadlines.restore()
         doors = {"torch": torch.utils.data, "sluicegate": sluicegate}
-        exec(compile(given["source"], "<program>", "exec"), {"__name__": "__main__", "data": doors[given["door"]]})
+        variables = {"__name__": "__main__", "data": doors[given["door"]]}
+        exec(compile(given["source"], "<program>", "exec"), variables)
+        if not given["is_finalized"]:
+            end(variables)

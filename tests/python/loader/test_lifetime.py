@@ -210,4 +210,4 @@ def test_the_interpreter_ends_quietly_whatever_is_alive(run: Run, data: ModuleTy
         lines.append(f"loader = data.DataLoader(dataset, batch_size=4, num_workers={num_workers}, shuffle=True)")
         lines += statement.splitlines()
         lines.append(f"held_{number} = (loader, globals().get('kept'), globals().get('iterator'))")
-    run("\n".join(lines), data.__name__.partition(".")[0]).check()
+    run("\n".join(lines), data.__name__.partition(".")[0], is_finalized=True).check()

