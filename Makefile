@@ -9,6 +9,8 @@ LOCK := tests/python/requirements.txt
 NASM := .cache/nasm/.installed
 # Some machines set it. Then each of hundreds of processes compiles torch and the package again, and pytest its tests.
 unexport PYTHONDONTWRITEBYTECODE
+# Else the threads of torch's operations spin while they wait, and take the processor from the other tests.
+export OMP_WAIT_POLICY := PASSIVE
 export PATH := $(PATH):$(CURDIR)/$(BIN):$(CURDIR)/.cache/nasm/usr/bin
 # What the crate has without Python, but for candle and burn, which take minutes to build: make examples.
 CRATE_FEATURES := futures,image,ndarray,parquet,zarr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,11 @@ from PIL import Image
 
 def photograph(seed: int, width: int = 96, height: int = 80) -> Image.Image:
     """An image of this size."""
+    return Image.fromarray(_pixels(seed, width, height))
+
+
+@functools.lru_cache(1000)
+def _pixels(seed: int, width: int, height: int) -> np.ndarray:
     generator = np.random.default_rng(seed)
     y, x = np.mgrid[0:height, 0:width].astype(np.float64)
     pixels = np.empty((height, width, 3))
@@ -21,7 +27,7 @@ def photograph(seed: int, width: int = 96, height: int = 80) -> Image.Image:
     left, top = generator.integers(0, width // 2), generator.integers(0, height // 2)
     pixels[top : top + height // 3, left : left + width // 3] = generator.integers(0, 256, 3)
     pixels += generator.normal(0, 4, pixels.shape)
-    return Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
+    return pixels.clip(0, 255).astype(np.uint8)
 
 
 def encoded(image: Image.Image, format: str = "jpeg", **options: Any) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import sys
+import unittest
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ CASES: list[tuple[Any, dict[str, Any], str, str | None]] = [
 
 @pytest.mark.parametrize(("dataset", "arguments", "engine", "reason"), CASES)
 def test_the_explanation_is_what_happens(
-    dataset: Any, arguments: dict[str, Any], engine: str, reason: str | None, caplog: pytest.LogCaptureFixture
+    dataset: Any, arguments: dict[str, Any], engine: str, reason: str | None
 ) -> None:
     loader = DataLoader(dataset, **arguments)
     explanation = loader.explain()
@@ -76,12 +77,12 @@ def test_the_explanation_is_what_happens(
     assert loader.stats().explanation == explanation
     assert str(explanation) in repr(loader)
     assert reason is None or reason in repr(loader)
-    with caplog.at_level(logging.DEBUG, "sluicegate"):
+    with unittest.TestCase().assertLogs("sluicegate", logging.DEBUG) as logged:
         iterator = iter(loader)
         assert isinstance(iterator, NativeIterator) == (engine == "rust")
         del iterator
         iter(loader)
-    assert [record.getMessage().endswith(f"read by {explanation}") for record in caplog.records] == [True]
+    assert [record.getMessage().endswith(f"read by {explanation}") for record in logged.records] == [True]
 
 
 def test_a_stream_that_rust_reads_is_explained(tmp_path: Path) -> None:
