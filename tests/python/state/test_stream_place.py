@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from collections.abc import Callable, Iterator
@@ -90,9 +91,15 @@ def test_so_it_does_after_a_single_sample(stream: str, stops: list[int], batch_s
     assert resumed(stream, state, 0, batch_size=batch_size) == expected
 
 
-@pytest.mark.parametrize("every", [1, 0, 3])
-@pytest.mark.parametrize("stops", [[2], [2, 1], [20, 1, 0]], ids=str)
-@pytest.mark.parametrize("stream", STREAMS)
+# Each stream with each of the stops, and each of those with each `every`, of one stream or another.
+PERSISTENT = [
+    (stream, stops, (1, 0, 3)[(row + column) % 3])
+    for row, stream in enumerate(STREAMS)
+    for column, stops in enumerate([[2], [2, 1], [20, 1, 0]])
+]
+
+
+@pytest.mark.parametrize(("stream", "stops", "every"), PERSISTENT, ids=str)
 def test_persistent_workers_are_where_their_streams_were_left(stream: str, stops: list[int], every: int) -> None:
     # The second worker has a part of it, or a stream of its own.
     arguments = {"snapshot_every_n_steps": every, "prefetch_factor": 1}
@@ -100,8 +107,7 @@ def test_persistent_workers_are_where_their_streams_were_left(stream: str, stops
     assert resumed(stream, state, 2, **arguments) == expected
 
 
-@pytest.mark.parametrize("num_workers", [1, 2])
-@pytest.mark.parametrize("every", [1, 0, 3])
+@pytest.mark.parametrize(("num_workers", "every"), [(1, 1), (2, 0), (2, 3)])
 @pytest.mark.filterwarnings("ignore:.*read again:UserWarning")
 def test_a_stream_that_draws_its_order_at_first_draws_it_again_in_any_epoch(num_workers: int, every: int) -> None:
     def make() -> Any:
@@ -355,8 +361,7 @@ def test_an_epoch_that_was_resumed_and_not_read_is_left_where_it_was(
     check_left_untouched(lambda: maker(stream, 0, seed=seed), stop)
 
 
-@pytest.mark.parametrize("seed", [None, 7])
-@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize(("stream", "seed"), [*zip(STREAMS, itertools.cycle([None, 7]), strict=False)])
 def test_persistent_workers_leave_it_where_they_were_with_what_they_had_fetched_ahead(
     stream: str, seed: int | None
 ) -> None:
