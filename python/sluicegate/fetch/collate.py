@@ -13,6 +13,7 @@ from sluicegate import _core, _torch
 from sluicegate.recognition.source import SCALAR_DTYPES
 
 from .early_rows import EarlyRows, Room
+from .lazy_arrays import lazy_kinds
 
 ARRAYS: list[Any] = [np.ndarray, np.memmap]
 SCALARS: dict[Any, str] = {np.dtype(name).type: name for name in sorted(SCALAR_DTYPES)}
@@ -79,6 +80,9 @@ class StackingCollate:
         if not (_torch.collate_is_default(default_collate) and _torch.operations_are_plain()):
             return default_collate(samples)
         functions = self._map
+        for kind, read in lazy_kinds().items():
+            if kind not in functions:
+                functions[kind] = _read_first(read, functions[np.ndarray])
         if rows is not None and rows.has_any:
             early = {kind: _leaf(rows.batch_of, functions[kind]) for kind in (torch.Tensor, np.ndarray)}
             functions = {**functions, **early}
@@ -101,6 +105,13 @@ def _leaf(stack: Callable[[Any], torch.Tensor | None], function: Callable[..., A
     def collate(samples: Any, *, collate_fn_map: Any = None) -> Any:
         stacked = stack(samples)
         return function(samples, collate_fn_map=collate_fn_map) if stacked is None else stacked
+
+    return collate
+
+
+def _read_first(read: Callable[[Any], list[Any]], function: Callable[..., Any]) -> Callable[..., Any]:
+    def collate(samples: Any, *, collate_fn_map: Any = None) -> Any:
+        return function(read(samples), collate_fn_map=collate_fn_map)
 
     return collate
 

@@ -14,6 +14,7 @@ from torch.utils.data import Dataset, Sampler
 
 from sluicegate import _torch
 from sluicegate.device.arguments import checked_device, checked_device_prefetch, checked_device_transform
+from sluicegate.fetch.lazy_arrays import with_length
 from sluicegate.loader_state.saved_form import saved
 from sluicegate.loader_state.state import loaded, state_of
 from sluicegate.order.ids import BatchIds, with_ids_of
@@ -69,7 +70,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     Only one thread at a time may use an iterator; several iterators over one loader are independent.
 
     Args:
-        dataset: map-style or iterable-style.
+        dataset: map-style or iterable-style, or an array of NumPy, xarray, Zarr, h5py, TensorStore, or dask, whose rows
+            are the samples.
         batch_size: samples per batch; None to yield samples (or ready-made batches) unchanged. Default 1.
         shuffle: True for a new random order every epoch. Default False.
         sampler: indices in a custom order; any iterable.
@@ -181,6 +183,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             seed = order.settings.seed if seed is None else seed
             if shard is None:
                 shard, remainder = order.settings.shard, order.settings.remainder
+        if sampler is None and batch_sampler is None:
+            dataset = with_length(dataset)
         check_order(seed, generator, shard, remainder, dataset)
         # Before torch's constructor, which sets `_iterator`. The prefix avoids clashes with attributes of subclasses.
         self._loader_progress = LoaderProgress(0 if order is None else order.next_epoch)
