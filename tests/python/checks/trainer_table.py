@@ -16,7 +16,12 @@ TESTS = Path(__file__).parents[1]
 PAGE = TESTS.parents[1] / "docs" / "trainers.md"
 COLUMNS = ("engine kept", "sharded", "resumes")
 # Where the installed version is pinned, under a name that differs from that of the trainer.
-_PACKAGES = {"Fabric": "lightning", "OpenCLIP": "open_clip_torch", "torch.distributed.checkpoint": "torch"}
+_PACKAGES = {
+    "Fabric": "lightning",
+    "OpenCLIP": "open_clip_torch",
+    "Ray Train": "ray",
+    "torch.distributed.checkpoint": "torch",
+}
 _HEADING = re.compile(r"^## (?P<trainer>.+)$")
 _ASSERTED = re.compile(rf"^ *assert .+  # (?:(?P<trainer>[\w. ]+): )?(?P<column>{'|'.join(COLUMNS)})$")
 _CHANGED = re.compile(r"  # (?:was: .+|new)$")
@@ -78,7 +83,7 @@ def table(page: str) -> str:
     for trainer, count in lines.items():
         proved = ["yes" if (trainer, column) in cells else "" for column in COLUMNS]
         package = _PACKAGES.get(trainer, trainer.lower())
-        anchor = re.sub(r"[^\w-]", "", trainer.lower())
+        anchor = re.sub(r"[^\w-]", "", trainer.lower().replace(" ", "-"))
         rows.append([f"[{trainer}](#{anchor})", *proved, str(count), f"{package} {pinned[package]}"])
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
