@@ -27,8 +27,17 @@ class Interrupted(Exception):
 
 @contextlib.contextmanager
 def signals(handler: Callable[[], None]) -> Iterator[None]:
-    """Calls `handler` from a signal handler, every 20 ms."""
-    before = signal.signal(signal.SIGALRM, lambda *_: handler())
+    """Calls `handler` from a signal handler, every 20 ms until it raises: it must not raise in the cleanup, too."""
+    raised = False
+
+    def handle(*_: Any) -> None:
+        nonlocal raised
+        if not raised:
+            raised = True
+            handler()
+            raised = False
+
+    before = signal.signal(signal.SIGALRM, handle)
     signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
     try:
         yield
