@@ -250,6 +250,7 @@ def decoded_images(
     dataset: Dataset,
     fields: Sequence[tuple[int, ImagePipeline | None, int | None, str | None]],
     links: tuple[Sequence[tuple[int, int]], str | None],
+    rows: Sequence[tuple[int, int]],
 ) -> Dataset: ...
 def linked_image(path: str, folder: str | None) -> bytes: ...
 

@@ -59,6 +59,8 @@ pub struct DecodedImages {
     variable: Vec<usize>,
     is_random: bool,
     links: Vec<ImageLink>,
+    /// Fields of boxes, and fields with a row for each of them, by their places.
+    rows: Vec<(usize, usize)>,
 }
 
 thread_local! {
@@ -88,13 +90,39 @@ impl DecodedImages {
         let (variable, fixed) = (0..found.len()).partition(|&number: &usize| found[number].is_variable());
         let draws = |field: &DecodedField| matches!(field, DecodedField::Image(_, pipeline) if pipeline.is_random());
         let is_random = fields.iter().any(draws);
-        Ok(Self { dataset, fields, schema: Schema::new(found), fixed, variable, is_random, links: Vec::new() })
+        Ok(Self {
+            dataset,
+            fields,
+            schema: Schema::new(found),
+            fixed,
+            variable,
+            is_random,
+            links: Vec::new(),
+            rows: Vec::new(),
+        })
     }
 
     /// The same, reading images without bytes from the files at their paths.
     #[must_use]
     pub fn with_links(self, links: Vec<ImageLink>) -> Self {
         Self { links, ..self }
+    }
+
+    /// The same, with an error for a sample whose boxes, in the first field of a pair, differ in number from the rows of the
+    /// second one, such as their labels.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for a field that is not there, or that has one value for each sample.
+    pub fn with_rows(self, rows: impl Into<Vec<(usize, usize)>>) -> Result<Self> {
+        let rows = rows.into();
+        for &place in rows.iter().flat_map(|(boxes, of_boxes)| [boxes, of_boxes]) {
+            let field = self.schema.fields().get(place);
+            if field.is_none_or(|field| !field.is_variable() && field.shape().is_empty()) {
+                let reason = format!("expected fields with rows, got field {place} of {}", self.schema);
+                return Err(Error::InvalidArgument { argument: "rows", reason });
+            }
+        }
+        Ok(Self { rows, ..self })
     }
 
     /// The bytes of the file that field `from` of the dataset, which has none in that row, has the path of.
@@ -134,6 +162,20 @@ impl DecodedImages {
             let reason = origin.map_or_else(|| reason.clone(), |origin| format!("{origin}: {reason}"));
             Error::Image { index, field: self.schema.fields()[number].name().to_owned(), reason }
         };
+        for &(boxes, of_boxes) in &self.rows {
+            let [field, other] = [boxes, of_boxes].map(|number| &self.schema.fields()[number]);
+            let [count, rows] =
+                [(field, boxes), (other, of_boxes)].map(|(field, number)| rows_in(field, value(number)));
+            if rows != count {
+                let reason = format!(
+                    "expected a row for each box, but there are {count} boxes in `{}` and {rows} rows in `{}`; drop the same \
+                     rows of both",
+                    field.name(),
+                    other.name()
+                );
+                return Err(refuse(of_boxes, reason));
+            }
+        }
         let mut moves: Vec<(usize, Moves)> = Vec::new();
         for (&number, room) in self.fixed.iter().zip(&mut *rooms) {
             match &self.fields[number] {
@@ -240,6 +282,14 @@ fn decoded_field(field: &DecodedField, of: &Field, fields: &[DecodedField]) -> s
             })?;
             Ok(Field::new(of.name(), form.dtype, form.shape))
         }
+    }
+}
+
+/// How many rows of `field` the bytes of a sample are.
+fn rows_in(field: &Field, bytes: &[u8]) -> usize {
+    match (field.is_variable(), field.shape()) {
+        (false, [rows, ..]) => *rows,
+        _ => bytes.len() / field.bytes().max(1),
     }
 }
 

@@ -245,7 +245,8 @@ impl ImageCache {
 
 /// The samples of `dataset` with these fields: the number of each there, the pipeline of one that holds the bytes of images, and
 /// of what moves with an image the place of that; boxes have a format. `links` are fields of
-/// bytes, and fields with the paths of files, from `folder`, that are read where there are no bytes.
+/// bytes, and fields with the paths of files, from `folder`, that are read where there are no bytes. `rows` are places of boxes, and
+/// of fields with a row for each of them.
 #[pyfunction]
 #[expect(clippy::type_complexity, reason = "a tuple of Python's")]
 pub(super) fn decoded_images(
@@ -253,6 +254,7 @@ pub(super) fn decoded_images(
     dataset: &Dataset,
     fields: Vec<(usize, Option<PyRef<'_, ImagePipeline>>, Option<usize>, Option<String>)>,
     links: Links,
+    rows: Vec<(usize, usize)>,
 ) -> PyResult<Dataset> {
     let fields = fields.into_iter().map(|(number, pipeline, image, format)| {
         let pipeline = pipeline.map(|pipeline| pipeline.pipeline.clone());
@@ -268,7 +270,8 @@ pub(super) fn decoded_images(
     let fields = fields.collect::<PyResult<Vec<_>>>()?;
     let images = DecodedImages::new(Arc::clone(&dataset.0), fields);
     let links = image_links(&links);
-    images.map(|images| Dataset(Arc::new(images.with_links(links)))).map_err(|error| to_python(py, error))
+    let images = images.and_then(|images| images.with_links(links).with_rows(rows));
+    images.map(|images| Dataset(Arc::new(images))).map_err(|error| to_python(py, error))
 }
 
 /// Which samples of `dataset` have broken images, and why: `fields` are the number of each, what decodes it, and how many bytes

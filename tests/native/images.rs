@@ -218,6 +218,32 @@ fn boxes_and_masks_move_with_their_image() {
 }
 
 #[test]
+fn a_sample_needs_a_label_for_each_box() {
+    let files = InMemory::from_vec("image", b"P5 1 1 255 \x07".repeat(2), [12]).unwrap();
+    let boxes = InMemory::from_vec("boxes", vec![0.0_f32; 16], [2, 4]).unwrap();
+    let column =
+        |rows| Arc::new(InMemory::from_vec("labels", vec![0_i64; 2 * rows], [rows]).unwrap()) as Arc<dyn Dataset>;
+    let (files, boxes): (Arc<dyn Dataset>, Arc<dyn Dataset>) = (Arc::new(files), Arc::new(boxes));
+    let images = |rows, pairs: [(usize, usize); 1]| {
+        let columns = [("image", Arc::clone(&files)), ("boxes", Arc::clone(&boxes)), ("labels", column(rows))];
+        let dataset = Stack::new(columns.map(|(name, column)| (name.to_owned(), column)).to_vec()).unwrap();
+        let crop = ImagePipeline::new(vec![ImageTransform::CenterCrop { size: [1, 1] }]);
+        let fields =
+            [DecodedField::Image(0, crop), DecodedField::Boxes(1, BoxFormat::Corners, 0), DecodedField::Kept(2)];
+        DecodedImages::new(Arc::new(dataset), fields).unwrap().with_rows(pairs)
+    };
+    let read = |rows| {
+        let loader = DataLoader::builder(Arc::new(images(rows, [(1, 2)]).unwrap())).batch_size(2).build().unwrap();
+        loader.epoch(0).unwrap().next().unwrap().map(|_| ()).map_err(|error| error.to_string())
+    };
+    assert_eq!(read(2), Ok(()));
+    let refused = read(3).unwrap_err();
+    assert!(refused.contains("there are 2 boxes in `boxes.boxes` and 3 rows in `labels.labels`"), "{refused}");
+    let refused = images(2, [(1, 3)]).err().unwrap().to_string();
+    assert!(refused.contains("expected fields with rows"), "{refused}");
+}
+
+#[test]
 fn what_moves_with_no_image_is_refused() {
     let files = InMemory::from_vec("image", vec![0_u8; 4], [4]).unwrap();
     let files: Arc<dyn Dataset> = Arc::new(files);

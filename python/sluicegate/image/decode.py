@@ -68,15 +68,16 @@ def decode_image(
         tensor([[[7, 9]]], dtype=torch.uint8)
     """
     decoder = image_decoder(mode, exif_orientation, truncated, operator.index(max_pixels))
-    if not isinstance(image, (str, os.PathLike)):
-        return decoder.decode(_bytes(image))
-    local("image", image)  # Reject URLs.
-    with open(image, "rb") as file:
-        encoded = file.read()
+    if isinstance(image, (str, os.PathLike)):
+        local("image", image)  # Reject URLs.
+        with open(image, "rb") as file:
+            name, encoded = os.fsdecode(image), file.read()
+    else:
+        name, encoded = "image", _bytes(image)
     try:
         return decoder.decode(encoded)
     except DamagedImageError as error:
-        raise DamagedImageError(f"{os.fsdecode(image)}: {error}") from None
+        raise DamagedImageError(f"{name}: {error}") from None
 
 
 @functools.lru_cache(maxsize=16)

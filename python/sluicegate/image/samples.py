@@ -241,7 +241,19 @@ class ImageSamples:
                 return f"the boxes in `{self._names[field]}` are not arrays (n, 4) of 32 or 64 bits"
             else:
                 fields.append((field, None, of_image, formats.get(field)))
-        return _core.decoded_images(core, fields, self._links.core()), numbered, used
+        rows = [(boxes, each) for field in self._order for boxes, each in self._rows_of_boxes(field)]
+        for _, each in rows:
+            if not _has_rows(self._read_kinds[each]):
+                return f"the rows of `{self._names[each]}` are counted in Python"
+        places = [(used.index(boxes), used.index(each)) for boxes, each in rows]
+        return _core.decoded_images(core, fields, self._links.core(), places), numbered, used
+
+    def _rows_of_boxes(self, field: int) -> Iterator[tuple[int, int]]:
+        """Yield the fields of boxes of this image, each with a field that has a row for each of them."""
+        image, moved = self.images[field], self._moved[field]
+        for name, boxes in zip(image.boxes, moved.boxes, strict=True):
+            for of_boxes in (image.box_fields or {}).get(name, ()):
+                yield boxes, moved.fields[of_boxes]
 
 
 def with_paths(structure: Any, links: ImageLinks) -> list[Any]:
@@ -263,11 +275,15 @@ class UndecodedFieldError(Exception):
         self.field, self.reason, self.row = field, reason, row
 
 
+def _has_rows(kind: Any) -> bool:
+    """Return True if fields of this kind are arrays, whose rows the core can count."""
+    return kind in ("tensor", "ragged") or (isinstance(kind, tuple) and kind[0] == "padded")
+
+
 def _holds_boxes(kind: Any, field: tuple[str, str, Sequence[int]]) -> bool:
     """Return True if the core can transform the boxes in a field of this kind."""
     _, dtype, shape = field
-    is_array = kind in ("tensor", "ragged") or (isinstance(kind, tuple) and kind[0] == "padded")
-    return is_array and list(shape[-1:]) == [4] and dtype in ("float32", "float64", "int32", "int64")
+    return _has_rows(kind) and list(shape[-1:]) == [4] and dtype in ("float32", "float64", "int32", "int64")
 
 
 def _moved_with(image: ImageField, structure: Any) -> Moved:

@@ -252,6 +252,27 @@ def test_masks_of_boxes_follow_and_one_of_the_image_is_not_dropped(tmp_path: Pat
         TarDataset(tmp_path / "one.tar", fields)[0]
 
 
+def test_a_number_of_labels_that_is_not_that_of_boxes_is_an_error_wherever_it_is_read(tmp_path: Path) -> None:
+    pq = pytest.importorskip("pyarrow.parquet")
+    rows = table().to_pylist()
+    rows[5]["label"].append(0)
+    pq.write_table(pa.Table.from_pylist(rows, table().schema), tmp_path / "a.parquet")
+    image = ImageField(T.CenterCrop(40), boxes="box", box_fields="label")
+    dataset = ParquetDataset(tmp_path / "a.parquet", {"jpg": image, "box": None, "label": None})
+    for workers, native in ((0, True), (2, True), (0, False)):
+        loader = DataLoader(dataset, batch_size=3, num_workers=workers, native=native)
+        assert loader.explain().engine == ("rust" if native else "python")
+        batches = iter(loader)
+        next(batches)
+        with pytest.raises(ValueError, match=r"a row for each box, but there are 5 boxes in .box. and 6 rows in"):
+            next(batches)
+    # The rows of a list of texts are counted in Python, too.
+    image = ImageField(T.CenterCrop(40), boxes="box", box_fields=["label", "name"])
+    dataset = ParquetDataset(tmp_path / "a.parquet", {"jpg": image, "box": None, "label": None, "name": None})
+    with pytest.raises(ValueError, match="expected a row for each box"):
+        list(DataLoader(dataset, batch_size=3, collate_fn=list))
+
+
 def test_box_fields_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     path = make_tar(tmp_path)
     fields: dict[str, Any] = {"box": ["npy"], "label": ["npy"], "name": "json"}
