@@ -18,13 +18,25 @@ def limits_in_words() -> str:
         >>> "ulimit -n" in limits_in_words()
         True
     """
-    told = []
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    told.append(f"{_open_files()} of {files} files are open (ulimit -n)")
+    limits = [f"{_open_files()} of {files} files are open (ulimit -n)"]
     space, _ = resource.getrlimit(resource.RLIMIT_AS)
     if space != resource.RLIM_INFINITY:
-        told.append(f"{_address_space():,} of {space:,} bytes of address space are taken (ulimit -v)")
-    return f"in process {os.getpid()} {', '.join(told)}; raise the limit that ran out"
+        limits.append(f"{_address_space():,} of {space:,} bytes of address space are taken (ulimit -v)")
+    return f"in process {os.getpid()} {', '.join(limits)}; raise the limit that ran out"
+
+
+def is_of_a_limit(error: Exception) -> bool:
+    """Return True if `error` says that memory or file handles ran out.
+
+    Examples:
+        >>> [is_of_a_limit(OSError(number, "text")) for number in (errno.ENOENT, errno.EMFILE)]
+        [False, True]
+    """
+    if isinstance(error, MemoryError) or getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+        return True
+    # Torch's allocator raises RuntimeError, and libraries raise errors of their own.
+    return any(words in as_text(error) for words in ("allocate memory", "Too many open files"))
 
 
 def _open_files() -> str:

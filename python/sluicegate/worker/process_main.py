@@ -35,9 +35,8 @@ from . import envelope
 from . import error as worker_error
 from .dask_scheduler import make_dask_synchronous
 from .duty import Duty
-from .exception_parts import as_text
 from .inherited_files import InheritedFiles
-from .limits import limits_in_words
+from .limits import is_of_a_limit, limits_in_words
 from .payload import Payload
 from .report import Reporter, attached
 
@@ -180,8 +179,7 @@ class _Loop:
             init_fn(worker)
 
     def _packed(self, error: Exception) -> bytes:
-        # Torch's allocator raises RuntimeError when it is out of memory.
-        if isinstance(error, (MemoryError, OSError)) or "allocate memory" in as_text(error):
+        if is_of_a_limit(error):
             add_note(error, limits_in_words())
         return worker_error.pack(error, self.where)
 
