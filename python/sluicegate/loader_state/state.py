@@ -239,7 +239,8 @@ def loaded(settings: LoaderSettings, epoch: int, state: Any, strict: bool) -> Lo
     if len(different) > 1 and "order" in different:
         different.remove("order")  # It follows from the others and is the longest.
     differences = [
-        f"{_FINGERPRINT[name]}: expected {_shown(there.get(name))}, got {_shown(here.get(name))}" for name in different
+        f"{_FINGERPRINT[name]}: {_shown(there.get(name))} in the state, {_shown(here.get(name))} in this loader"
+        for name in different
     ]
     if differences and strict:
         raise ValueError(
