@@ -67,7 +67,8 @@ docs: $(VENV)/.installed ## Build the documentation, with the API reference, int
 
 test: test-rust test-python ## What every change must pass: native tests, doctests, Python tests, the examples in the documentation
 
-test-rust: $(VENV)/.installed $(NASM)
+# After the build of the extension module, whose dependencies it shares: at the same time, each would wait for the other.
+test-rust: $(VENV)/.built
 	$(BEHIND) cargo test --locked --quiet --features $(CRATE_FEATURES) --no-run
 	cargo test --locked --quiet --features $(CRATE_FEATURES)
 	cargo run --locked --quiet --features $(CRATE_FEATURES) --example ndarray
@@ -128,8 +129,7 @@ bench-cuda: $(CUDA_PACKAGE) ## Measure copies to a GPU against torch's, with the
 
 lint: lint-rust lint-python ## Check formatting, lints, types, the stub and the rules of the tree
 
-# Without the extension module, so that it need not wait for its build.
-lint-rust: $(VENV)/.installed $(NASM)
+lint-rust: $(VENV)/.built
 	cargo fmt --check
 	$(BEHIND) cargo clippy --locked --quiet --lib -- --deny warnings
 	$(BEHIND) cargo clippy --locked --quiet --all-targets --features $(CHECK_FEATURES) -- --deny warnings
