@@ -17,7 +17,7 @@ from sluicegate.rng.global_generators import torch_door
 from sluicegate.transforms.boxes import FORMATS, GivenBoxes, given_boxes, moved_boxes
 from sluicegate.transforms.drawing import current_generator
 from sluicegate.transforms.key_points import moved_key_points
-from sluicegate.transforms.recognise import divide
+from sluicegate.transforms.recognize import divide
 from sluicegate.transforms.running import check_policies, moved_mask
 
 from .box_rows import check_rows, checked_box_fields, following

@@ -7,7 +7,7 @@ import dis
 import types
 from typing import Any
 
-from sluicegate.transforms.recognise import NotRecognizedError
+from sluicegate.transforms.recognize import NotRecognizedError
 
 # Instructions that only read their operands, if these are numbers, texts, and containers of them. Their names differ
 # between versions of Python; a function with one that is missing here is not recognized. Loops and methods are not

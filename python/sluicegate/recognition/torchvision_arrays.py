@@ -21,7 +21,7 @@ import torch
 from sluicegate import _core, _torch
 from sluicegate.native.dataset import Kind
 from sluicegate.transforms.exact_pillow import exact_steps
-from sluicegate.transforms.recognise import NotRecognizedError
+from sluicegate.transforms.recognize import NotRecognizedError
 
 from .torchvision_facts import Form
 from .torchvision_labels import as_tensor, row_of

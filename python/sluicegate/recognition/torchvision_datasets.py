@@ -21,7 +21,7 @@ from torch.utils.data import default_collate
 from sluicegate import _core
 from sluicegate.native.dataset import Kind, hand_over
 from sluicegate.rng.global_generators import keeping_generators, torch_door
-from sluicegate.transforms.recognise import NotRecognizedError
+from sluicegate.transforms.recognize import NotRecognizedError
 
 from .number_function import NumberFunction
 from .torchvision_arrays import ARRAY_FORMS, ArrayForm, array_labels, array_parts

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from sluicegate import _torch
-from sluicegate.transforms.recognise import NotRecognizedError
+from sluicegate.transforms.recognize import NotRecognizedError
 from sluicegate.transforms.v1 import inside
 
 # What transforms call, by module: users patch functions.

@@ -34,7 +34,7 @@ import torch
 from sluicegate import _core
 from sluicegate.native.dataset import Kind
 from sluicegate.transforms.exact_pillow import exact_steps
-from sluicegate.transforms.recognise import NotRecognizedError
+from sluicegate.transforms.recognize import NotRecognizedError
 
 from .torchvision_facts import Form, loads_by_pillow
 from .torchvision_labels import listed, plain, row_of

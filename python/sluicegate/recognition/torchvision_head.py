@@ -21,7 +21,7 @@ from torch.utils.data import ConcatDataset, Subset
 
 from sluicegate.rng.global_generators import keeping_generators, torch_door
 from sluicegate.transforms.exact_head import ExactHead, exact_heads
-from sluicegate.transforms.recognise import NotRecognizedError
+from sluicegate.transforms.recognize import NotRecognizedError
 
 from .source import is_untouched
 from .torchvision_datasets import is_dataset

@@ -9,7 +9,7 @@ import torch
 
 from sluicegate import _torch
 from sluicegate.native.dataset import Kind
-from sluicegate.transforms.recognise import NotRecognizedError
+from sluicegate.transforms.recognize import NotRecognizedError
 
 from .number_function import NumberFunction
 

@@ -10,7 +10,7 @@
 ... ])
 
 A dataset that is given such transforms, or torchvision's of these names, runs them where it decodes, in its threads and
-without Python (`recognise` tells which). They may be called with samples, too: see `Transform`.
+without Python (`recognize` tells which). They may be called with samples, too: see `Transform`.
 
 After the same `torch.manual_seed` they draw what torchvision's draw, and leave torch's generator where those leave it.
 Torchvision itself is not needed.
@@ -53,7 +53,7 @@ from .mix import CutMix, MixUp
 from .noise import GaussianNoise
 from .only_boxes import ClampBoundingBoxes, ConvertBoundingBoxFormat, RandomIoUCrop, SanitizeBoundingBoxes
 from .perspective import RandomPerspective
-from .recognise import recognise
+from .recognize import recognize
 from .sizes import RandomResize, RandomShortestSize, ScaleJitter
 from .transform import Transform
 from .values import GaussianBlur, Normalize, RandomErasing
@@ -116,5 +116,5 @@ __all__ = [
     "ToTensor",
     "Transform",
     "TrivialAugmentWide",
-    "recognise",
+    "recognize",
 ]

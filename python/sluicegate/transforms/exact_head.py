@@ -14,7 +14,7 @@ from sluicegate import _core
 from .called import is_exactly
 from .exact_pillow import ExactImage
 from .leaves import marked_image
-from .recognise import NotRecognizedError
+from .recognize import NotRecognizedError
 
 __all__ = ["ExactHead", "exact_heads"]
 

@@ -1,6 +1,6 @@
 """`exact_steps`: torchvision's transforms of Pillow images that the core does bit for bit.
 
-`recognise` accepts differences of rounding. Here nothing is recognized whose values, or whose draws, could differ.
+`recognize` accepts differences of rounding. Here nothing is recognized whose values, or whose draws, could differ.
 
 | transform, v1 and v2 | of a Pillow image | of the tensor made of it |
 | --- | --- | --- |
@@ -37,7 +37,7 @@ from .arguments import padding_of
 from .called import is_exactly
 from .pillow_resize import way_to_resize
 from .pillow_steps import PILLOW_STEPS, pillow_step
-from .recognise import NotRecognizedError, name_of, own_of, steps_of, why_not
+from .recognize import NotRecognizedError, name_of, own_of, steps_of, why_not
 from .torchs_draws import check_choices, check_normal_deviates
 from .v1 import probability_of_v1
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from sluicegate import _core
 
-from .recognise import NotRecognizedError
+from .recognize import NotRecognizedError
 
 __all__ = ["MODULES", "check_arithmetic", "is_the_same"]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from sluicegate import _core
 
-from .recognise import NotRecognizedError
+from .recognize import NotRecognizedError
 
 __all__ = ["way_to_resize"]
 

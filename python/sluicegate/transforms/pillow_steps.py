@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from . import augment
 from .pillow_arithmetic import check_arithmetic
-from .recognise import NotRecognizedError, own_of
+from .recognize import NotRecognizedError, own_of
 
 __all__ = ["PILLOW_STEPS", "pillow_step"]
 

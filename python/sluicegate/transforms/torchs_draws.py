@@ -11,7 +11,7 @@ import torch
 from sluicegate.rng.global_generators import torch_door
 
 from .drawing import compiled
-from .recognise import NotRecognizedError
+from .recognize import NotRecognizedError
 
 __all__ = ["check_choices", "check_normal_deviates"]
 

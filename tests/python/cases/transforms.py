@@ -77,7 +77,7 @@ ARGUMENTS: dict[str, list[dict[str, Any]]] = {
 }
 # Those that are called with batches, and what is no transform; those that need boxes are in `test_boxes` and
 # `test_iou_crop`.
-NO_TRANSFORMS = ("CutMix", "MixUp", "RandomIoUCrop", "SanitizeBoundingBoxes", "Transform", "recognise")
+NO_TRANSFORMS = ("CutMix", "MixUp", "RandomIoUCrop", "SanitizeBoundingBoxes", "Transform", "recognize")
 CONTAINERS: dict[str, Made] = {
     "Compose": lambda module: module.Compose([module.CenterCrop(40), module.RandomInvert()]),
     "RandomApply": lambda module: module.RandomApply([module.RandomInvert(), module.Pad(1)], p=0.5),

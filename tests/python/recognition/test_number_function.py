@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from sluicegate.recognition.number_function import NumberFunction
-from sluicegate.transforms.recognise import NotRecognizedError
+from sluicegate.transforms.recognize import NotRecognizedError
 
 MAPPING = {each: 2 * each for each in range(10)}
 NUMBERS = [7, 8, 9]

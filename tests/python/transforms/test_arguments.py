@@ -64,7 +64,7 @@ ARGUMENTS: dict[str, list[dict[str, Any]]] = {
     "ToTensor": [],
 }
 OF_OTHERS = ("Compose", "RandomApply", "RandomChoice", "RandomOrder")
-NAMES = sorted(name for name in ours.__all__ if name not in (*OF_OTHERS, "Transform", "recognise"))
+NAMES = sorted(name for name in ours.__all__ if name not in (*OF_OTHERS, "Transform", "recognize"))
 CASES = [(name, arguments) for name in NAMES for arguments in ARGUMENTS.get(name, [{}])]
 
 
@@ -104,20 +104,20 @@ NOT_RECOGNIZED = ("MixUp", "CutMix", "ToPILImage", "FiveCrop", "TenCrop")
 
 
 @pytest.mark.parametrize(("name", "arguments"), [case for case in CASES if case[0] not in NOT_RECOGNIZED])
-def test_torchvisions_are_recognised(name: str, arguments: dict[str, Any]) -> None:
+def test_torchvisions_are_recognized(name: str, arguments: dict[str, Any]) -> None:
     own, other = getattr(ours, name)(**arguments), getattr(v2, name)(**arguments)
-    assert ours.recognise(own) == own.spec()
-    assert ours.recognise(own) is not None
-    assert ours.recognise(other) == own.spec()
+    assert ours.recognize(own) == own.spec()
+    assert ours.recognize(own) is not None
+    assert ours.recognize(other) == own.spec()
 
 
-def test_pipelines_are_recognised_whole_or_not_at_all() -> None:
+def test_pipelines_are_recognized_whole_or_not_at_all() -> None:
     def pipeline(module: Any, *more: Any) -> Any:
         apply = module.RandomApply(torch.nn.ModuleList([v2.RandomInvert(), v2.RandomEqualize()]), p=0.3)
         last = [module.ToDtype(torch.float32, scale=True), module.Normalize(MEAN, STD)]
         return module.Compose([module.ToImage(), module.RandomResizedCrop(8), apply, *more, *last])
 
-    spec = ours.recognise(pipeline(v2))
+    spec = ours.recognize(pipeline(v2))
     assert spec is not None
     assert [part if isinstance(part, str) else next(iter(part)) for part in spec] == [
         "ToImage",
@@ -126,9 +126,9 @@ def test_pipelines_are_recognised_whole_or_not_at_all() -> None:
         "ToDtype",
         "Normalize",
     ]
-    assert spec == ours.recognise(v2.Compose([pipeline(v2)]))
-    assert ours.recognise(pipeline(v2, torch.neg)) is None
-    assert ours.recognise(pipeline(v2, v2.ElasticTransform())) is None
+    assert spec == ours.recognize(v2.Compose([pipeline(v2)]))
+    assert ours.recognize(pipeline(v2, torch.neg)) is None
+    assert ours.recognize(pipeline(v2, v2.ElasticTransform())) is None
 
 
 class OwnFlip(v2.RandomHorizontalFlip):
@@ -139,7 +139,7 @@ class OurFlip(ours.RandomHorizontalFlip):
     """May do anything."""
 
 
-def test_what_may_do_something_else_is_not_recognised() -> None:
+def test_what_may_do_something_else_is_not_recognized() -> None:
     hooked = v2.RandomHorizontalFlip()
     hooked.register_forward_hook(lambda *_: None)
     tensors = pytest.importorskip("torchvision.tv_tensors")
@@ -160,7 +160,7 @@ def test_what_may_do_something_else_is_not_recognised() -> None:
         "Resize",
         [],
     ):
-        assert ours.recognise(transform) is None
+        assert ours.recognize(transform) is None
 
 
 WRONG: list[tuple[str, dict[str, Any]]] = [

@@ -156,7 +156,7 @@ def test_random_pipelines_in_whole_batches(tmp_path: Path) -> None:
             ]
         paths[dtype] = put(tmp_path / f"{str(dtype)[6:]}.tar", members)
     by_sample = "SanitizeBoundingBoxes", "RandomIoUCrop"
-    steps = [made for made in STEPS if not any(name in str(ours.recognise(made(ours))) for name in by_sample)]
+    steps = [made for made in STEPS if not any(name in str(ours.recognize(made(ours))) for name in by_sample)]
     for _ in range(int(os.environ.get("SLUICEGATE_BOX_BATCHES", "12"))):
         made = [choose.choice(steps)(ours) for _ in range(choose.randrange(1, 6))]
         dtype, form = choose.choice(list(paths)), choose.choice(FORMATS)

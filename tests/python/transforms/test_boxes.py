@@ -296,17 +296,17 @@ def test_boxes_are_dropped_in_rust_for_one_field_of_boxes_alone(boxes: tuple[str
     )
 
 
-def test_what_is_recognised() -> None:
-    assert T.recognise(v2.ClampBoundingBoxes()) == ["ClampBoundingBoxes"]
-    assert T.recognise(v2.ClampBoundingBoxes(None)) == []
-    assert T.recognise(v2.SanitizeBoundingBoxes(2)) == [{"SanitizeBoundingBoxes": {"min_size": 2.0, "min_area": 1.0}}]
-    assert T.recognise(v2.SanitizeBoundingBoxes(labels_getter=lambda sample: None)) is None
-    assert T.recognise(v2.ConvertBoundingBoxFormat("XYWH")) == [{"ConvertBoundingBoxFormat": {"format": "XYWH"}}]
-    assert T.recognise(v2.ConvertBoundingBoxFormat("XYXYXYXY")) is None
+def test_what_is_recognized() -> None:
+    assert T.recognize(v2.ClampBoundingBoxes()) == ["ClampBoundingBoxes"]
+    assert T.recognize(v2.ClampBoundingBoxes(None)) == []
+    assert T.recognize(v2.SanitizeBoundingBoxes(2)) == [{"SanitizeBoundingBoxes": {"min_size": 2.0, "min_area": 1.0}}]
+    assert T.recognize(v2.SanitizeBoundingBoxes(labels_getter=lambda sample: None)) is None
+    assert T.recognize(v2.ConvertBoundingBoxFormat("XYWH")) == [{"ConvertBoundingBoxFormat": {"format": "XYWH"}}]
+    assert T.recognize(v2.ConvertBoundingBoxFormat("XYXYXYXY")) is None
     numbers = {"min_scale": 0.3, "max_scale": 1.0, "min_aspect_ratio": 0.5, "max_aspect_ratio": 2.0, "trials": 40}
     limits = [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0]
-    assert T.recognise(v2.RandomIoUCrop()) == [{"RandomIoUCrop": {**numbers, "sampler_options": limits}}]
-    assert T.recognise(v2.RandomZoomOut(p=1)) == [
+    assert T.recognize(v2.RandomIoUCrop()) == [{"RandomIoUCrop": {**numbers, "sampler_options": limits}}]
+    assert T.recognize(v2.RandomZoomOut(p=1)) == [
         {"RandomZoomOut": {"fill": [0.0], "side_range": [1.0, 4.0], "p": 1.0}}
     ]
     # Without boxes it is torchvision's, which says that there are none.

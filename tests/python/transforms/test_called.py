@@ -150,7 +150,7 @@ def test_torchs_default_data_type() -> None:
     try:
         for transform in (ours.ToTensor(), ours.Compose([ours.CenterCrop(9), ours.ToTensor()])):
             assert transform(IMAGES[0]).dtype == torch.float64
-        assert ours.recognise(ours.ToTensor()) is None
+        assert ours.recognize(ours.ToTensor()) is None
     finally:
         torch.set_default_dtype(torch.float32)
 

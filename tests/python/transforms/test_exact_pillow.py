@@ -23,7 +23,7 @@ from torchvision.transforms import InterpolationMode, v2
 from cases.torchvision_datasets import made
 from sluicegate.transforms.exact_pillow import exact_steps
 from sluicegate.transforms.pillow_arithmetic import check_arithmetic, is_the_same
-from sluicegate.transforms.recognise import NotRecognizedError
+from sluicegate.transforms.recognize import NotRecognizedError
 
 
 def before_floats(*steps: Any) -> Any:

@@ -184,7 +184,7 @@ def test_called_with_samples_they_are_torchvisions(form: str) -> None:
 @pytest.mark.parametrize("module", [ours, v2])
 def test_other_numbers_are_torchvisions(module: Any, arguments: dict[str, Any]) -> None:
     crop = module.RandomIoUCrop(**arguments)
-    assert ours.recognise(crop) is None
+    assert ours.recognize(crop) is None
     assert "`RandomIoUCrop`" in str(ImageField(crop, boxes="boxes").python_reason)
 
 

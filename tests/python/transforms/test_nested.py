@@ -92,9 +92,9 @@ def test_of_torchvisions_first_version(root: Path, made: Made, nesting: Nesting)
 
 def test_scriptable_pipelines_are_recognized(root: Path) -> None:
     steps = nn.Sequential(v2.RandomResizedCrop(32), v2.RandomHorizontalFlip(), v2.ToDtype(torch.float32, scale=True))
-    assert ours.recognise(steps) == ours.recognise(ours.Compose(list(steps)))
+    assert ours.recognize(steps) == ours.recognize(ours.Compose(list(steps)))
     assert ImageFolderDataset(root, steps).python_reason is None
-    assert ours.recognise(nn.Sequential()) == []
+    assert ours.recognize(nn.Sequential()) == []
     assert ImageField(nn.Sequential(v2.CenterCrop(9), nn.Sequential(v2.RGB(), Unknown()))).python_reason == (
         "transform 2.2, `Unknown`: not recognized"
     )

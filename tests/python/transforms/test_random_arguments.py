@@ -243,7 +243,7 @@ def test_boxes_and_masks_move_along(name: str) -> None:
 @pytest.mark.parametrize("name", CHOICES)
 def test_in_one_go_with_decoding(name: str) -> None:
     for seed, (own, other) in enumerate(drawn(name, 5)):
-        assert ours.recognise(other) == ours.recognise(own)
+        assert ours.recognize(other) == ours.recognize(own)
         for number, format in ((1, "png"), (2, "jpeg")):
             file = encoded(photograph(number, 60, 44), format)
             for transform in (own, other):

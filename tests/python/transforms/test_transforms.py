@@ -349,7 +349,7 @@ def test_what_is_not_random_leaves_the_generator_alone() -> None:
     ],
 )
 def test_sizes_that_do_not_depend_on_the_image(transforms: list[Any], size: tuple[int, int] | None) -> None:
-    spec = ours.recognise(ours.Compose(transforms))
+    spec = ours.recognize(ours.Compose(transforms))
     assert compiled(json.dumps(spec)).fixed_size() == size
 
 

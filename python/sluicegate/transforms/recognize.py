@@ -1,4 +1,4 @@
-"""`recognise`: transforms that the core can run, torchvision's among them."""
+"""`recognize`: transforms that the core can run, torchvision's among them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .drawing import compiled
 from .transform import Transform
 from .v1 import applied_of_v1, as_of_pillow, inside, is_v1, own_of_v1
 
-__all__ = ["Divided", "NotRecognizedError", "divide", "name_of", "own_of", "recognise", "steps_of", "why_not"]
+__all__ = ["Divided", "NotRecognizedError", "divide", "name_of", "own_of", "recognize", "steps_of", "why_not"]
 
 _CONTAINERS = ("Compose", "RandomApply", "RandomOrder")
 # What every module has.
@@ -60,7 +60,7 @@ class NotRecognizedError(Exception):
     """Why the core does not run a transform."""
 
 
-def recognise(transform: Any) -> list[Any] | None:
+def recognize(transform: Any) -> list[Any] | None:
     """Return the transform as a list for JSON that `_core.ImageTransforms` takes; None if the core does not know it.
 
     Known are this package's transforms, those of `torchvision.transforms.v2` of the same names, `Compose`,
@@ -70,9 +70,9 @@ def recognise(transform: Any) -> list[Any] | None:
 
     Examples:
         >>> from sluicegate import transforms
-        >>> transforms.recognise(transforms.RandomHorizontalFlip())
+        >>> transforms.recognize(transforms.RandomHorizontalFlip())
         [{'RandomHorizontalFlip': {'p': 0.5}}]
-        >>> transforms.recognise(len) is None
+        >>> transforms.recognize(len) is None
         True
     """
     found = divide(transform)
