@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Else the threads of torch's operations spin while they wait, and take the processor from the other tests.
 export OMP_WAIT_POLICY := PASSIVE
 export PATH := $(PATH):$(CURDIR)/$(BIN):$(CURDIR)/.cache/nasm/usr/bin
-# What the crate has without Python, but for candle and burn, which take minutes to build: make examples.
+# All features of the crate without Python, except candle and burn, which take minutes to build (make examples).
 CRATE_FEATURES := futures,image,ndarray,parquet,zarr
 SOURCES := $(shell find src -name '*.rs') Cargo.toml Cargo.lock pyproject.toml
 # What clippy and rustdoc read: all of that, and the binding.
@@ -38,7 +38,7 @@ $(VENV)/.installed: $(LOCK)
 	$(UV) pip install --quiet --python $(BIN)/python --requirement $(LOCK)
 	@touch $@
 
-# Of Debian's packages, where it is not there: into a folder, so that nobody has to be root.
+# Where nasm is missing, Debian's package is unpacked into a folder, which needs no root.
 $(NASM):
 	@mkdir -p $(@D)
 	@nasm --version >/dev/null 2>&1 || test "$$(uname -m)" != x86_64 \
@@ -174,8 +174,8 @@ MUTANTS_OF := **/*.py
 mutants: $(VENV)/.built ## Change the Python package in random places, one at a time, and list what its tests do not notice
 	$(BIN)/python tests/mutants --sample $(MUTANTS) --seed $(MUTANTS_SEED) --only '$(MUTANTS_OF)'
 
-# By hand, with a nightly compiler that has the component miri. What rayon's queues keep for ever is no leak of ours, so the one test with a
-# pool runs by itself.
+# By hand, with a nightly compiler that has the component miri. rayon's queues keep memory forever, which is not our leak, so the one test
+# with a pool runs by itself.
 MIRI := -Zmiri-disable-isolation -Zmiri-tree-borrows
 
 miri: ## Run the tests of memory and collate in an interpreter that knows what is undefined

@@ -79,7 +79,7 @@ fn first_batch(criterion: &mut Criterion) {
     let dataset: Arc<dyn Dataset> = Arc::new(Virtual(Schema::new([Field::new("number", DType::UInt64, [])])));
     for threads in [0, 2] {
         group.bench_function(format!("{threads}_threads"), |bencher| {
-            // The loader is made anew, so that starting its threads counts.
+            // A new loader each time, so that starting its threads counts.
             bencher.iter(|| {
                 let builder = DataLoader::builder(Arc::clone(&dataset)).batch_size(256).shuffle(7).threads(threads);
                 let mut batches = builder.build().and_then(|loader| loader.epoch(1)).expect("the settings are sound");

@@ -1,6 +1,6 @@
 //! Trains a small network with burn on the demo's photographs of clothes, from a loader that is burn's own kind: `BurnLoader`
 //! has its trait `DataLoader`, so whatever trains from one takes it. In the middle of an epoch the state is saved, and another
-//! loader goes on from it, as another process would; burn's own loaders can't.
+//! loader resumes from it, as another process would; burn's own loaders can't.
 //!
 //! `cargo run --release --features burn-flex --example burn [folder]`
 

@@ -1,5 +1,5 @@
 //! Trains a small network with candle on the demo's photographs of clothes: read in Rust, shuffled, on two threads. In the
-//! middle of an epoch the state is saved, and another loader goes on from it, as another process would.
+//! middle of an epoch the state is saved, and another loader resumes from it, as another process would.
 //!
 //! `cargo run --release --features candle --example candle [folder]`
 

@@ -35,14 +35,14 @@ def random_crop(width: int, height: int) -> tuple[int, int, int, int]:
 
 @functools.cache
 def _row() -> tuple[Any, Any]:
-    """Factor and summand for each number of a row of pixels: long, so that the loop over it is vectorised."""
+    """Factor and summand for each number of a row of pixels: long, so that the loop over it is vectorized."""
     import torch
 
     std = torch.tensor(STD_255).repeat(SIZE)
     return 1 / std, -torch.tensor(MEAN_255).repeat(SIZE) / std
 
 
-def normalised(images: Any) -> Any:
+def normalized(images: Any) -> Any:
     """A uint8 tensor of shape (batch, height, width, channels), as floats of shape (batch, channels, height, width)."""
     import torch
 
@@ -52,7 +52,7 @@ def normalised(images: Any) -> Any:
     return rows.view(len(images), SIZE, SIZE, 3).permute(0, 3, 1, 2)
 
 
-def grey_levels(images: Any) -> npt.NDArray[np.float32]:
+def gray_levels(images: Any) -> npt.NDArray[np.float32]:
     """What was before `Normalize`, from 0 to 255."""
     mean, std = (np.array(values, np.float32)[:, None, None] for values in (MEAN_255, STD_255))
     levels: npt.NDArray[np.float32] = images * std + mean

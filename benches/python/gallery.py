@@ -2,8 +2,8 @@
 
     python benches/python/gallery.py gallery.html [--photograph FILE] [--width 240]
 
-Torch is seeded alike before either is called. Under each pair stand the largest and the mean difference in grey
-levels (of 255), and beside it the difference is drawn, 32 times as strong. The page needs nothing but itself. Needs
+Torch has the same seed before either is called. Below each pair are the largest and the mean difference in gray levels
+(of 255); next to it, the difference is drawn, amplified 32 times. The page needs nothing but itself. Needs
 torchvision and Pillow, and scikit-image where no photograph is given. Exit code 1 when a transform failed, or made an
 image of another size.
 """
@@ -47,7 +47,7 @@ class Entry:
     of_floats: bool = False
     of_batches: bool = False
     limit: float = 1.0
-    """The largest difference, in grey levels, that is not marked."""
+    """The largest difference, in gray levels, that is not marked."""
 
 
 def _named(name: str, *arguments: Any, draws: int = 1, **named: Any) -> Entry:
@@ -144,7 +144,7 @@ class Pair:
     ours: Any
 
     def difference(self) -> Any:
-        """In grey levels, without sign."""
+        """In gray levels, without sign."""
         return (self.theirs - self.ours).abs()
 
 
@@ -186,7 +186,7 @@ def _row(pair: Pair, limit: float) -> Iterator[str]:
 
 
 def page(photograph: Any, theirs: Any, ours: Any) -> tuple[str, list[str]]:
-    """The page, and a line for each transform: its differences in grey levels."""
+    """The page, and a line for each transform: its differences in gray levels."""
     height, width = photograph.shape[-2:]
     body, lines = [f"<p>The photograph:</p>{_picture(_levels(photograph))}"], []
     for entry in entries(height, width):

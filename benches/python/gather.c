@@ -108,7 +108,7 @@ static int64_t now_ns(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Waits as for a device that is at work: asleep but for the last moment, so that it takes the asked time to 1 us. */
+/* Waits like for a busy device: sleeps until shortly before the end, so that the time is exact to 1 us. */
 void wait_for(int64_t nanoseconds) {
     int64_t end = now_ns() + nanoseconds;
     if (nanoseconds > SPIN_NS) {

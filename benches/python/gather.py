@@ -34,7 +34,7 @@ def compiler() -> str | None:
 
 
 def library() -> ctypes.CDLL:
-    """The built gather.c; built anew whenever the source changes."""
+    """Return the built gather.c, which is built again whenever the source changes."""
     found = compiler()
     if found is None:
         raise NoCompilerError("no C compiler: install one (cc, gcc or clang) or set CC")

@@ -20,7 +20,7 @@ class _Tracked(np.ndarray[Any, Any]):
 
 
 class HostBlocks:
-    """Gives blocks out again when nobody has a tensor on them, as torch's allocator of pinned memory does."""
+    """Reuses blocks when no tensor refers to them, as torch's allocator of pinned memory does."""
 
     device = torch.device("cpu")
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from crops import MEAN, MEAN_255, RATIO, SCALE, SIZE, STD, STD_255, normalised, random_crop
+from crops import MEAN, MEAN_255, RATIO, SCALE, SIZE, STD, STD_255, normalized, random_crop
 from machine import CACHE
 from photographs import JPEG, Photographs, make_whole, shards
 from protocol import Epoch
@@ -96,11 +96,11 @@ def _stacked(samples: list[tuple[Any, int]]) -> tuple[Any, Any]:
     import torch
 
     images, classes = zip(*samples, strict=True)
-    return normalised(torch.from_numpy(np.stack(images))), torch.tensor(classes)
+    return normalized(torch.from_numpy(np.stack(images))), torch.tensor(classes)
 
 
 class _OpenCvFolder:
-    """uint8 crops, normalised when they are a batch."""
+    """uint8 crops, normalized when they are a batch."""
 
     def __init__(self, photographs: Photographs) -> None:
         self._paths = photographs.paths()
@@ -149,7 +149,7 @@ def spdl(photographs: Photographs) -> Epoch:
 
     def batch(indices: list[int]) -> tuple[Any, Any]:
         images = spdl.io.to_torch(spdl.io.convert_frames([decode(index) for index in indices]))
-        return normalised(images), torch.tensor(indices)
+        return normalized(images), torch.tensor(indices)
 
     def epoch() -> Iterator[Any]:
         pipeline = (
@@ -200,7 +200,7 @@ def dali(photographs: Photographs) -> Epoch:
     kept: list[Any] = [iterator()]
 
     def epoch() -> Iterator[Any]:
-        # An epoch that was cut can't be begun again, so that the pipeline is made anew.
+        # An epoch that was cut short can't be restarted, so each epoch needs a new pipeline.
         batches = kept.pop() if kept else iterator()
         for (batch,) in batches:
             yield batch["data"], batch["label"]
@@ -283,7 +283,7 @@ def grain(photographs: Photographs) -> Epoch:
 
     def epoch() -> Iterator[Any]:
         for images, classes in dataset:
-            yield normalised(torch.from_numpy(images)), classes
+            yield normalized(torch.from_numpy(images)), classes
 
     return epoch
 
@@ -308,7 +308,7 @@ def mlx_data(photographs: Photographs) -> Epoch:
             .prefetch(2 * THREADS, THREADS)
         )
         for batch in stream:
-            yield normalised(torch.from_numpy(np.asarray(batch["image"]))), batch["label"]
+            yield normalized(torch.from_numpy(np.asarray(batch["image"]))), batch["label"]
 
     return epoch
 

@@ -21,7 +21,7 @@ IMPORTS = {
 
 
 def present(*contenders: Contender) -> tuple[Contender, ...]:
-    """Those whose packages are installed: torchdata and Grain are nobody's dependency, and left out where missing."""
+    """Return those whose packages are installed: torchdata and Grain are not locked, and are left out where missing."""
     tops = {contender.name: {name.partition(".")[0] for name in contender.imports} for contender in contenders}
     return tuple(c for c in contenders if all(importlib.util.find_spec(top) for top in tops[c.name]))
 

@@ -1,8 +1,8 @@
-"""A folder of photographs for W3: JPEG files of natural content, no two alike, each in a folder of its own.
+"""A folder of photographs for W3: JPEG files of natural content, all different, each in its own folder.
 
-They are crops of the few photographs that scikit-image and scikit-learn bring along, mirrored or not, in other colours
-and sizes, with the grain of a sensor. The number of the folder, which is the class, tells which photograph it is: who
-lists the folder (torchvision's ImageFolder and ours) lists so many folders before the first batch.
+They are crops of the few photographs that scikit-image and scikit-learn bring along, mirrored or not, in other colors
+and sizes, with the grain of a sensor. The number of the folder, which is the class, says which photograph it is.
+Loaders that list the files (torchvision's ImageFolder and ours) list one folder per photograph before the first batch.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ COUNT = 5_000
 PNG_COUNT = 500  # the first of them again, without loss
 SHARD_BYTES = 40_000_000
 QUALITY = 90
-GRAIN = 3.0  # standard deviation, in grey levels: what sensors have, and upscaled crops have lost
+GRAIN = 3.0  # standard deviation, in gray levels: what sensors have, and upscaled crops have lost
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -48,9 +48,9 @@ class Photographs:
         """The bytes of all files."""
         return [self.path(index).read_bytes() for index in range(self.count)]
 
-    def colours(self) -> npt.NDArray[np.float32]:
-        """Of each the least, the mean and the greatest of its colours, in grey levels: shape (count, 3, 3)."""
-        found: npt.NDArray[np.float32] = np.load(self.root.with_suffix(".colours.npy"))
+    def colors(self) -> npt.NDArray[np.float32]:
+        """Of each the least, the mean and the greatest of its colors, in gray levels: shape (count, 3, 3)."""
+        found: npt.NDArray[np.float32] = np.load(self.root.with_suffix(".colors.npy"))
         return found
 
     def read_once(self) -> Photographs:
@@ -60,8 +60,8 @@ class Photographs:
         return self
 
 
-JPEG = Photographs(CACHE / f"w3-{COUNT}", "jpg", COUNT)
-PNG = Photographs(CACHE / f"w3-{PNG_COUNT}-png", "png", PNG_COUNT)
+JPEG = Photographs(CACHE / f"photographs-{COUNT}", "jpg", COUNT)
+PNG = Photographs(CACHE / f"photographs-{PNG_COUNT}-png", "png", PNG_COUNT)
 
 
 _TAR = CACHE / f"w3-{COUNT}-tar"
@@ -99,12 +99,12 @@ def prepare() -> None:
 def _write_jpeg(folder: Path) -> None:
     sources = _sources()
     generator = np.random.default_rng(3)
-    colours = np.empty((COUNT, 3, 3), np.float32)
+    colors = np.empty((COUNT, 3, 3), np.float32)
     for index in range(COUNT):
         pixels = _photograph(sources[index % len(sources)], generator)
-        colours[index] = _colours(pixels)
+        colors[index] = _colors(pixels)
         _save(pixels, folder / f"{index:05}" / "photograph.jpg", quality=QUALITY, subsampling="4:2:0")
-    np.save(JPEG.root.with_suffix(".colours.npy"), colours)
+    np.save(JPEG.root.with_suffix(".colors.npy"), colors)
 
 
 def _write_png(folder: Path) -> None:
@@ -113,7 +113,7 @@ def _write_png(folder: Path) -> None:
     for index in range(PNG_COUNT):
         with Image.open(JPEG.path(index)) as image:
             _save(np.asarray(image), folder / f"{index:05}" / "photograph.png")
-    np.save(PNG.root.with_suffix(".colours.npy"), JPEG.colours()[:PNG_COUNT])
+    np.save(PNG.root.with_suffix(".colors.npy"), JPEG.colors()[:PNG_COUNT])
 
 
 def _write_tar(folder: Path) -> None:
@@ -151,7 +151,7 @@ def _photograph(source: Bytes, generator: np.random.Generator) -> Bytes:
     return np.clip(pixels, 0, 255).astype(np.uint8)
 
 
-def _colours(pixels: Bytes) -> npt.NDArray[np.float32]:
+def _colors(pixels: Bytes) -> npt.NDArray[np.float32]:
     flat = pixels.reshape(-1, 3).astype(np.float32)
     return np.stack([flat.min(0), flat.mean(0), flat.max(0)])
 
@@ -163,12 +163,12 @@ def _save(pixels: Bytes, path: Path, **options: Any) -> None:
     Image.fromarray(pixels).save(path, **options)
 
 
-def assert_is_of(images: npt.NDArray[np.float32], colours: npt.NDArray[np.float32]) -> None:
-    """That crops, in grey levels and of shape (batch, 3, height, width), have the colours of their photographs."""
+def assert_is_of(images: npt.NDArray[np.float32], colors: npt.NDArray[np.float32]) -> None:
+    """That crops, in gray levels and of shape (batch, 3, height, width), have the colors of their photographs."""
     means = images.mean((2, 3))
     margin = 3.0  # what the loss of JPEG and a kernel with negative weights add
-    inside = (means > colours[:, 0] - margin) & (means < colours[:, 2] + margin)
-    assert inside.all(), "an image has other colours than its photograph"
-    difference = np.abs(means - colours[:, 1]).mean()
-    assert difference < 25, f"images differ from their photographs by {difference:.0f} grey levels in the mean"
+    inside = (means > colors[:, 0] - margin) & (means < colors[:, 2] + margin)
+    assert inside.all(), "an image has other colors than its photograph"
+    difference = np.abs(means - colors[:, 1]).mean()
+    assert difference < 25, f"images differ from their photographs by {difference:.0f} gray levels in the mean"
     assert images.std((2, 3)).mean() > 15, "images have no content"

@@ -39,7 +39,7 @@ class Contender:
     column: str | None = None
     """Title of the column with the ratios to this contender."""
     is_limit: bool = False
-    """Whether it is one of the limits, the fastest of which is *the* limit."""
+    """True if it is one of the limits, the fastest of which is *the* limit."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Case:
     check: Callable[[Any, Any], npt.NDArray[np.int64]] | None = None
     """Compares a batch with what was opened; returns the indices of its samples, or raises AssertionError."""
     with_consumer: bool = False
-    """Whether it is also measured ahead of a consumer that takes its time."""
+    """True if it is also measured with a slow consumer."""
 
 
 @dataclass(frozen=True)

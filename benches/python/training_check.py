@@ -1,4 +1,4 @@
-"""Whether a network learns as well from our images as from torchvision's: ResNet-18 on Fashion-MNIST as JPEG files.
+"""Check that a network learns as well from our images as from torchvision's: ResNet-18 on Fashion-MNIST as JPEG files.
 
     python benches/python/training_check.py [--source ../shared/data/fashion-mnist] [--epochs 4] [--seeds 3]
 
@@ -61,7 +61,7 @@ def torchvision_pipeline(folder: Path, training: bool, seed: int) -> Iterable[An
 
 
 def our_pipeline(folder: Path, training: bool, seed: int) -> Iterable[Any]:
-    """The same of ours, with one thread."""
+    """Return the same pipeline with our classes and one thread."""
     from sluicegate import DataLoader, ImageFolderDataset
     from sluicegate import transforms as ours
 

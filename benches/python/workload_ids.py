@@ -18,7 +18,7 @@ from protocol import Case, Contender, Metrics, Workload
 ROWS = 1_000_000
 BATCH_SIZE = 256
 EPOCHS = 4
-# The plain loop and the one with ids take turns of so many batches, so that what disturbs one disturbs the other.
+# Batches per turn: the plain loop and the one with ids alternate, so that what disturbs one disturbs the other.
 TURN = 25
 CALLS = 2_000
 BLOCKS = 9

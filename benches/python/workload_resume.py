@@ -1,4 +1,4 @@
-"""Opening indexed files, and going on at 90 % of their shuffled samples, for every format."""
+"""Opening indexed files, and resuming at 90 % of their shuffled samples, for every format."""
 
 from __future__ import annotations
 

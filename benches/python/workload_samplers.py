@@ -36,7 +36,7 @@ class Size(NamedTuple):
 
 
 Maker = Callable[[Size], Any]
-"""Makes a sampler for so many samples, and so large batches."""
+"""Makes a sampler for a number of samples and a batch size."""
 
 
 def _labels(size: Size) -> Any:
@@ -69,7 +69,7 @@ def _cut(indices: Iterator[int], size: Size) -> Iterator[list[int]]:
 
 
 class _Written:
-    """Batches of a generator function, anew in every epoch."""
+    """Batches of a generator function, which is called again in every epoch."""
 
     def __init__(self, epoch: Callable[[], Iterator[list[int]]]) -> None:
         self._epoch = epoch
@@ -226,7 +226,7 @@ def _repeated(size: Size) -> Any:
 
 @dataclass(frozen=True)
 class Measured:
-    """A sampler of ours, and who it is measured against."""
+    """One of our samplers, and its peer."""
 
     ours: Maker
     peer: Maker | None = None
@@ -369,7 +369,7 @@ def _tables(case: Case, standings: Standings) -> list[Table]:
     if case.name == "weights":
         return figures.tables(case, standings)
     table = Table(
-        case.title, ["sampler", "against", "its ns/index", "ours", "of ours", "its first batch, ms", "ours, ms"]
+        case.title, ["sampler", "against", "its ns/index", "ours", "ratio", "its first batch, ms", "ours, ms"]
     )
     for name, measured in MEASURED.items():
         if name not in standings:

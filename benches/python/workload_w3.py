@@ -1,4 +1,4 @@
-"""W3: photographs. 5,000 JPEG files of about 500x400: a random crop of 224x224, mirrored or not, as normalised floats.
+"""W3: photographs. 5,000 JPEG files of about 500x400: a random crop of 224x224, mirrored or not, as normalized floats.
 
 The rows "decode alone" are libjpeg-turbo's, by simplejpeg, into memory that is kept, of files that are in memory: what
 no loader can do without. Of them and of "by hand" there is one thread; everyone else has two, or two processes.
@@ -22,7 +22,7 @@ import figures
 import image_contenders as others
 import photographs
 import throughput
-from crops import MEAN, SIZE, STD, grey_levels, normalised, random_crop
+from crops import MEAN, SIZE, STD, gray_levels, normalized, random_crop
 from image_contenders import BATCH_SIZE
 from loaders import IMPORTS
 from photographs import Photographs
@@ -51,7 +51,7 @@ def installed(*contenders: Contender) -> tuple[Contender, ...]:
 
 
 def _is_there(module: str) -> bool:
-    """Found without importing anything, for nobody's process should hold what it does not need."""
+    """Return True if it is installed; does not import it, which would cost every contender's process memory."""
     top, _, below = module.partition(".")
     if top == "sluicegate":
         return True  # its absence is a failure
@@ -83,7 +83,7 @@ def _check(source: Photographs, batch: Any) -> npt.NDArray[np.int64]:
     assert tuple(images.shape) == (len(images), 3, SIZE, SIZE), f"shape {tuple(images.shape)}"
     ids: npt.NDArray[np.int64] = np.asarray(classes).reshape(-1).astype(np.int64)
     assert len(ids) == len(images), "as many classes as images"
-    photographs.assert_is_of(grey_levels(images.numpy()), source.colours()[ids])
+    photographs.assert_is_of(gray_levels(images.numpy()), source.colors()[ids])
     return ids
 
 
@@ -138,7 +138,7 @@ def _decode_alone(halved: Callable[[int, int], bool]) -> Callable[[Photographs],
         pixels = np.empty(1 << 22, np.uint8)
 
         def decode(encoded: bytes) -> Any:
-            height, width, _colours, _subsampling = simplejpeg.decode_jpeg_header(encoded)
+            height, width, _colors, _subsampling = simplejpeg.decode_jpeg_header(encoded)
             if not halved(width, height):
                 return simplejpeg.decode_jpeg(encoded, buffer=pixels)
             return simplejpeg.decode_jpeg(encoded, min_width=width // 2, min_height=height // 2, buffer=pixels)
@@ -149,7 +149,7 @@ def _decode_alone(halved: Callable[[int, int], bool]) -> Callable[[Photographs],
 
 
 def _half_covers_a_crop(width: int, height: int) -> bool:
-    """Whether half the size still has all the pixels that a random crop needs."""
+    """Return True if half the size still has all the pixels that a random crop needs."""
     _left, _top, crop_width, crop_height = random_crop(width, height)
     return min(crop_width, crop_height) >= 2 * SIZE
 
@@ -206,7 +206,7 @@ def _by_hand(source: Photographs) -> Epoch:
             for place, index in enumerate(chosen):
                 with open(paths[index], "rb") as file:
                     images[place] = others.cropped_by_opencv(simplejpeg.decode_jpeg(file.read()))
-            yield normalised(torch.from_numpy(images)), torch.tensor(chosen)
+            yield normalized(torch.from_numpy(images)), torch.tensor(chosen)
 
     return epoch
 
@@ -344,7 +344,7 @@ _PNG = installed(
 
 WORKLOAD = Workload(
     name="w3",
-    title="W3: photographs of about 500x400, random crops of 224x224 as normalised floats, page cache warm",
+    title="W3: photographs of about 500x400, random crops of 224x224 as normalized floats, page cache warm",
     measure=measure,
     tables=tables,
     prepare=_prepare,

@@ -118,7 +118,7 @@ def _get_batch(path: Path) -> Epoch:
     def epoch() -> Iterator[Any]:
         permutation = torch.randperm(WINDOWS)
         for begin in range(0, WINDOWS, BATCH_SIZE):
-            # Mapped anew for each batch, for a map that is kept was seen to leak memory.
+            # Mapped again for each batch: a map that was kept leaked memory.
             tokens = _mapped(path)
             offsets = permutation[begin : begin + BATCH_SIZE] * LENGTH
             x = torch.stack([torch.from_numpy(tokens[i : i + LENGTH].astype(np.int64)) for i in offsets])
@@ -204,7 +204,7 @@ def _converted(package: str) -> Path:
 
 
 def _blocks(windows_per_block: int) -> Iterator[Tokens]:
-    """All windows, so many at a time."""
+    """Yield all windows, `windows_per_block` at a time."""
     windows = _windows(_mapped(PATH))
     for begin in range(0, WINDOWS, windows_per_block):
         yield windows[begin : begin + windows_per_block]

@@ -64,7 +64,7 @@ class Computed:
         return self._rows[index], index
 
 
-class Normalised:
+class Normalized:
     """A few NumPy calls, about 5 µs, for 1,024 floats from a pool of bytes, and the sample's index."""
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class Normalised:
     result = __getitem__
 
 
-Source = Computed | Normalised
+Source = Computed | Normalized
 
 
 def _check(source: Source, batch: Any) -> npt.NDArray[np.int64]:
@@ -145,7 +145,7 @@ WORKLOAD = Workload(
         _case(
             "numpy",
             "W5b: 5 µs of NumPy, 1,024 floats",
-            Normalised,
+            Normalized,
             NUMPY_SAMPLES,
             _loader("torch", 0, column="torch, 0 workers"),
             _loader("torch", 2, column="torch, 2 workers"),

@@ -108,7 +108,7 @@ def _ours_streamed(workers: int) -> Contender:
 
 
 def _lists(samples: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """As webdataset's own collate does it with what is no number."""
+    """Collate into lists, as webdataset's own collate does with values that are not numbers."""
     return {name: [sample[name] for sample in samples] for name in samples[0]}
 
 

@@ -19,7 +19,7 @@ from protocol import Case, Contender, Epoch, Workload
 ROWS = 1_000_000
 BATCH_SIZE = 1_024
 ROW_GROUP = 100_000
-# Blocks of a shuffled epoch: row groups, of which so many are shuffled among each other.
+# Row groups are the blocks of a shuffled epoch; the samples of this many blocks are shuffled together.
 WINDOW = 2
 
 PATH = CACHE / f"w7-{ROWS}.parquet"

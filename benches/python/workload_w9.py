@@ -1,4 +1,4 @@
-"""W9: going on at 90 % of an epoch of 1,000,000 samples, against a fresh start of the same loader."""
+"""W9: resuming at 90 % of an epoch of 1,000,000 samples, against a fresh start of the same loader."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _case(name: str, title: str, make: Callable[[str], Any], batch_size: int, wo
 
 WORKLOAD = Workload(
     name="w9",
-    title="W9: going on at 90 % of 1,000,000 samples, shuffled",
+    title="W9: resuming at 90 % of 1,000,000 samples, shuffled",
     measure=figures.measure,
     tables=figures.tables,
     cases=(

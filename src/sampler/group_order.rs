@@ -1,4 +1,4 @@
-//! [`GroupOrder`]: a random order in which neighbours stay together.
+//! [`GroupOrder`]: a random order in which neighbors stay together.
 
 use crate::rng::Permutation;
 

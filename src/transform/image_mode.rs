@@ -60,7 +60,7 @@ impl ImageMode {
             return match (image.channels(), image.dtype()) {
                 (1, DType::UInt8) => Ok(image),
                 (found, dtype) => Err(format!(
-                    "mode 'P' is for PNG with a palette, and for grey of 8 bits, and this one has {found} channels of {dtype}"
+                    "mode 'P' is for PNG with a palette, and for gray of 8 bits, and this one has {found} channels of {dtype}"
                 )),
             };
         }

@@ -123,7 +123,7 @@ fn what_is_no_arrow_file_is_named() {
         (b"FEA1....", "Feather 1"),
         (b"PAR1....", "Parquet"),
         (b"ARROW1\0\0....ARROW1", "the footer is to have"),
-        (b"a text of somebody", "neither an Arrow file nor an Arrow stream"),
+        (b"some ordinary text", "neither an Arrow file nor an Arrow stream"),
     ];
     for (content, words) in contents {
         fs::write(&path, content).unwrap();

@@ -63,7 +63,7 @@ fn drive(stream: BatchStream<'_>) -> (Vec<std::result::Result<Vec<u64>, String>>
             Poll::Pending => {
                 let begin = Instant::now();
                 while unpark.1.load(Ordering::SeqCst) == wakes {
-                    assert!(begin.elapsed() < Duration::from_secs(30), "nobody was woken");
+                    assert!(begin.elapsed() < Duration::from_secs(30), "no thread was woken");
                     thread::park_timeout(Duration::from_secs(1));
                 }
             }

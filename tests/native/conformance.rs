@@ -37,7 +37,7 @@ pub(crate) fn sampler_conformance(sampler: &dyn Sampler, len: usize) {
         thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| assert_eq!(&indices(&*order), expected, "epoch {epoch} differs between threads"));
-                scope.spawn(|| assert_eq!(&indices(&*make(sampler, epoch)), expected, "epoch {epoch} was made anew"));
+                scope.spawn(|| assert_eq!(&indices(&*make(sampler, epoch)), expected, "epoch {epoch}, made again"));
             }
         });
     }
@@ -92,7 +92,7 @@ pub(crate) fn batching_sampler_conformance(sampler: &dyn BatchingSampler, len: u
         thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| assert_eq!(&read(&*batches), expected, "epoch {epoch} differs between threads"));
-                scope.spawn(|| assert_eq!(&read(&*make(epoch)), expected, "epoch {epoch} was made anew"));
+                scope.spawn(|| assert_eq!(&read(&*make(epoch)), expected, "epoch {epoch}, made again"));
             }
         });
     }
@@ -218,7 +218,7 @@ struct Room {
 impl Room {
     /// Returns room for the samples at `indices`, in a batch that has one more before them and one after.
     fn new(dataset: &dyn Dataset, indices: &[usize], dirt: u8) -> Result<Self> {
-        let neighbour = Field::new("neighbour", DType::UInt8, [5]);
+        let neighbour = Field::new("neighbor", DType::UInt8, [5]);
         let own = dataset.schema().fields().iter().cloned();
         let fields: Vec<Field> = [neighbour.clone()].into_iter().chain(own).chain([neighbour]).collect();
         let (rows, inner) = (indices.len(), 1..fields.len() - 1);

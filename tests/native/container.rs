@@ -66,7 +66,7 @@ fn a_container_of_docker_with_version_2_sees_itself_as_the_root() {
     ];
     assert_eq!(limit(&files), Some(1024 * MIB));
     // A process that was moved to a group outside its namespace.
-    let files = [mounts, ("proc/self/cgroup", "0::/../neighbour\n"), ("sys/fs/cgroup/memory.max", "99999744\n")];
+    let files = [mounts, ("proc/self/cgroup", "0::/../neighbor\n"), ("sys/fs/cgroup/memory.max", "99999744\n")];
     assert_eq!(limit(&files), Some(99_999_744));
 }
 

@@ -90,7 +90,7 @@ pub(crate) fn batching_samplers(len: usize, seed: u64) -> Vec<(&'static str, Arc
         ("stratified batches", Arc::new(stratified)),
         ("batches of like length", Arc::new(like(BatchLimit::Samples(12)))),
         ("batches of like length, balanced", Arc::new(like(BatchLimit::Samples(12)).balanced(4).unwrap())),
-        ("batches of so many tokens", Arc::new(like(BatchLimit::Tokens(400)))),
+        ("batches of 400 tokens", Arc::new(like(BatchLimit::Tokens(400)))),
         ("packed, concat", Arc::new(packed(Packing::Concat))),
         ("packed, first fit", Arc::new(packed(Packing::FirstFit))),
         ("packed, best fit", Arc::new(packed(Packing::BestFit))),

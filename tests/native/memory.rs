@@ -171,7 +171,7 @@ fn threads_that_take_and_drop_at_random_never_meet_in_a_slot() {
     let (sender, receiver) = mpsc::channel::<(u64, Lease)>();
     let check = |canary: u64, lease: &Lease| {
         let whole = lease.bytes().chunks_exact(8).all(|word| word == canary.to_ne_bytes());
-        assert!(whole, "somebody else wrote to the slot of {canary:x}");
+        assert!(whole, "a different lease wrote to the slot of {canary:x}");
     };
     thread::scope(|scope| {
         for thread in 0..4_u64 {

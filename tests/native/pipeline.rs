@@ -213,7 +213,7 @@ fn patience_that_ran_out_can_be_had_again() {
             assert_eq!(window.len(), 1, "the batch stays");
         }
         gate.open();
-        let (asked, _) = window.pop(Duration::MAX).expect("nobody's patience is too long for the clock");
+        let (asked, _) = window.pop(Duration::MAX).expect("the longest timeout is too long for the clock");
         assert_eq!((asked.batch_in_epoch, window.len()), (0, 0));
     }
 }

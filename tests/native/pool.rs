@@ -113,7 +113,7 @@ fn dropping_an_epoch_cancels_what_has_not_begun_and_joins_what_runs() {
             assert_eq!(dataset.begun.load(Ordering::SeqCst), begun, "another batch was begun");
         }
         let left: Vec<_> = loader.epoch(1).unwrap().take(3).map(Result::unwrap).collect();
-        assert_eq!(left.len(), 3, "the threads go on with other epochs");
+        assert_eq!(left.len(), 3, "the threads continue with other epochs");
     }
 }
 

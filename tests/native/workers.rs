@@ -19,7 +19,7 @@ fn open(workers: &Workers, worker: usize) -> WorkerEnd {
     WorkerEnd::open(workers.layout(), memory.as_fd(), bell, worker).unwrap()
 }
 
-/// Makes batches as large as the payload says, filled with the last byte of their number, until it is told to stop.
+/// Makes batches as large as the payload says, filled with the last byte of their number, until it is asked to stop.
 fn work(mut end: WorkerEnd) {
     loop {
         let Some(task) = end.next(SOON).unwrap() else { panic!("nothing to do for {SOON:?}") };

@@ -122,7 +122,7 @@ mod parquet {
         let column =
             |values: &'static [u8], sizes: &'static [i64]| ParquetColumn { values, sizes, ..Default::default() };
         assert_eq!(shards.append(&[column(b"abc", &[1, 2])], 0..2).unwrap(), 2);
-        assert!(shards.append(&[column(b"\xff", &[1])], 0..1).is_err(), "this is no text");
+        assert!(shards.append(&[column(b"\xff", &[1])], 0..1).is_err(), "this is not a text");
         assert_eq!(shards.append(&[column(b"d", &[1])], 0..1).unwrap(), 1);
         shards.end();
         assert_eq!(shards.written(Wait::ForAll).unwrap()[0].samples, 3);

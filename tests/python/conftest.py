@@ -1,4 +1,4 @@
-"""The two doors every behaviour is tested through: torch's own module and ours, by the same test."""
+"""The two doors every behavior is tested through: torch's own module and ours, by the same test."""
 
 from __future__ import annotations
 

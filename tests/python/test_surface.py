@@ -228,7 +228,7 @@ def test_a_loader_can_be_copied_and_pickled_before_and_after_iteration(
     assert_same(list(twin), list(loader))
 
 
-def test_a_sampler_swapped_after_construction_is_honoured_at_the_next_epoch(data: ModuleType) -> None:
+def test_a_sampler_swapped_after_construction_is_honored_at_the_next_epoch(data: ModuleType) -> None:
     loader = data.DataLoader(native(data), batch_size=4)
     list(loader)
     loader.batch_sampler.sampler = range(8, 5, -1)
@@ -239,7 +239,7 @@ def test_a_sampler_swapped_after_construction_is_honoured_at_the_next_epoch(data
     assert [labels.tolist() for _, labels in loader] == [[8, 7]]
 
 
-def test_a_generator_swapped_after_construction_is_honoured_at_the_next_epoch(data: ModuleType) -> None:
+def test_a_generator_swapped_after_construction_is_honored_at_the_next_epoch(data: ModuleType) -> None:
     orders = []
     for door in (data, torch.utils.data):
         loader = door.DataLoader(native(door), batch_size=4, shuffle=True)

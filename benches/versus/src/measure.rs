@@ -29,7 +29,7 @@ enum Purpose {
 }
 
 impl Meter {
-    /// For epochs of so many samples, as many as take long enough.
+    /// For epochs of `samples_per_epoch` samples: as many epochs as take long enough.
     pub fn timed(samples_per_epoch: usize) -> Self {
         Self::new(samples_per_epoch, Purpose::Time)
     }

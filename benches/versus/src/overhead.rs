@@ -10,7 +10,7 @@ use crate::THREADS;
 
 const LEN: usize = 1 << 16;
 const BATCH: usize = 256;
-/// The quickest of so many epochs counts.
+/// Epochs per measurement, of which the fastest counts.
 const EPOCHS: u64 = 200;
 
 /// A line that says it, for both of our loaders.

@@ -84,7 +84,7 @@ pub struct Sample {
     pub label: i64,
 }
 
-/// A batch, as every contender makes it, but for our fields.
+/// A batch, as every contender makes it, except our fields.
 #[derive(Debug, Clone, Default)]
 pub struct Collated {
     pub bytes: Vec<u8>,
@@ -146,7 +146,7 @@ impl Workload {
                         .for_each(|byte| file.write_all(&[byte]).expect("there is room on the disk"));
                 }
                 let file = File::open(&path).expect("the file was just made");
-                // SAFETY: nobody else writes to the file.
+                // SAFETY: no other process writes to the file.
                 let map = unsafe { memmap2::Mmap::map(&file) }.expect("it can be mapped");
                 (Stored::Mapped(map), Some(path))
             }

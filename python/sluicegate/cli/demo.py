@@ -280,7 +280,7 @@ def _table(theirs: Run, ours: Run) -> str:
 
 def _draw(plt: ModuleType, theirs: Run, ours: Run, settings: Settings) -> None:
     """Draw losses, loading rate and waiting."""
-    colours = {theirs.name: "#9aa5b1", ours.name: "#0b7285"}
+    colors = {theirs.name: "#9aa5b1", ours.name: "#0b7285"}
     pair = (theirs, ours)
     style = {
         "font.size": 10,
@@ -295,8 +295,8 @@ def _draw(plt: ModuleType, theirs: Run, ours: Run, settings: Settings) -> None:
         grid = figure.add_gridspec(2, 3, width_ratios=[1.7, 1, 1])
 
         curve = figure.add_subplot(grid[:, 0])
-        curve.plot(theirs.losses.numpy(), color=colours[theirs.name], linewidth=4.5, alpha=0.8, label=theirs.name)
-        curve.plot(ours.losses.numpy(), color=colours[ours.name], linewidth=1.1, label=ours.name)
+        curve.plot(theirs.losses.numpy(), color=colors[theirs.name], linewidth=4.5, alpha=0.8, label=theirs.name)
+        curve.plot(ours.losses.numpy(), color=colors[ours.name], linewidth=1.1, label=ours.name)
         step = first_difference(theirs.losses, ours.losses)
         same = f"equal to the bit at all {len(ours.losses)} steps" if step is None else f"DIFFERENT from step {step}"
         curve.set_title(f"Training loss: {same}")
@@ -307,7 +307,7 @@ def _draw(plt: ModuleType, theirs: Run, ours: Run, settings: Settings) -> None:
         def bars(place: Any, title: str, values: list[float], texts: list[str]) -> None:
             axes = figure.add_subplot(place)
             names = [run.name for run in pair]
-            drawn = axes.barh(names, values, height=0.6, color=[colours[name] for name in names])
+            drawn = axes.barh(names, values, height=0.6, color=[colors[name] for name in names])
             axes.bar_label(drawn, texts, padding=4)
             axes.set_title(title)
             axes.set_xlim(0, max(*values, 1e-9) * 1.35)

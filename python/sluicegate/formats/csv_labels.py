@@ -100,7 +100,7 @@ class CsvLabels:
             A tensor with a row for each file that has a label, the class names (empty if labels are numbers), and the
                 indices of those files in `paths`, ascending.
         """
-        rows = self._labelled(list(self._rows()))
+        rows = self._labeled(list(self._rows()))
         values, classes = self._values(rows)
         files = self._files(rows, paths)
         if len(files) < max(len(rows), len(paths)) and (self.missing == "error" or not files):
@@ -127,7 +127,7 @@ class CsvLabels:
             except (csv.Error, ValueError) as error:
                 raise ValueError(f"{self.path}, line {rows.line_num}: {error}") from None
 
-    def _labelled(self, rows: list[_Row]) -> list[_Row]:
+    def _labeled(self, rows: list[_Row]) -> list[_Row]:
         """Return the rows whose labels are not empty."""
         whole = [row for row in rows if all(row[2])]
         if len(whole) < len(rows) and self.missing == "error":

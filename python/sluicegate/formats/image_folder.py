@@ -186,7 +186,7 @@ class ImageFolderDataset(NativeDataset):
         root = os.path.abspath(self.root)
         self._files = _core.FolderFiles(root, self.extensions, has_classes, self.follow_links, leaves)
         whole = self._files.dataset()
-        indices, labels = self._labelled(array("q", range(len(whole))))
+        indices, labels = self._labeled(array("q", range(len(whole))))
         pairs = None if self.masks is None else self._pairs(self.masks, indices, leaves)
         self.damages: list[str] = []
         if leaves:
@@ -223,7 +223,7 @@ class ImageFolderDataset(NativeDataset):
             leave_out=leaves,
         )
 
-    def _labelled(self, indices: array[int]) -> tuple[array[int], Labels | None]:
+    def _labeled(self, indices: array[int]) -> tuple[array[int], Labels | None]:
         """Return which of the files at `indices` are included, and their labels."""
         if self.is_valid_file is not None:
             paths = self._files.paths()

@@ -1,4 +1,4 @@
-"""Transforms of colours."""
+"""Transforms of colors."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _range(value: Any, name: str, center: float, bounds: tuple[float, float]) ->
 
 
 class Grayscale(Transform):
-    """Grey, in `num_output_channels` channels, 1 or 3. Videos stay as they are, as with torchvision."""
+    """Gray, in `num_output_channels` channels, 1 or 3. Videos stay as they are, as with torchvision."""
 
     passes: ClassVar[tuple[str, ...]] = ("Video",)
 
@@ -90,7 +90,7 @@ class Grayscale(Transform):
 
 
 class RandomGrayscale(OptionalTransform):
-    """Grey, in as many channels as there were, with probability `p`. Videos stay as they are, as with torchvision."""
+    """Gray, in as many channels as there were, with probability `p`. Videos stay as they are, as with torchvision."""
 
     passes: ClassVar[tuple[str, ...]] = ("Video",)
 

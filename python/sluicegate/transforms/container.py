@@ -41,7 +41,7 @@ class _Several(Transform):
         return specs
 
     def _run(self, inputs: tuple[Any, ...]) -> Any:
-        """One after the other; neighbours that the core knows are one call of it."""
+        """One after the other; neighbors that the core knows are one call of it."""
         sample = inputs if len(inputs) > 1 else inputs[0]
         for step in self._steps():
             if isinstance(step, list):
@@ -74,7 +74,7 @@ def _fuses(transform: Any, is_first: bool) -> TypeGuard[Transform]:
 class Compose(_Several):
     """Transforms, one after the other.
 
-    Those of this package run in Rust, neighbours without a tensor in between; any other callable is called where it
+    Those of this package run in Rust, neighbors without a tensor in between; any other callable is called where it
     stands.
 
     Raises:

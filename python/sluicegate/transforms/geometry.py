@@ -119,7 +119,7 @@ class RandomCrop(FilledTransform):
         size: (height, width), or a number for a square.
         padding: of the image before: a number, (horizontal, vertical), or (left, top, right, bottom).
         pad_if_needed: whether an image that is smaller is padded by what is missing, on both sides.
-        fill: the colour of the padding: a number, one for each channel, or a dictionary of these by tensor type.
+        fill: the color of the padding: a number, one for each channel, or a dictionary of these by tensor type.
         padding_mode: "constant", "edge", "reflect" or "symmetric".
 
     Raises:
@@ -237,7 +237,7 @@ class Pad(FilledTransform):
 
     Args:
         padding: a number, (horizontal, vertical), or (left, top, right, bottom); negative numbers take some away.
-        fill: their colour: a number, one for each channel, or a dictionary of these by tensor type.
+        fill: their color: a number, one for each channel, or a dictionary of these by tensor type.
         padding_mode: "constant"; "edge": that of the pixel at the edge; "reflect": the image in a mirror, the pixel at
             the edge once; "symmetric": twice.
     """

@@ -116,7 +116,7 @@ class RandomErasing(OptionalTransform):
             raise ValueError(f"scale: expected fractions from 0 to 1, but got {scale!r}")
         self.scale = scale
         self.ratio = ratio
-        self.value = _colour(value)
+        self.value = _color(value)
         self.inplace = inplace
 
     def arguments(self) -> dict[str, Any]:
@@ -130,7 +130,7 @@ class RandomErasing(OptionalTransform):
         return [{"RandomErasing": {"p": float(self.p), **ranges, "value": value}}]
 
 
-def _colour(value: Any) -> list[float] | None:
+def _color(value: Any) -> list[float] | None:
     """None is what is drawn."""
     if isinstance(value, str):
         return None

@@ -19,7 +19,7 @@ class RandomRotation(FilledTransform):
         interpolation: "nearest" or "bilinear", as of `Resize`.
         expand: whether the frame grows with the image; else its corners are cut off.
         center: the point (x, y) that stays where it is; the middle by default.
-        fill: the colour of what is outside, as of `Pad`. None is black too, but pixels at the edge are blended with it
+        fill: the color of what is outside, as of `Pad`. None is black too, but pixels at the edge are blended with it
             once, not twice.
     """
 

@@ -157,12 +157,12 @@ class _Job:
         if manifest.is_whole and manifest.first is not None:
             return
         if manifest.first is None:
-            learnt = self.source.begin()
-            if not learnt:
+            learned = self.source.begin()
+            if not learned:
                 manifest.finish()
                 return
-            manifest.form = form.learn(learnt)
-            manifest.first = self._digest(form.encode(learnt[:1], 0), 0)
+            manifest.form = form.learn(learned)
+            manifest.first = self._digest(form.encode(learned[:1], 0), 0)
             manifest.save()
         shards = form.open(shard_bytes, threads)
         try:

@@ -60,7 +60,7 @@ pub(in super::super) fn grayscale<T: Level>(picture: Picture<T>, channels: usize
             map(&mut picture.pixels, Grey);
             Ok(picture)
         }
-        (1 | 3, _) => Err(format!("grey images have 1 or 3 channels, and not {channels}")),
-        (found, _) => Err(format!("the grey of an image is made of 1 or 3 channels, but this one has {found}")),
+        (1 | 3, _) => Err(format!("gray images have 1 or 3 channels, and not {channels}")),
+        (found, _) => Err(format!("the gray of an image is made of 1 or 3 channels, but this one has {found}")),
     }
 }

@@ -49,7 +49,7 @@ pub(super) fn colour_fits(colour: &[f32], channels: usize) -> Result<(), Reason>
     match colour.len() {
         0 | 1 => Ok(()),
         values if values == channels => Ok(()),
-        values => Err(format!("the colour has {values} values, and the image {channels} channels")),
+        values => Err(format!("the color has {values} values, and the image {channels} channels")),
     }
 }
 

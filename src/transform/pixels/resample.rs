@@ -71,7 +71,7 @@ fn only(fill: &[f32]) -> Result<f32, Reason> {
     match fill {
         [] => Ok(0.0),
         &[number] => Ok(number),
-        _ => Err("masks have no colours: fill must be one number for them".into()),
+        _ => Err("masks have no colors: fill must be one number for them".into()),
     }
 }
 

@@ -38,7 +38,7 @@ pub(super) fn read_all(dataset: impl Dataset + 'static) -> Samples {
     read_in(dataset, Ways::Same)
 }
 
-/// Whether the results of both kinds of read must be equal.
+/// Says if the results of both kinds of read must be equal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ways {
     Same,

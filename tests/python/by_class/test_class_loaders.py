@@ -152,8 +152,8 @@ def test_a_scan_shows_its_progress_on_a_terminal_alone(
         (Pairs(), 2, "labels: expected the label 2 in sample 0, but got a tuple of 2"),
         (
             Pairs("dict"),
-            "colour",
-            r"the label 'colour' in sample 0, but got a mapping with the keys \['value', 'target'\]",
+            "color",
+            r"the label 'color' in sample 0, but got a mapping with the keys \['value', 'target'\]",
         ),
         (sluicegate.TensorDataset(VALUES), None, "labels: expected a label in sample 0, but got a tuple of 1"),
         (VALUES, None, "labels: expected a label in sample 0, but got a Tensor"),

@@ -211,7 +211,7 @@ def test_two_threads_that_wait_for_each_other_are_told(monkeypatch: pytest.Monke
 def test_threads_read_at_their_own_pace(buffer_size: int) -> None:
     text = "aabc" * 200 + "b" * 300 + "cab" * 50 + "c" * 200
     loaders = split_by_class(stream(text), "kind", batch_size=7, classes="abc", buffer_size=buffer_size)
-    for _ in range(2):  # Passes, for which nobody waits for anybody.
+    for _ in range(2):  # Passes: a thread that finished one never waits for the others.
         assert in_threads(loaders, "abc") == {name: expected(text, name) for name in "abc"}
     assert loaders.dropped == {}
 

@@ -1,4 +1,4 @@
-"""The state of `split_by_class`: all classes go on from where each of them was."""
+"""The state of `split_by_class`: each class resumes from where it was."""
 
 from __future__ import annotations
 

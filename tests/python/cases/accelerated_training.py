@@ -60,7 +60,7 @@ class Place:
 
 
 class Turned(Sampler[int]):
-    """Begins elsewhere in every epoch that it is told of."""
+    """Begins elsewhere in every epoch that `set_epoch` sets."""
 
     def __init__(self, size: int) -> None:
         self.size, self.epoch = size, 0

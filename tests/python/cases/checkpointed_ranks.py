@@ -1,4 +1,4 @@
-"""A rank that goes on where others, of another number, have saved the loader."""
+"""A rank that resumes a loader that a different number of ranks has saved."""
 
 from __future__ import annotations
 

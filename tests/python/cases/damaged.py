@@ -251,7 +251,7 @@ def rewrite(file: Path, contents: bytes) -> None:
 
 
 def names(error: Exception, folder: Path) -> bool:
-    """Whether an error names one of the files below `folder`, or the setting that no file fits."""
+    """Return True if an error names one of the files below `folder`, or the setting that no file fits."""
     return (
         str(error).startswith("length: a window of it is longer")
         or str(folder) in str(error)

@@ -81,7 +81,7 @@ def damage(path: Path, how: str) -> None:
     elif how == "cut":
         path.write_bytes(encoded[: len(encoded) * 2 // 3])
     elif how == "text":
-        path.write_text("this is no image")
+        path.write_text("this is not an image")
     else:
         path.write_bytes(b"")
 

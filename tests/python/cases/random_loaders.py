@@ -48,7 +48,7 @@ class Draw:
         self.sampler = self._sampler_kind(choose)
 
     def settles(self, limit: int | None) -> bool:
-        """Whether the generators' states are a matter of the batches read, not of workers that run ahead."""
+        """Return True if the generators' states depend on the batches read, not on workers that run ahead."""
         return self.num_workers == 0 or limit is None
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
 """Records the states and batches in torchdata_states.json; run by hand, once with each version of torchdata.
 
     python -m cases.record_torchdata cases      # torchdata 0.11
-    python -m cases.record_torchdata old_cases  # torchdata 0.10.1, 0.8 alike
+    python -m cases.record_torchdata old_cases  # torchdata 0.10.1 or 0.8
 
 What was recorded before under other names stays. `rest` is what the interrupted loader went on with, and `next_epoch`
 its epoch after that. Where torchdata's own resumed loader delivered anything else, that is in `resumed_rest` and
@@ -39,7 +39,7 @@ def torchdatas() -> types.SimpleNamespace:
 
 
 def written(value: Any) -> Any:
-    """JSON for states: tensors are compressed, and dicts whose keys are no strings become lists of pairs."""
+    """JSON for states: tensors are compressed, and dicts whose keys are not strings become lists of pairs."""
     if isinstance(value, torch.Tensor):
         assert value.dtype == torch.uint8
         return {"$byte_tensor": base64.b85encode(zlib.compress(bytes(value.tolist()), 9)).decode()}
@@ -59,7 +59,7 @@ def plain(batches: list[Any]) -> list[Any]:
 
 
 def taken(case: torchdata_loaders.Case, door: Any) -> tuple[Any, Any, Any]:
-    """The loader where its state is wanted, what it goes on with, and the state."""
+    """Return the loader where its state is wanted, the batches that follow, and the state."""
     torch.manual_seed(torchdata_loaders.SEED)
     loader = case.make(door)
     for _ in range(case.epochs):

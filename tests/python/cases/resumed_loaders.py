@@ -90,7 +90,7 @@ class ResumeCase:
             self.arguments |= {"remainder": choose.choice(["pad", "drop", "exact"])}
         self.batches_left_out = choose.choice([[], [], [1, 4]])
         self.samples_left_out = choose.choice([[], [], [3, 8, 9, 20]]) if not self.is_stream else []
-        # A stream is read by as many as before; of other datasets too, where nobody seeds what they draw.
+        # A stream needs as many workers as before, as does a dataset whose draws are not seeded.
         may_move = not self.is_stream and (self.dataset != "drawing" or self.seed is not None)
         self.resumed_workers = choose.choice([0, 2]) if may_move and self.num_workers else self.num_workers
         self.stops = sorted(choose.sample(range(12), 3))
@@ -139,7 +139,7 @@ class ResumeCase:
 
 
 def seed_globals(seed: int) -> None:
-    """Seeds what the loaders draw from that nobody gave a seed."""
+    """Seeds the global generators, which loaders without a seed draw from."""
     random.seed(seed)
     numpy.random.seed(seed)
     torch.manual_seed(seed)

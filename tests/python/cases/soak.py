@@ -55,7 +55,7 @@ class SampleStream(IterableDataset):
             yield self.samples[index]
 
 
-def labelled(samples: list[torch.Tensor]) -> dict[str, Any]:
+def labeled(samples: list[torch.Tensor]) -> dict[str, Any]:
     return {"rows": torch.stack(samples), "first": int(samples[0][0]), "list": samples[:2]}
 
 
@@ -97,7 +97,7 @@ class Round:
             "multiprocessing_context": "fork",
         }
         if self.batch_size is not None and draw.random() < 0.4:
-            arguments["collate_fn"] = labelled
+            arguments["collate_fn"] = labeled
         self.loader = data.DataLoader(SampleStream(samples) if self.stream else samples, **arguments)
         self.kept: list[tuple[Any, list[int]]] = []
         self.arguments = arguments
@@ -118,7 +118,7 @@ class Round:
         seen: list[int] = []
         number = -1
         try:
-            # A worker that died behind a consumer who left is told of here, as torch's persistent workers do.
+            # If a worker died after the consumer left, this raises, as with torch's persistent workers.
             iterator = iter(self.loader)
             for number, batch in enumerate(iterator):
                 indices = check(batch, self.size)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow.parquet
 
-# Of a file of so many bytes, all are.
+# In a file of at most this many bytes, all offsets count as structure.
 SMALL = 700
 
 # The first and the last byte of each field of a tar header, and behind them.

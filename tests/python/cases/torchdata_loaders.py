@@ -1,4 +1,4 @@
-"""Loaders whose states were recorded from torchdata, to be made again by whoever resumes them.
+"""Loaders whose states were recorded from torchdata, to be made again where they are resumed.
 
 Each case has everything that shaped its state: dataset, arguments, seeds, and the batches received before. The door
 is a namespace with `DataLoader` and `RandomSampler`: torchdata's when recording, ours when reading.

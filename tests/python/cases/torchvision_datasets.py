@@ -54,7 +54,7 @@ def made(name: str, transform: Any, *, size: int = 40, height: int = 9, width: i
 
 
 def _smooth(planes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The images as one may see them, with neighbors alike, and some without colors."""
+    """Return smooth images, as photographs are, some without colors."""
     sums = np.cumsum(np.cumsum(planes.astype(np.int64) - 128, axis=2), axis=3)
     smooth = (sums // 4 + 128).clip(0, 255).astype(np.uint8)
     smooth[::5] = smooth[::5, :1]

@@ -75,7 +75,7 @@ ARGUMENTS: dict[str, list[dict[str, Any]]] = {
     "ToTensor": [{}],
     "TrivialAugmentWide": [{}],
 }
-# Those that are called with batches, and what is no transform; those that need boxes are in `test_boxes` and
+# Those that are called with batches, and names that are not transforms; those that need boxes are in `test_boxes` and
 # `test_iou_crop`.
 NO_TRANSFORMS = ("CutMix", "MixUp", "RandomIoUCrop", "SanitizeBoundingBoxes", "Transform", "recognize")
 CONTAINERS: dict[str, Made] = {
@@ -131,7 +131,7 @@ def tensor(value: Any) -> torch.Tensor:
 
 
 def assert_close(found: Any, expected: Any, is_warp: bool = False, levels: float = 1.0, deviation: float = 1.0) -> None:
-    """The same type, data type and shape, and values within so many levels of 256."""
+    """The same type, data type and shape, and values that differ by at most `levels` of 256."""
     assert type(found) is type(expected)
     if isinstance(expected, type):
         return

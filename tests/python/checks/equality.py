@@ -105,7 +105,7 @@ def _scalar_bits(value: Any) -> bytes:
     return struct.pack("dd", number.real, number.imag)
 
 
-# Torch's C++ core gives most of its warnings once per process, so whoever runs second is silent.
+# Torch's C++ core gives most of its warnings once per process, so the second run is silent.
 ONCE_PER_PROCESS = "(Triggered internally at"
 # Python 3.12 and newer warn of a fork in a process with threads; whether there is a fork at all is the loader's matter.
 FORK_WITH_THREADS = "multi-threaded, use of fork() may lead to deadlocks"

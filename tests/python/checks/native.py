@@ -16,7 +16,7 @@ Build = Callable[[ModuleType], Any]
 
 
 def assert_as_torch(data: ModuleType, build: Build, epochs: int = 1, **arguments: Any) -> None:
-    """Two loaders made alike, one through each door, from sources with the same random bits."""
+    """Compares two equal loaders, one through each door, whose sources have the same random bits."""
     outcomes = []
     for door in (data, torch.utils.data):
         torch.manual_seed(5)

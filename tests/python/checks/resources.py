@@ -139,7 +139,7 @@ def small_shm(mebibytes: int) -> None:
 
 
 def memory_group(mebibytes: int) -> str:
-    """Makes a control group with a memory limit and gives its folder; `remove_group` when nobody is in it."""
+    """Makes a control group with a memory limit and gives its folder; call `remove_group` when no process is in it."""
     name = f"sluicegate-{os.getpid()}"
     with open("/proc/self/cgroup") as file:
         own = {line.split(":")[1]: line.strip().split(":")[2] for line in file}

@@ -93,8 +93,8 @@ def test_batches_arrive_on_the_device_as_torch_makes_them(kind: str, workers: di
 @pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("rows", ["native", "python"])
 def test_memory_that_a_late_copy_reads_is_not_used_again(rows: str, workers: dict[str, Any]) -> None:
-    # A slow kernel holds up a stream of the user's own; copies behind it read 20 batches that nobody has any more,
-    # while 1,000 further batches come.
+    # A slow kernel holds up the user's stream; the copies after it read 20 batches that the program has dropped, while
+    # 1,000 further batches come.
     dataset = dataset_of(rows, 1_020)
     stream = torch.cuda.Stream()
     copies = []
@@ -185,15 +185,15 @@ def test_every_kind_of_leaf(workers: dict[str, Any]) -> None:
         assert batch["bool"].tolist() == [value > 0 for value in expected]
 
 
-def test_pixels_go_as_bytes_and_are_normalised_on_the_device() -> None:
+def test_pixels_go_as_bytes_and_are_normalized_on_the_device() -> None:
     pixels = torch.randint(0, 256, (64, 3, 32, 32), dtype=torch.uint8)
     mean = torch.tensor([0.4, 0.5, 0.6], device="cuda").reshape(3, 1, 1)
 
-    def normalised(batch: Any) -> torch.Tensor:
+    def normalized(batch: Any) -> torch.Tensor:
         return (batch[0].float() / 255 - mean) / 0.25
 
-    loader = DataLoader(TensorDataset(pixels), 8, num_workers=2, device="cuda", device_transform=normalised)
-    assert torch.equal(torch.cat(list(loader)), normalised([pixels.cuda()]))
+    loader = DataLoader(TensorDataset(pixels), 8, num_workers=2, device="cuda", device_transform=normalized)
+    assert torch.equal(torch.cat(list(loader)), normalized([pixels.cuda()]))
 
 
 def test_a_graph_that_is_captured_refuses_a_batch_and_loses_none() -> None:

@@ -152,7 +152,7 @@ class SizedStream(Stream):
         return self.size
 
 
-class UninitialisedStream(IterableDataset):
+class UninitializedStream(IterableDataset):
     def __init__(self, size: int) -> None:  # never calls the base class
         self.size = size
 
@@ -196,7 +196,7 @@ class OwnTensorDataset(torch.utils.data.TensorDataset):
 
 
 class Marked(torch.Tensor):
-    """A tensor subclass without behaviour of its own."""
+    """A tensor subclass without behavior of its own."""
 
 
 def as_list(samples: list[Any]) -> list[Any]:

@@ -14,7 +14,7 @@ import numpy
 import torch
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
-FOREVER = 600  # seconds; nobody waits for it
+FOREVER = 600  # seconds; no test waits this long
 
 
 class Numbers(Dataset):
@@ -104,7 +104,7 @@ class Lingering(Numbers):
         time.sleep(self.seconds)
 
 
-class Signalling(Numbers):
+class Signaling(Numbers):
     """Sends `number` to the process (below zero: to the process group) `whom` at sample `at`, then sleeps."""
 
     def __init__(self, size: int, at: int, whom: int, number: int) -> None:

@@ -1,4 +1,4 @@
-"""Images for tests that look like photographs: smooth areas, edges, some noise, and no two alike."""
+"""Images for tests that look like photographs: smooth areas, edges, some noise, all different."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A stand-in for a device and its pinned memory, on a machine without either: copies finish late and out of order.
 
-It reads what it copies as a device does: by address, long after whoever asked for the copy has let go of the tensor.
-Its allocator gives memory out again as soon as nobody has a tensor on it and no copy of it is under way, as torch's
-does; told not to wait for copies, it shows what goes wrong then.
+It reads what it copies as a device does: by address, long after the program that asked for the copy has dropped the
+tensor. Its allocator reuses memory as soon as no tensor refers to it and no copy of it is under way, as torch's does;
+if it is set not to wait for copies, it shows what goes wrong then.
 """
 
 from __future__ import annotations

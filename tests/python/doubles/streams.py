@@ -73,7 +73,7 @@ class MappedStream(ResettingStream):
 
 
 class ClosingStream(ResettingStream):
-    """Begins anew when its generator is closed, and so where an epoch was left too."""
+    """Begins again when its generator is closed, and so also when an epoch was left early."""
 
     def __iter__(self) -> Iterator[Any]:
         try:

@@ -150,7 +150,7 @@ def test_an_array_without_a_length_gets_one(tmp_path: Path) -> None:
     assert not hasattr(array, "__len__")
     loader = DataLoader(array, batch_size=4)
     assert (len(loader), len(loader.dataset)) == (4, 14)
-    # With an order of the user's own, torch reads it as it is, and so do we.
+    # With a user-defined order, torch reads the array as it is, and so do we.
     assert DataLoader(array, batch_size=4, sampler=[3, 1]).dataset is array
     assert with_length(VALUES) is VALUES
     assert "no axis" in str(error_of(lambda: len(ArrayRows(np.float32(3)))))

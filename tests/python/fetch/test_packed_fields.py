@@ -228,7 +228,7 @@ def test_python_packs_what_the_core_would_pack_otherwise(tmp_path: Path) -> None
     columns = {"input_ids": [np.arange(3)], "weight": [np.arange(3)], "labels": [np.arange(3) / 2]}
     documents = json_lines(columns, tmp_path)
     sampler = PackedBatchSampler([3], length=4, shuffle=False)
-    # Labels that are no integers, padding that makes floats of integers, a field that is missing.
+    # Labels that are not integers, padding that makes floats of integers, a field that is missing.
     assert not packs_natively(sampler.pieces(documents), PackCollate(4))
     whole = json_lines({name: columns[name] for name in ("input_ids", "weight")}, tmp_path)
     assert packs_natively(sampler.pieces(whole, ["weight"]), PackCollate(4))

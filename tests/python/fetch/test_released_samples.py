@@ -115,7 +115,7 @@ def test_a_large_tensor_is_released_before_the_next_one_comes(num_workers: int) 
 
 
 class Tagged(Released):
-    """Those, beside a container of the user's."""
+    """The same samples, next to a user-defined container."""
 
     def __getitem__(self, index: int) -> Any:
         return *super().__getitem__(index), Tags(index=index)

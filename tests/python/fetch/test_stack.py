@@ -41,7 +41,7 @@ def collate_of(engine: _core.Engine) -> Callable[[Any], Any]:
 
 
 def taken(samples: Any) -> bool:
-    """Whether the core stacks them."""
+    """Return True if the core stacks them."""
     return _core.Engine(0, 4).stack(KINDS, samples) is not None
 
 
@@ -382,7 +382,7 @@ def sample_of(structure: Any) -> Any:
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(structures, min_size=1, max_size=2), st.integers(1, 3))
 def test_random_structures(kinds: list[Any], copies: int) -> None:
-    # Mostly alike; with two structures the samples do not match, and torch says what is wrong.
+    # Mostly of one structure; with two, the samples do not match, and torch says what is wrong.
     outcomes_agree([sample_of(kind) for kind in kinds for _ in range(copies)])
 
 

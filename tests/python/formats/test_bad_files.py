@@ -160,7 +160,7 @@ whole = index.read_bytes()
 for attempt in range(80):
     contents = bytearray(whole)
     for _ in range(dice.choice((1, 2, 500))):
-        # In the header and its digest an index is made anew.
+        # An index with a damaged header or digest would be made again.
         contents[dice.randrange(24 if attempt % 5 == 0 else 256, len(whole))] ^= 1 << dice.randrange(8)
     index.write_bytes(contents if attempt % 8 else contents[: dice.randrange(len(whole))])
     with warnings.catch_warnings(record=True) as caught:

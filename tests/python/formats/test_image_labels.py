@@ -20,17 +20,17 @@ from sluicegate import CsvLabels, DataLoader, ImageField, ImageFolderDataset, de
 from sluicegate import transforms as T
 from sluicegate.by_class.label_scan import scanned_labels
 
-# In the order of the samples, and the grey of each.
+# In the order of the samples, and the gray of each.
 NAMES = ["dog_4.pgm", "a/cat_1.pgm", "a/dog_2.pgm", "a/b/cat_0.pgm", "c/ape_3.pgm"]
 PATTERN = r"(?P<label>[a-z]+)_\d+\.pgm$"
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    for grey, name in enumerate(NAMES):
+    for gray, name in enumerate(NAMES):
         path = tmp_path / "images" / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"P5 3 2 255 " + bytes([grey]) * 6)
+        path.write_bytes(b"P5 3 2 255 " + bytes([gray]) * 6)
     return tmp_path / "images"
 
 

@@ -294,7 +294,7 @@ def test_files_of_one_dataset_have_the_same_columns(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=message):
             ParquetDataset([first, written(tmp_path / "b.parquet", columns)])
-    # Order, and what nobody asks for, do not matter; nor how texts are kept.
+    # Order, columns that are not read, and the encoding of texts do not matter.
     other = written(tmp_path / "b.parquet", {"z": [1.0], "y": pa.array(["b"], pa.large_string()), "x": [2]})
     both = ParquetDataset([first, other], ["x", "y"])
     assert plain(both[:]) == {"x": [1, 2], "y": ["a", "b"]}

@@ -13,7 +13,7 @@ import torch
 from sluicegate import ParquetDataset
 
 FOLDER = Path(__file__).resolve().parents[4] / "shared" / "data" / "parquet"
-# Timestamps beyond what 64 bits of nanoseconds can count: what a reader makes of them is nobody's promise.
+# Timestamps beyond what 64 bits of nanoseconds can count: the format does not say what a reader makes of them.
 OVERFLOWING = {"int96_from_spark.parquet"}
 # Nested types that are named in an error; the tests of columns have them.
 NESTED = (

@@ -69,7 +69,7 @@ def test_pages_that_can_not_match_are_not_decoded(
     table, key = rows_of(is_nested=is_nested)
     for has_index in (True, False):
         path = written(tmp_path / "x.parquet", table, write_page_index=has_index)
-        # Row 2222 gets a value that matches, which nobody sees who does not look at its page.
+        # Row 2222 gets a value that matches, which is found only if its page is decoded.
         one = value[0] if isinstance(value, list) else value
         inside = {">": one + 1, "<": one - 1}.get(relation, one)
         overwrite(path, struct.pack("<q", 7_002_222), struct.pack("<q", inside))
@@ -86,7 +86,7 @@ def test_of_other_columns_only_the_pages_of_what_is_left_are_decoded(tmp_path: P
     lists, keep = "s.l" if is_nested else "l", [(key, ">", 7_003_900), (key, "!=", 7_003_950)]
     batch = ParquetDataset(path, ["t", lists], filter=keep)[[0, 60, -1]]
     assert (batch["s"]["l"] if is_nested else batch["l"]) == expected
-    # Texts, of which some say that they are longer than anything: whoever decodes them fails.
+    # Some texts claim an impossible length, so that decoding them fails.
     for name in (b"text", b"item"):
         overwrite(path, struct.pack("<I", 11) + name + b" 002222", b"\xff\xff\xff\xff" + name + b" 002222")
     with pytest.raises(ValueError, match="row group 0: column"):
@@ -94,7 +94,7 @@ def test_of_other_columns_only_the_pages_of_what_is_left_are_decoded(tmp_path: P
     dataset = ParquetDataset(path, ["t"], filter=keep)
     assert len(dataset) == ROWS - 3902
     assert dataset[7]["t"] == "text 003908"
-    # Pages of lists can't be passed over: whoever reads one row of them decodes them all.
+    # Pages of lists can't be skipped: reading one row decodes them all.
     with pytest.raises(ValueError, match=f"row group 0: column `{lists}"):
         ParquetDataset(path, lists, filter=keep)[7]
 

@@ -159,7 +159,7 @@ def test_a_dataset_larger_than_the_cache_is_read_with_a_warning(tmp_path: Path) 
         assert sum(len(text) for batch in DataLoader(dataset, 10) for text in batch["txt"]) == 3 * _SAMPLES * len(_TEXT)
         # What it does not need is gone.
         assert _size(cache) == alone
-    # Its files stay only as long as somebody uses them.
+    # Its files stay only as long as a dataset uses them.
     del dataset
     limit = alone // 3 + 1
     TarDataset(other[0], {"txt": "str"}, cache_folder=cache, cache_bytes=limit)

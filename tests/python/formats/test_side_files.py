@@ -313,7 +313,7 @@ def test_links_and_fifos_in_the_place_of_side_files_are_left_alone(
             index.unlink(missing_ok=True)
             make(where)
             with warnings.catch_warnings():
-                # What is no index is damaged.
+                # A file that is not an index counts as a damaged one.
                 warnings.simplefilter("ignore")
                 assert TarDataset(path, {"txt": "str"}, index_folder=None)[3] == expected
             assert other.read_text() == "of others"

@@ -1,4 +1,4 @@
-"""Images in `TarStream`: torchvision's and `TarDataset`'s values, whoever reads, in any order, from any state."""
+"""Images in `TarStream`: torchvision's and `TarDataset`'s values, in any process, order, and state."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def test_so_does_one_in_torchs_order(path: str, num_workers: int, around: Callab
 
 
 def damaged(folder: pathlib.Path) -> str:
-    """An archive whose samples 2 and 7 are no images."""
+    """Return an archive whose samples 2 and 7 are not images."""
     members = [(f"{number:04}.{name}", made) for number in range(10) for name, made in parts(number)]
     for number in (2, 7):
         whole = members[3 * number][1]

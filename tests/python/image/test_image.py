@@ -40,10 +40,10 @@ def pillows(data: bytes, mode: str) -> torch.Tensor:
 
 
 RGB = Image.fromarray(photograph())
-GREY = Image.fromarray(photograph(channels=1))
+GRAY = Image.fromarray(photograph(channels=1))
 RGBA = Image.fromarray(photograph(channels=4))
-GREY_ALPHA = Image.fromarray(photograph(channels=2), "LA")
-ONE_BIT = GREY.convert("1")
+GRAY_ALPHA = Image.fromarray(photograph(channels=2), "LA")
+ONE_BIT = GRAY.convert("1")
 PALETTE = RGB.quantize(37)
 CMYK = RGB.convert("CMYK")
 
@@ -54,12 +54,12 @@ FILES = {
     },
     "jpeg-progressive": encoded(RGB, "jpeg", progressive=True),
     "jpeg-restarts": encoded(RGB, "jpeg", restart_marker_blocks=3),
-    "jpeg-grey": encoded(GREY, "jpeg"),
+    "jpeg-gray": encoded(GRAY, "jpeg"),
     "jpeg-cmyk": encoded(CMYK, "jpeg", quality=90),
     "png": encoded(RGB, "png"),
-    "png-grey": encoded(GREY, "png"),
+    "png-gray": encoded(GRAY, "png"),
     "png-alpha": encoded(RGBA, "png"),
-    "png-grey-alpha": encoded(GREY_ALPHA, "png"),
+    "png-gray-alpha": encoded(GRAY_ALPHA, "png"),
     "png-palette": encoded(PALETTE, "png"),
     "png-one-bit": encoded(ONE_BIT, "png"),
     "webp-lossless": encoded(RGB, "webp", lossless=True),
@@ -71,9 +71,9 @@ FILES = {
     "gif-frames": encoded(PALETTE, "gif", save_all=True, append_images=[PALETTE.rotate(180)]),
     "tiff": encoded(RGB, "tiff"),
     "tiff-lzw": encoded(RGB, "tiff", compression="tiff_lzw"),
-    "tiff-deflate": encoded(GREY, "tiff", compression="tiff_adobe_deflate"),
+    "tiff-deflate": encoded(GRAY, "tiff", compression="tiff_adobe_deflate"),
     "ppm": encoded(RGB, "ppm"),
-    "pgm": encoded(GREY, "ppm"),
+    "pgm": encoded(GRAY, "ppm"),
 }
 
 
@@ -86,14 +86,14 @@ def test_values_are_pillows(name, mode):
 
 
 @pytest.mark.parametrize("mode", ["RGB", "L"])
-def test_lossy_webp_differs_by_a_grey_level_at_most(mode):
+def test_lossy_webp_differs_by_a_gray_level_at_most(mode):
     data = encoded(RGB, "webp", quality=80)
     assert (decode_image(data, mode).int() - pillows(data, mode).int()).abs().max() <= 1
 
 
 @pytest.mark.parametrize(
     ("name", "channels"),
-    [("jpeg-grey", 1), ("jpeg-420", 3), ("jpeg-cmyk", 3), ("png-grey-alpha", 2), ("png-alpha", 4), ("png-palette", 3)],
+    [("jpeg-gray", 1), ("jpeg-420", 3), ("jpeg-cmyk", 3), ("png-gray-alpha", 2), ("png-alpha", 4), ("png-palette", 3)],
 )
 def test_unchanged_has_the_channels_that_are_stored(name, channels):
     found = decode_image(FILES[name], "unchanged")
@@ -168,7 +168,7 @@ def test_what_there_is_of_a_cut_jpeg_is_pillows(monkeypatch):
     monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
     for end in (len(data) // 2, len(data) * 3 // 4, len(data) - 30):
         found = decode_image(data[:end], truncated="fill")
-        # Pillow stops at the last whole rows, and leaves black what we fill with grey.
+        # Pillow stops at the last whole rows, and leaves black what we fill with gray.
         rows = pillows(data[:end], "RGB")
         assert torch.equal(found[:, :8], rows[:, :8])
         with pytest.raises(ValueError, match='truncated="fill"'):
@@ -221,7 +221,7 @@ def test_damage_is_an_error_or_an_image_of_the_same_size(name):
 
 def bomb(width: int, height: int) -> bytes:
     """A PNG whose header promises what the few bytes behind it are not."""
-    data = bytearray(FILES["png-grey"])
+    data = bytearray(FILES["png-gray"])
     data[16:24] = width.to_bytes(4, "big") + height.to_bytes(4, "big")
     data[29:33] = zlib.crc32(data[12:29]).to_bytes(4, "big")
     return bytes(data)

@@ -1,4 +1,4 @@
-"""Boxes and masks that move with the image of a sample: as torchvision moves them, whoever fetches the sample."""
+"""Boxes and masks that move with the image of a sample: as torchvision moves them, in any process."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def test_numbers_of_palettes_are_pillows(bits: int) -> None:
     image.putpalette([(11 * value) % 256 for value in range(3 << bits)])
     decoded = decode_image(encoded(image, "png", bits=bits), "P")
     assert torch.equal(decoded, torch.from_numpy(numbers)[None])
-    grey = Image.fromarray(numbers)
-    assert torch.equal(decode_image(encoded(grey, "png"), "P"), torch.from_numpy(numbers)[None])
+    gray = Image.fromarray(numbers)
+    assert torch.equal(decode_image(encoded(gray, "png"), "P"), torch.from_numpy(numbers)[None])
     with pytest.raises(ValueError, match="mode 'P' is for PNG with a palette"):
         decode_image(encoded(photograph(1)), "P")

@@ -62,14 +62,14 @@ def plain(name, function):
     return lambda generator, image: (name, function)
 
 
-def colours(generator, image):
+def colors(generator, image):
     of_channels = [generator.uniform(0, 1) for _ in range(image.shape[0])]
     scale = 1.0 if image.is_floating_point() else 255.0
-    colour = generator.choice([[], [0.0], [0.3], of_channels])
-    colour = [value * scale for value in colour]
+    color = generator.choice([[], [0.0], [0.3], of_channels])
+    color = [value * scale for value in color]
     # Numbers that JSON hands to single precision as they are.
-    colour = torch.tensor(colour).tolist()
-    return colour, (None if not colour else colour[0] if len(colour) == 1 else colour)
+    color = torch.tensor(color).tolist()
+    return color, (None if not color else color[0] if len(color) == 1 else color)
 
 
 def crop(generator, image):
@@ -83,7 +83,7 @@ def crop(generator, image):
 def pad(generator, image):
     margins = [generator.randrange(-5, 20) for _ in range(4)]
     mode = generator.choice(["constant", "edge", "reflect", "symmetric"])
-    fill, of_torchvision = colours(generator, image) if mode == "constant" else ([0.0], 0)
+    fill, of_torchvision = colors(generator, image) if mode == "constant" else ([0.0], 0)
     step = dict(zip(("left", "top", "right", "bottom"), margins, strict=True), fill=fill, mode=mode)
     return {"Pad": step}, lambda tensor: F.pad(tensor, margins, of_torchvision, mode)
 
@@ -100,7 +100,7 @@ def rotate(interpolation):
         if abs(angle) == 90.0:
             # Else every place may lie half way between two pixels.
             frame, center = "expanded", None
-        fill, of_torchvision = colours(generator, image)
+        fill, of_torchvision = colors(generator, image)
         step = {"angle": angle, "interpolation": interpolation, "frame": frame, "center": center, "fill": fill}
         mode, is_expanded = InterpolationMode(interpolation), frame == "expanded"
         return {"Rotate": step}, lambda tensor: F.rotate(tensor, angle, mode, is_expanded, center, of_torchvision)
@@ -117,7 +117,7 @@ def affine(interpolation):
             "shear": [generator.uniform(-30, 30), generator.uniform(-30, 30)],
             "center": place(generator, image),
         }
-        fill, of_torchvision = colours(generator, image)
+        fill, of_torchvision = colors(generator, image)
         mode = InterpolationMode(interpolation)
         ours = {"Affine": {**step, "interpolation": interpolation, "fill": fill}}
         return ours, lambda tensor: F.affine(tensor, **step, interpolation=mode, fill=of_torchvision)
@@ -147,7 +147,7 @@ def permute(generator, image):
     return {"PermuteChannels": {"order": order}}, lambda tensor: F.permute_channels(tensor, order)
 
 
-def grey(generator, image):
+def gray(generator, image):
     channels = generator.choice([1, 3])
     return {"Grayscale": {"channels": channels}}, lambda tensor: F.rgb_to_grayscale(tensor, channels)
 
@@ -190,7 +190,7 @@ DRAWS = {
     "saturation": factor("Saturation", F.adjust_saturation),
     "hue": factor("Hue", F.adjust_hue, 0.5, -0.5),
     "sharpness": factor("Sharpness", F.adjust_sharpness, 3.0),
-    "grayscale": grey,
+    "grayscale": gray,
     "permute_channels": permute,
     "gaussian_blur": blur,
     "invert": plain("Invert", F.invert),

@@ -159,7 +159,7 @@ def test_crops_and_values_are_torchvisions(root: Path) -> None:
                 assert torch.equal(torch.get_rng_state(), state)
                 assert found.dtype == expected.dtype
                 assert found.shape == expected.shape
-                # A grey level.
+                # A gray level.
                 most = 1 if found.dtype == torch.uint8 else 1.01 / 255 / min(STD)
                 assert (found.double() - expected.double()).abs().max() <= most
 

@@ -139,7 +139,7 @@ def test_loaders_on_several_threads_do_not_disturb_each_other(data: ModuleType) 
 
 
 @NUM_WORKERS
-def test_a_batch_pickles_and_saves_by_value_and_without_its_neighbours(data: ModuleType, num_workers: int) -> None:
+def test_a_batch_pickles_and_saves_by_value_and_without_its_neighbors(data: ModuleType, num_workers: int) -> None:
     rows, labels = source()
     loader = data.DataLoader(data.TensorDataset(rows, labels), batch_size=4, num_workers=num_workers)
     batch = next(iter(loader))
@@ -170,7 +170,7 @@ def test_a_batch_behaves_as_any_tensor(data: ModuleType) -> None:
 
 
 def test_an_epoch_of_dropped_batches_does_not_grow_memory(data: ModuleType) -> None:
-    rows = torch.zeros(64, 125_000)  # 32 MB; kept for ever, ten epochs would be ten times that
+    rows = torch.zeros(64, 125_000)  # 32 MB; if it were kept forever, ten epochs would take ten times that
     loader = data.DataLoader(data.TensorDataset(rows), batch_size=4)
 
     def resident() -> int:

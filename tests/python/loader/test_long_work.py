@@ -1,4 +1,4 @@
-"""Long work in Rust handles signals while it goes on, and shows on a terminal how far it has come."""
+"""Long work in Rust handles signals while it runs, and shows its progress on a terminal."""
 
 from __future__ import annotations
 

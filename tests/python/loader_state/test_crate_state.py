@@ -1,4 +1,4 @@
-"""States that the Rust crate saved go on here; what is saved here, its tests go on from (`tests/native/states.rs`).
+"""We resume states that the Rust crate saved; its tests resume ours (`tests/native/states.rs`).
 
 `states.json` beside those tests has, for every loader, the state of each language in the middle of an epoch and the
 indices of the batches that are left. `python tests/python/loader_state/test_crate_state.py` prints our part of it.

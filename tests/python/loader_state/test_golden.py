@@ -1,6 +1,6 @@
 """The orders, sample keys and states of this version, as they are promised: a change here breaks who resumes.
 
-`golden.json` holds what `golden()` makes. To write it anew, after a change that is meant and said so in the changelog:
+`golden.json` holds what `golden()` makes. To write it again, after an intended change that is in the changelog:
 
     python tests/python/loader_state/test_golden.py > tests/python/cases/golden.json
 """
@@ -91,7 +91,7 @@ def orders() -> dict[str, Any]:
 
 
 def huge_positions() -> dict[str, list[int]]:
-    """Single positions of orders that nobody could list."""
+    """Single positions of orders that are too long to list."""
     sizes = [2**31, 2**40 + 1, 10**10]
     found = {}
     for size in sizes:
@@ -162,7 +162,7 @@ _LONG = {list: 64, str: 200}
 def without_noise(value: Any) -> Any:
     """The state with what is long (generators) as a digest, and what only this process says left out."""
     if isinstance(value, dict):
-        # Python's and NumPy's global generators are nobody's in a test run.
+        # The states of Python's and NumPy's global generators depend on the tests that ran before.
         return {
             key: without_noise(item) if key != "rng" or not item else sorted(name for name, _ in item)
             for key, item in value.items()

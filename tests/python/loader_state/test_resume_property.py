@@ -1,4 +1,4 @@
-"""Random loaders of every sampler and stream go on in another process, and in seed mode with other ranks."""
+"""Random loaders of every sampler and stream resume in another process, and in seed mode with other ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A resume goes on with the draws, lists and epochs of objects that draw, change and count in unusual places."""
+"""A resumed loader continues the draws, lists and epochs of objects that draw, change and count in unusual places."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_length_that_follows_from_draws_refuses_no_state() -> None:
 
 
 class OneList(torch.utils.data.Sampler[list[int]]):
-    """It yields one list, and goes on changing it."""
+    """Yields one list again and again, and changes it each time."""
 
     def __iter__(self) -> Iterator[list[int]]:
         batch: list[int] = []
@@ -154,7 +154,7 @@ def test_a_list_that_a_sampler_uses_again_is_what_it_was(workers: dict[str, Any]
 
 
 class DrawingStream(torch.utils.data.IterableDataset[int]):
-    """Draws its order in `__iter__` itself, which is no generator."""
+    """Draws its order in `__iter__` itself, which is not a generator."""
 
     def __init__(self, draw: str) -> None:
         self.draw = draw

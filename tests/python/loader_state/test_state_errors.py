@@ -176,7 +176,7 @@ def test_a_state_of_a_sampler_made_of_something_else_is_refused(
         here.load_state_dict(state)
     again = sluicegate.DataLoader(Indices(41), seed=seed, **samplers_of(name, own_seed)[0])
     again.load_state_dict(json.loads(json.dumps(state)))
-    assert take(again) == take(iterator), "a sampler made of the same goes on"
+    assert take(again) == take(iterator), "a sampler made from the same arguments resumes"
 
 
 @pytest.mark.parametrize("cls", [*SAMPLERS, *BATCH_SAMPLERS])

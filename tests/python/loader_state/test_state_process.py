@@ -26,7 +26,7 @@ from doubles.stateful import DrawingRows, Indices
 def sampler(kind):
     return {
         "torch's": lambda: torch.utils.data.RandomSampler(range(13)),
-        # Its generator is the sampler's own: the second process seeds it alike, as the user's program would.
+        # Its generator is the sampler's own: the second process seeds it the same way, as the user's program would.
         "torch's with a generator": lambda: torch.utils.data.RandomSampler(
             range(13), generator=torch.Generator().manual_seed(5)
         ),

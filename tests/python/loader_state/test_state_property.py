@@ -31,7 +31,7 @@ class Draw:
         self.dataset = choose.choice(["native", "indices", "drawing", "stateful"])
         self.sampler = choose.choice(SAMPLERS)
         self.num_workers = num_workers
-        # Where every worker has a state of its own, and where nobody seeds what it draws, their number must stay.
+        # The number of workers must stay where each has its own state, and where draws are not seeded.
         may_move = self.dataset in ("native", "indices") or (self.dataset == "drawing" and self.seed is not None)
         self.resumed_workers = choose.choice([num_workers, 0, 2]) if num_workers and may_move else num_workers
         self.generator_seed = choose.choice([None, 5]) if self.seed is None else None

@@ -1,4 +1,4 @@
-"""`from_torchdata`: what it reads from recorded states is enough to go on exactly as the interrupted loader did."""
+"""`from_torchdata`: what it reads from recorded states is enough to resume exactly where the interrupted loader was."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def largest_window(dataset: Any, sizes: list[int], epochs: int) -> int:
-    """The bytes of the largest window that comes in so many epochs with seed 3."""
+    """Return the bytes of the largest window of the first `epochs` epochs with seed 3."""
     sampler = BlockShuffleSampler(dataset, window=WINDOW, seed=3)
     block_of = np.repeat(np.arange(len(SIZES)), SIZES)
     largest = 0

@@ -1,4 +1,4 @@
-"""`on_error="skip"` of `ImageFolderDataset`: files that are no images are not there, for nobody who counts."""
+"""`on_error="skip"` of `ImageFolderDataset`: files that are not images are excluded from len, indices, and ids."""
 
 from __future__ import annotations
 
@@ -143,4 +143,4 @@ def test_looking_for_what_is_broken_can_be_interrupted(tmp_path: Path) -> None:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    assert not list((tmp_path / "index").glob("*.sluicegate-index")), "it was done when somebody looked"
+    assert not list((tmp_path / "index").glob("*.sluicegate-index")), "it was done before the signal came"

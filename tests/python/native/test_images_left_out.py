@@ -90,8 +90,8 @@ def test_what_was_found_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert first.damages == second.damages
     assert len(first.damages) == 3
     assert {file.name: file.stat().st_mtime_ns for file in folder.iterdir()} == kept
-    grey: dict[str, Any] = {"jpg": ImageField(T.CenterCrop(24), mode="L")}
-    assert len(TarDataset(tmp_path / "a.tar", grey, on_error="skip", index_folder=folder)) == 1
+    gray: dict[str, Any] = {"jpg": ImageField(T.CenterCrop(24), mode="L")}
+    assert len(TarDataset(tmp_path / "a.tar", gray, on_error="skip", index_folder=folder)) == 1
     assert len(list(folder.iterdir())) > len(kept)
 
 

@@ -100,7 +100,7 @@ def test_a_data_type_that_the_header_does_not_have_is_refused(tmp_path: Path) ->
         (npy([[1, 2], [3, 4]], "u2"), r"the array has the shape \[2, 2\]; save array.reshape\(-1\)"),
         (npy([1.5], "f4"), "tokens are integers that fit into int64, but the array has float32"),
         (llm_c(TOKENS, 20240522, 1, "u2"), r"the file is an llm\.c evaluation file"),
-        (b"Once upon a time there was a text that nobody had tokenized. " * 2, "the file is text, not tokens"),
+        (b"Once upon a time there was a text that was not tokenized. " * 2, "the file is text, not tokens"),
     ],
 )
 def test_a_header_that_does_not_fit_is_refused(tmp_path: Path, contents: bytes, message: str) -> None:

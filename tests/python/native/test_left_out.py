@@ -1,4 +1,4 @@
-"""`on_error="skip"` of datasets by index: samples that are broken are not there, for nobody who counts."""
+"""`on_error="skip"` of datasets by index: broken samples are excluded from len, indices, and ids."""
 
 from __future__ import annotations
 
@@ -348,7 +348,7 @@ def test_of_large_files_it_is_kept_what_was_left_out(tmp_path: Path, name: str) 
     assert {file.name: file.stat().st_mtime_ns for file in indices.iterdir()} == made
     assert again.damages == dataset.damages
     assert_same([again[index] for index in range(0, 1188, 50)], expected)
-    # Other files are looked at anew.
+    # Files that have changed are checked again.
     lines[7] = lines[8]
     path.write_bytes(b"".join(lines))
     assert len(open_()) == 1189

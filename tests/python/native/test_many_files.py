@@ -69,7 +69,7 @@ def test_few_of_many_files_are_mapped_and_all_are_read(tmp_path: Path, name: str
         assert [n for batch in loader for n in batch["n"].tolist()] == [*map(expected, order)]
         assert mapped(tmp_path) <= MAPPED
     last = [len(dataset) - 1, 0, len(dataset) - 2]
-    # In a child that inherits what is mapped, and in one that is told the arguments.
+    # In a child that inherits the mapped files, and in one that opens them again.
     for method in ("fork", "forkserver"):
         context: Any = multiprocessing.get_context(method)
         answers = context.Queue()

@@ -104,7 +104,7 @@ ARRAYS: dict[str, Callable[[], numpy.ndarray]] = {
     "broadcast": lambda: numpy.broadcast_to(array_of("f4", 3), (6, 3)),
     "unaligned field": lambda: numpy.zeros(6, "i1,(3,)f4")["f1"],
     "unaligned scalars": lambda: numpy.zeros(6, "i1,f4")["f1"],
-    "strides that are no multiple of the element": lambda: numpy.zeros((6, 2), "i1,f4")["f1"],
+    "strides that are not multiples of the element": lambda: numpy.zeros((6, 2), "i1,f4")["f1"],
     "empty rows": lambda: array_of("f4", 6, 0),
     "masked": lambda: numpy.ma.masked_array(array_of("f4", 6, 2)),
     "recarray": lambda: numpy.rec.array(array_of("f4", 6, 2)),
@@ -181,7 +181,7 @@ def test_what_only_torch_can_stack_is_stacked_by_torch(data: ModuleType, kind: s
 
 
 @pytest.mark.parametrize("num_workers", [0, 1])
-def test_no_grad_is_honoured(data: ModuleType, num_workers: int) -> None:
+def test_no_grad_is_honored(data: ModuleType, num_workers: int) -> None:
     with torch.no_grad():
         build = TENSOR_FLAGS["requires grad"]
         assert_as_torch(data, build, batch_size=4, num_workers=num_workers)

@@ -1,4 +1,4 @@
-"""Seed mode: order and augmentation are functions of (seed, epoch, index), whoever fetches."""
+"""Seed mode: order and augmentation are functions of (seed, epoch, index), not of the worker that fetches."""
 
 from __future__ import annotations
 

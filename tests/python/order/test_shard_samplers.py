@@ -1,4 +1,4 @@
-"""Samplers of the user's with a `shard`: each rank lists what it yields, and all list the same, after a resume too."""
+"""User-defined samplers with a `shard`: each rank lists what it yields, and all list the same, after a resume too."""
 
 from __future__ import annotations
 

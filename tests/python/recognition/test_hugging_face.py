@@ -1,4 +1,4 @@
-"""Hugging Face's datasets: read by the core where nobody can tell, and by Python everywhere else."""
+"""Hugging Face's datasets: read by the core where the samples stay the same, and by Python everywhere else."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def is_native(dataset: Any) -> bool:
 
 
 def check_same(dataset: Any, **arguments: Any) -> None:
-    """Both loaders give the same batches, or fail alike."""
+    """Both loaders give the same batches, or fail the same way."""
     outcomes: list[Any] = []
     for loader_cls in (torch.utils.data.DataLoader, sluicegate.DataLoader):
         torch.manual_seed(3)

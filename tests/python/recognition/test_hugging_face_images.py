@@ -184,7 +184,7 @@ def test_relative_paths_of_several_folders(tmp_path: Path, monkeypatch: pytest.M
     assert torch.equal(dataset[0]["image"], decode_image(tmp_path / "b" / "x.png"))
 
 
-# Kinds of images that files hold, by Pillow's modes. Of 16 bits Pillow cuts grey off at 255, which is documented.
+# Kinds of images that files hold, by Pillow's modes. Of 16 bits Pillow cuts gray off at 255, which is documented.
 KINDS = ("RGB", "L", "LA", "RGBA", "P", "1", "CMYK")
 
 
@@ -235,7 +235,7 @@ def test_the_mode_is_that_of_the_column(with_mode: tuple[Path, Any], kind: Any) 
 
 
 def test_datasets_with_a_mode_are_read_as_torch_reads_them(with_mode: tuple[Path, Any]) -> None:
-    """The package's own objects decode their images themselves, whoever loads them."""
+    """The package's own objects decode their images themselves, with either loader."""
     _, table = with_mode
     if table.features["image"].mode is None:
         table = table.cast_column("image", datasets.Image(mode="RGB"))

@@ -347,7 +347,7 @@ def test_states_carry_over_between_the_engines(stop: int, persists: bool) -> Non
 
 
 def test_a_state_after_an_epoch_that_was_left_early() -> None:
-    """Persistent workers have drawn for batches that nobody received."""
+    """Persistent workers have drawn for batches that the consumer never received."""
     dataset = made("CIFAR10", augmented())
 
     def loader(kind: Any) -> Any:

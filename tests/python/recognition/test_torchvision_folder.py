@@ -218,7 +218,7 @@ def test_damaged_and_odd_png_files_are_as_pillow_has_them(tmp_path: Path, conver
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_a_file_that_is_replaced_by_one_of_another_size(tmp_path: Path, num_workers: int) -> None:
-    """The size that the draws depend on is read anew where it is another one by then."""
+    """The draws depend on the size, which is read again when the file is decoded."""
     paths = image_folder(tmp_path, random.Random(3), 12, ("jpeg",))
     seen = []
     for kind in (torch.utils.data.DataLoader, sluicegate.DataLoader):

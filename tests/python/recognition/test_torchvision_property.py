@@ -137,7 +137,7 @@ def check(scripts: Iterable[Script]) -> None:
         try:
             expected, _ = script.run(torch.utils.data.DataLoader, resumes=False)
             actual, is_native = script.run(sluicegate.DataLoader, resumes=True)
-            # Of a pipeline that torchvision refuses, or that nobody has called, nothing is known.
+            # A pipeline that torchvision refuses, or that was never called, need not be recognized.
             is_valid = any(isinstance(item, list) for item in expected) and ValueError not in map(_kind_of, expected)
             assert is_native or not (script.is_recognized and is_valid), script.loader(sluicegate.DataLoader)
             assert_same(actual, expected)

@@ -199,7 +199,7 @@ def chi_square(values: np.ndarray[Any, Any], bins: int = 100) -> float:
     return float((((counts - expected) ** 2) / expected).sum())
 
 
-def test_first_draws_of_neighbouring_keys_are_uniform_and_unrelated() -> None:
+def test_first_draws_of_neighboring_keys_are_uniform_and_unrelated() -> None:
     generators = generators_of_process()
     size = 10_000
     drawn = np.empty((4, size))
@@ -237,7 +237,7 @@ def test_the_words_of_a_state_are_uniform() -> None:
     words = np.stack([np.frombuffer(_core.generator_words(key, "global numpy"), "<u4") for key in range(500)])
     for values in (words.ravel(), words[:, 0], words[:, 623]):
         assert chi_square(values / 2**32) < 99 + 5 * (2 * 99) ** 0.5
-    # Neighbours, the sixteen lanes side by side, and rows of them.
+    # Neighbors, the sixteen lanes side by side, and rows of them.
     scaled = words / 2**32
     for lag in (1, 8, 15, 16, 17, 32, 397):
         pairs = np.corrcoef(scaled[:, lag:].ravel(), scaled[:, :-lag].ravel())[0, 1]

@@ -171,7 +171,7 @@ def test_buffers_side_by_side_draw_differently_and_each_as_it_did() -> None:
     samples = take(loader)
     assert [sample[0] for sample in samples[:5]] == [sample[0] for sample in samples[5:]]
     assert len({sample[1][0] for sample in samples}) == 10
-    # The second of them is told by its state, where only that is read.
+    # The second buffer knows from its state that it is the second, even when it is read alone.
     alone = sluicegate.DataLoader(parts()[1], None, seed=7)
     state = Chained(parts())
     running = sluicegate.DataLoader(state, None, seed=7)

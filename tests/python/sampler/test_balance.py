@@ -1,4 +1,4 @@
-"""Batches of like length under ranks: alike at each step, in one order for any number of ranks."""
+"""Batches of like length under ranks: of equal length at each step, in one order for any number of ranks."""
 
 from __future__ import annotations
 

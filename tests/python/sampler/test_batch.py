@@ -63,7 +63,7 @@ def test_a_seed_that_the_sampler_has_drawn_is_gone_on_with(sampler: Any) -> None
     resumed = BatchSampler(sampler(), 6, drop_last=False)
     resumed.load_state_dict(state)
     assert list(resumed) == rest
-    assert list(resumed) != read + rest, "the next pass draws anew"
+    assert list(resumed) != read + rest, "the next pass draws again"
 
 
 @pytest.mark.parametrize(

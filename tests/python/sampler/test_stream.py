@@ -1,4 +1,4 @@
-"""Samplers of the user's with a state of their own: at the end of an epoch, and where one was left in its middle."""
+"""User-defined samplers with a state: at the end of an epoch, and after one that was left early."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BATCHES = [[0, 1], [2], [3, 4, 5], [6, 7]]
 
 
 class Restarting(Sampler[Any]):
-    """Says with its last item that it begins anew, for it does."""
+    """Its state after the last item is that of its beginning, where the next epoch begins."""
 
     def __init__(self, items: list[Any]) -> None:
         self.items = items
@@ -42,7 +42,7 @@ class Restarting(Sampler[Any]):
 
 
 class Ending(Restarting):
-    """Begins anew when it was asked for an item beyond its last one."""
+    """Begins again when it was asked for an item beyond its last one."""
 
     def __iter__(self) -> Iterator[Any]:
         while self.place < len(self.items):
@@ -52,7 +52,7 @@ class Ending(Restarting):
 
 
 class Taking(Restarting):
-    """Begins anew in every epoch, but for one that was given a state before."""
+    """Begins again in every epoch, except in the first one after `load_state_dict`."""
 
     resume: int | None = None
 

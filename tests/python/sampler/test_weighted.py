@@ -28,7 +28,7 @@ def test_more_weights_than_torch_takes() -> None:
         list(WeightedRandomSampler(weights, 3000))
 
 
-def test_new_weights_are_honoured() -> None:
+def test_new_weights_are_honored() -> None:
     sampler = WeightedRandomSampler([1.0, 0.0], 10, seed=7)
     assert set(sampler) == {0}
     sampler.weights = torch.tensor([0.0, 1.0], dtype=torch.float64)

@@ -136,7 +136,7 @@ if kind == "shared":
 for item in items:  # so that the parent has touched what both map: the kernel calls a page with one user private
     item["label"]
 gc.collect()
-gc.disable()  # a collection writes to every object of the process, whoever's it is
+gc.disable()  # a collection writes to every object of the process
 if os.fork() == 0:
     def own():
         fields = dict(line.split(":") for line in open("/proc/self/smaps_rollup") if ":" in line)

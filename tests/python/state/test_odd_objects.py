@@ -38,7 +38,7 @@ class BadNotesError(Exception):
 
 class BadRepr:
     def __repr__(self) -> str:
-        raise AssertionError("nobody asked for it")
+        raise AssertionError("it must not be called")
 
 
 class Raising(torch.utils.data.Dataset[int]):
@@ -83,7 +83,7 @@ class Untellable(torch.utils.data.Sampler[int]):
         return {"function": lambda: None}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        raise AssertionError("nobody asked for it")
+        raise AssertionError("it must not be called")
 
 
 @WORKERS
@@ -180,7 +180,7 @@ def test_a_persistent_worker_closes_the_last_epoch_when_the_next_has_begun(data:
 
 
 def _fail(worker: int) -> None:
-    raise OSError("the licence server is away")
+    raise OSError("the license server is away")
 
 
 @pytest.mark.parametrize("worker_type", ["process", "thread"])
@@ -190,7 +190,7 @@ def test_why_a_worker_can_not_work_is_said_in_every_epoch(worker_type: str) -> N
     )
     iter(loader)
     for _ in range(2):
-        with pytest.raises(OSError, match="the licence server is away"):
+        with pytest.raises(OSError, match="the license server is away"):
             next(iter(loader))
 
 

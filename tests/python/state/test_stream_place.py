@@ -27,7 +27,7 @@ pytestmark = [
 
 LENGTH = 11
 LAZY: dict[str, Callable[[], Any]] = {
-    # Each epoch of the first begins anew, wherever the one before was left; the second goes on from there.
+    # Each epoch of the first begins again, wherever the one before was left; the second resumes from there.
     "takes a state up when it runs": lambda: GeneratorStream(LENGTH),
     "restarts at its end": lambda: ResettingStream(LENGTH),
     "restarts when it is closed": lambda: ClosingStream(LENGTH),
@@ -187,7 +187,7 @@ class Untellable(GeneratorStream):
     """Can't say where it is; its samples are as good as any."""
 
     def state_dict(self) -> dict[str, Any]:
-        raise LookupError("nobody knows")
+        raise LookupError("place unknown")
 
 
 @pytest.mark.parametrize("num_workers", [0, 1])
@@ -196,7 +196,7 @@ def test_a_stream_that_cannot_say_where_it_is_still_gives_its_samples(num_worker
     take(iter(loader), 1)
     assert take(loader) == [[0, 1], [2, 3], [4, 5]]
     take(iter(loader), 1)
-    with pytest.raises((LookupError, RuntimeError), match="nobody knows"):
+    with pytest.raises((LookupError, RuntimeError), match="place unknown"):
         loader.state_dict()
 
 
@@ -207,7 +207,7 @@ class Silent(sluicegate.IterableDataset[int]):
         return streams._Counter(6)  # type: ignore[return-value]
 
     def state_dict(self) -> dict[str, Any]:
-        raise LookupError("nobody knows")
+        raise LookupError("place unknown")
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         pass
@@ -228,7 +228,7 @@ def test_a_state_that_cannot_be_told_at_the_start_is_an_error_of_the_users(
     )
     for _ in range(2):
         iterator = iter(loader)
-        with pytest.raises(LookupError, match="nobody knows") as caught:
+        with pytest.raises(LookupError, match="place unknown") as caught:
             next(iterator)
         if worker_type == "process":
             # As of any other error: whose it was, and where in it.
@@ -338,7 +338,7 @@ def check_left_untouched(made: Callable[[], Any], stop: int) -> None:
     resumed = made()
     resumed.load_state_dict(state)
     iter(resumed)
-    # What is said of it then, and whoever goes on from that, is the same.
+    # Its state is still the same, and so is a loader that resumes from that state.
     again = made()
     again.load_state_dict(json.loads(json.dumps(resumed.state_dict())))
     iter(again)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from checks.equality import assert_same, error_of
-from doubles.datasets import BrokenStream, Plain, SizedStream, Stream, UnevenStream, UninitialisedStream
+from doubles.datasets import BrokenStream, Plain, SizedStream, Stream, UnevenStream, UninitializedStream
 
 pytestmark = [pytest.mark.slots, pytest.mark.filterwarnings("ignore:This DataLoader will create")]
 
@@ -39,7 +39,7 @@ def test_every_epoch_asks_for_a_new_iterator(data: ModuleType) -> None:
 
 
 def test_the_base_class_constructor_need_not_run(data: ModuleType) -> None:
-    assert list(data.DataLoader(UninitialisedStream(3), batch_size=None)) == [0, 1, 2]
+    assert list(data.DataLoader(UninitializedStream(3), batch_size=None)) == [0, 1, 2]
 
 
 def test_a_dataset_that_is_its_own_iterator_goes_on_where_it_is(data: ModuleType) -> None:

@@ -367,7 +367,7 @@ def test_a_worker_that_is_killed_is_told_and_leaves_no_program(tmp_path: pathlib
     del iterator
     deadline = time.monotonic() + 20
     while any(_is_alive(pid) for pid in programs):
-        assert time.monotonic() < deadline, "its program goes on"
+        assert time.monotonic() < deadline, "its program still runs"
         time.sleep(0.01)
 
 

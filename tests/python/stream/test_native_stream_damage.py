@@ -222,7 +222,7 @@ def test_a_damaged_sample_that_lacks_a_field_counts_for_nobody(tmp_path: pathlib
             stream = TarStream(path, fields, on_missing="skip", on_error="skip", shard=(rank, world_size))
             found += [sample["cls"] for sample in stream]
         assert sorted(found) == whole
-    # Too large is no reason to lack what is there.
+    # A sample that is too large still counts: `on_missing` does not skip it.
     with pytest.raises(ValueError, match="raise max_sample_bytes"):
         list(TarStream(path, fields, on_missing="skip", max_sample_bytes=8))
 

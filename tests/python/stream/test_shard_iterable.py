@@ -68,7 +68,7 @@ from sluicegate import DataLoader, ShuffleBuffer, shard_iterable
 from doubles.streams import Plain
 if __name__ == "__main__":
     rank, method = int(sys.argv[1]), sys.argv[3]
-    dataset = shard_iterable(Plain(40))  # Before anybody knows of ranks.
+    dataset = shard_iterable(Plain(40))  # Before there is a process group.
     nested = shard_iterable(ShuffleBuffer(Plain(40), size=9, seed=4))
     torch.distributed.init_process_group("gloo", init_method="file://" + sys.argv[2], rank=rank, world_size=2)
     found = []

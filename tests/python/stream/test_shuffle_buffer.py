@@ -1,4 +1,4 @@
-"""`ShuffleBuffer`: its order, its bounds, its epochs, and that it goes on exactly where it was."""
+"""`ShuffleBuffer`: its order, its bounds, its epochs, and that it resumes exactly where it was."""
 
 from __future__ import annotations
 

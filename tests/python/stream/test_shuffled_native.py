@@ -26,7 +26,7 @@ def case(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Case:
 
 
 def loader(stream: Any, in_python: bool, *, size: int = 7, buffer_seed: int | None = 3, **arguments: Any) -> Any:
-    """With batches of the core, or of single samples: it can't know what somebody's own collate does to them."""
+    """Return a loader with batches of the core, or of Python: the core can't know what a user-defined collate does."""
     if in_python:
         arguments["collate_fn"] = stream.collate
     if "generator" not in arguments:

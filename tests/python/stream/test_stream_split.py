@@ -21,7 +21,7 @@ SAMPLES = 23
 BATCH = 3
 WORKERS = range(4)
 
-# One after the other, of those who go on from each other's states.
+# The numbers of workers of loaders that resume one after the other, each from the state of the one before.
 OTHER_WORKERS = (2, 3, 1, 0, 2, 3, 3)
 
 
@@ -137,7 +137,7 @@ def test_it_may_be_another_number_after_every_batch(path: str, seed: int | None)
     for step in range(SAMPLES):
         stopped = going_on(loader(path, OTHER_WORKERS[step % 7], seed=seed), state)
         iterator = iter(stopped)
-        # Before anybody has said where it is, it is where it was: for whoever goes on from there.
+        # Until a worker reports its place, the state is the one that was loaded, and can be resumed.
         untouched = json.loads(json.dumps(stopped.state_dict()))
         batches = take(iterator, 1)
         if not batches:
@@ -334,7 +334,7 @@ def test_samples_that_are_not_counted_are_no_part_of_it(tmp_path: pathlib.Path) 
 
 
 class Doubled(JsonLinesStream):
-    """Reads by itself: nobody knows what is in its hands."""
+    """Reads in its own `__iter__`: the loader can't know how many samples it has taken."""
 
     def __iter__(self) -> Iterator[int]:
         for sample in super().__iter__():
@@ -417,9 +417,9 @@ def test_a_state_goes_back_to_the_last_place_before_which_all_was_read() -> None
 
 
 def test_a_buffer_holds_samples_of_its_part_that_were_not_read_before() -> None:
-    # Of samples 5, 7, 9 and so on, 9 was read by somebody else: as its samples 3 to 6 the buffer read 5, 7, 11 and 13.
+    # Of samples 5, 7, 9 and so on, another worker read 9: as its samples 3 to 6 the buffer read 5, 7, 11 and 13.
     state = stream_state(5, [[1, 1, [10], [0, 5, 7]]])
     assert reached_with_buffer(state, 3, 7, [6, 4]) == Reached(state, 14, [7, 13])
-    # Whoever goes on from there begins at the place of the state.
+    # A loader that resumes from it begins at the place of the state.
     (alone,) = split_anew([None, reached_with_buffer(state, 3, 7, [6, 4])], 1, 1)
     assert alone["inner"] == [0, 0, 0, 0]

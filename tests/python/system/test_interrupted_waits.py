@@ -1,4 +1,4 @@
-"""After a signal's exception at any call, threads go on: a batch may be lost, but nothing waits forever.
+"""After a signal's exception at any call, threads continue: a batch may be lost, but nothing waits forever.
 
 `SLUICEGATE_INTERRUPTS=1` interrupts every call; the default is every 11th, another one in each kind of loader.
 """
@@ -39,7 +39,7 @@ def values(batches: Any) -> list[int]:
 
 
 def received(iterator: Iterator[Any], interrupted: InterruptedCall) -> list[Any]:
-    """Takes every batch, and goes on after the exception."""
+    """Takes every batch, and continues after the exception."""
     batches: list[Any] = []
     with interrupted.armed():
         while True:

@@ -268,7 +268,7 @@ def test_random_pipelines(root: Path) -> None:
                 assert found.dtype == (torch.float32 if end else torch.uint8), said
                 assert found.shape == wanted.shape, said
                 levels = found.double() * (255 if end else 1)
-                # A grey level that differs after one step may be more after the next ones.
+                # A gray level that differs after one step may be more after the next ones.
                 assert (levels - wanted.double()).abs().mean() < 1.5, said
 
 

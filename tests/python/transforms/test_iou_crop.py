@@ -141,7 +141,7 @@ def test_boxes_that_are_not_numbers_are_in_no_crop() -> None:
 
 
 def test_boxes_may_be_lists_or_groups() -> None:
-    """Of groups (..., n, 4), which torchvision refuses, all boxes count. An empty list is no boxes."""
+    """Of groups (..., n, 4), which torchvision refuses, all boxes count. An empty list has no boxes."""
     field, given = ImageField(ours.RandomIoUCrop(), exact=True, boxes="boxes"), sample(8)
     file, boxes = encoded(photograph(8, WIDTH, HEIGHT)), given["boxes"].as_subclass(torch.Tensor)
     for seed in range(9):
@@ -205,7 +205,7 @@ def test_of_no_boxes_or_several_fields_they_are_called(module: Any, boxes: tuple
 
 
 def test_without_boxes_there_is_an_error() -> None:
-    """torchvision refuses such a sample, too. None is no sample without boxes."""
+    """torchvision refuses such a sample, too. None does not stand for a sample without boxes."""
     file = encoded(photograph(1, WIDTH, HEIGHT))
     field = ImageField(ours.RandomIoUCrop(), boxes="box")
     with pytest.raises(TypeError, match=r"boxes: `RandomIoUCrop` draws by .* got None in 'box'; .* shape \(0, 4\)"):

@@ -35,7 +35,7 @@ Choice = Callable[[random.Random], Arguments]
 
 
 def resampling(random: random.Random) -> Arguments:
-    # Without antialiasing, a bicubic `Resize` is up to two grey levels away.
+    # Without antialiasing, a bicubic `Resize` is up to two gray levels away.
     bicubic = [("bicubic", True), (3, True)]
     linear = [(name, on) for name in ("bilinear", v2.InterpolationMode.BILINEAR) for on in (True, False, None)]
     interpolation, antialias = random.choice([*bicubic, *linear, ("nearest", True), ("nearest-exact", None)])

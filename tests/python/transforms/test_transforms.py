@@ -375,11 +375,11 @@ def test_a_core_that_is_told_nonsense_says_so() -> None:
 
 
 def test_an_array_alone_is_an_image() -> None:
-    colours = np.random.default_rng(1).integers(0, 256, (9, 11, 3), dtype=np.uint8)
-    tensor = torch.from_numpy(colours).permute(2, 0, 1)
+    colors = np.random.default_rng(1).integers(0, 256, (9, 11, 3), dtype=np.uint8)
+    tensor = torch.from_numpy(colors).permute(2, 0, 1)
     for transform in (ours.CenterCrop(5), ours.Compose([ours.Resize((4, 6)), ours.RandomHorizontalFlip(1)])):
         expected = transform(tensor).permute(1, 2, 0).numpy()
-        np.testing.assert_array_equal(transform(colours), expected)
-    assert ours.CenterCrop(5)(colours[:, :, 0]).shape == (5, 5)
+        np.testing.assert_array_equal(transform(colors), expected)
+    assert ours.CenterCrop(5)(colors[:, :, 0]).shape == (5, 5)
     with pytest.raises(TypeError, match="uint8 or float32"):
-        ours.CenterCrop(5)(colours.astype(np.int64))
+        ours.CenterCrop(5)(colors.astype(np.int64))

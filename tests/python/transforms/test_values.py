@@ -63,7 +63,7 @@ def call(transform: Any, seed: int, *sample: Any) -> Any:
 
 
 @pytest.mark.parametrize(("name", "arguments"), CASES)
-def test_bytes_are_within_a_grey_level(name: str, arguments: dict[str, Any]) -> None:
+def test_bytes_are_within_a_gray_level(name: str, arguments: dict[str, Any]) -> None:
     own, other = getattr(ours, name)(**arguments), getattr(v2, name)(**arguments)
     for seed in range(2):
         for photograph in PHOTOGRAPHS:
@@ -106,7 +106,7 @@ def test_a_pipeline_of_training_gives_torchvisions_batch() -> None:
         photograph = PHOTOGRAPHS[seed % 2].permute(1, 2, 0).numpy()
         image, expected = (call(pipeline(module), seed, photograph) for module in (ours, v2))
         assert type(image) is type(expected)
-        # A grey level, divided by the smallest deviation, where the crop is resized.
+        # A gray level, divided by the smallest deviation, where the crop is resized.
         assert (image - expected).abs().mean() < 0.02
 
 

@@ -87,7 +87,7 @@ def test_an_object_that_comes_twice_is_one_object(data: ModuleType) -> None:
     assert b is d
 
 
-def test_sparse_quantised_nested_and_derived_tensors(data: ModuleType) -> None:
+def test_sparse_quantized_nested_and_derived_tensors(data: ModuleType) -> None:
     def make() -> dict[str, torch.Tensor]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -108,7 +108,7 @@ def test_sparse_quantised_nested_and_derived_tensors(data: ModuleType) -> None:
 
 
 def test_a_sparse_batch_is_let_go_of(data: ModuleType) -> None:
-    """Torch's own unpickling would keep it until somebody calls `torch.load`."""
+    """Torch's own unpickling would keep it until the next call of `torch.load`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         batch = delivered(data, lambda: torch.eye(3).to_sparse())

@@ -170,12 +170,12 @@ def test_a_death_in_worker_init_fn_is_reported() -> None:
 
 
 @pytest.mark.parametrize("persistent", [False, True])
-def test_the_loader_starts_anew_after_a_death(persistent: bool) -> None:
+def test_the_loader_starts_again_after_a_death(persistent: bool) -> None:
     dataset = faulty.Dying(12, 6, "SIGKILL")
     loader = sluicegate.DataLoader(dataset, batch_size=2, num_workers=2, persistent_workers=persistent)
     error_of(lambda: list(loader))
     if persistent:
-        loader._iterator = None  # what torch's users do: it does not start workers anew by itself
+        loader._iterator = None  # as with torch, users have to do this: the loader does not restart its workers
     dataset.at = -1
     assert [int(batch[0, 0]) for batch in loader] == list(range(0, 12, 2))
 

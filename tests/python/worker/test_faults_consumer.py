@@ -62,7 +62,7 @@ def test_workers_end_within_two_seconds_of_a_consumer_that_just_vanishes(
 
 def test_workers_end_when_the_consumer_is_killed_while_it_waits(run: Run) -> None:
     source = """
-    loader = data.DataLoader(faulty.Signalling(100, 20, os.getpid(), signal.SIGKILL), batch_size=2, num_workers=2)
+    loader = data.DataLoader(faulty.Signaling(100, 20, os.getpid(), signal.SIGKILL), batch_size=2, num_workers=2)
     list(loader)
     """
     within_two_seconds(run, source, -9)
@@ -74,7 +74,7 @@ def test_workers_of_other_start_methods_end_with_the_consumer(run: Run, method: 
     import multiprocessing
     multiprocessing.set_forkserver_preload(["doubles.faulty", "sluicegate"])
     loader = data.DataLoader(
-        faulty.Signalling(100, 2, os.getpid(), signal.SIGKILL), num_workers=1, multiprocessing_context=method
+        faulty.Signaling(100, 2, os.getpid(), signal.SIGKILL), num_workers=1, multiprocessing_context=method
     )
     list(loader)
     """
@@ -262,7 +262,7 @@ def test_an_error_that_ends_the_program_is_all_that_is_said(run: Run, data: Modu
 
 INTERRUPTED = """
 loader = data.DataLoader(
-    faulty.Signalling(100, 20, 0, signal.SIGINT), batch_size=2, num_workers=3, persistent_workers=persistent
+    faulty.Signaling(100, 20, 0, signal.SIGINT), batch_size=2, num_workers=3, persistent_workers=persistent
 )
 for batch in loader:
     pass
@@ -294,7 +294,7 @@ def test_a_program_goes_on_after_an_interrupt_it_caught(run: Run) -> None:
     source = """
     before = Resources.now()
     for _ in range(2):
-        loader = data.DataLoader(faulty.Signalling(100, 20, 0, signal.SIGINT), batch_size=2, num_workers=2)
+        loader = data.DataLoader(faulty.Signaling(100, 20, 0, signal.SIGINT), batch_size=2, num_workers=2)
         try:
             for batch in loader:
                 pass

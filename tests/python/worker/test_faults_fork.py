@@ -1,4 +1,4 @@
-"""Forks of the consumer while its workers live: the child's end is no concern of theirs."""
+"""Forks of the consumer while its workers live: the child's end does not affect them."""
 
 from __future__ import annotations
 

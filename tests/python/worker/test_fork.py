@@ -27,7 +27,7 @@ def in_child(work: Callable[[], None]) -> None:
     if child == 0:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(DEADLINE)
-        # OpenMP's threads were not forked: an operation of torch's that wants them would wait for ever.
+        # OpenMP's threads were not forked: a torch operation that needs them would wait forever.
         torch.set_num_threads(1)
         status = 1
         try:

@@ -491,7 +491,7 @@ PRELOAD = (
     ],
 )
 def test_preload_leaves_the_users_choice(run: Run, before: str, modules: list[str]) -> None:
-    """Also where the module can't be imported, as nobody else has it."""
+    """Also where the fork server can't import the module."""
     script = PRELOAD.format(before=before)
     ended = run(script)
     ended.check(within=20.0)

@@ -192,7 +192,7 @@ def test_a_fork_has_workers_of_its_own() -> None:
 @pytest.mark.parametrize("persistent", [False, True])
 @pytest.mark.parametrize("kind", [Told, Drawing])
 def test_each_class_is_resumed_while_others_are_read(kind: Any, persistent: bool) -> None:
-    """In seed mode what a sample draws hangs on the sample alone, whoever reads meanwhile."""
+    """In seed mode the draws of a sample depend on the sample alone, not on what else is being read."""
 
     def loaders_of() -> Any:
         return made(kind(), seed=3, shuffle=True, persistent_workers=persistent)

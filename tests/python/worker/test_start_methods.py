@@ -57,7 +57,7 @@ def epoch(door: ModuleType, seed: int = 5, **arguments: Any) -> tuple[list[Any],
 
 @pytest.mark.parametrize(
     ("context", "case"),
-    # A spawned worker imports torch, so there are few of them; it is told the same as one of a fork server.
+    # A spawned worker has to import torch, so few cases use one; it receives the same as a worker of a fork server.
     [(context, case) for context in CONTEXTS for case in CASES if case == "map" or context in ("fork", "forkserver")],
 )
 def test_the_batches_are_torchs(context: str, case: str) -> None:

@@ -1,4 +1,4 @@
-"""A consumer of worker threads never waits for an answer that nobody gives."""
+"""A consumer of worker threads never waits for an answer that can't come."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signals that raise at any moment, and requests that can't be sent: a batch may be lost, but nobody waits for ever."""
+"""Signals that raise at any moment, and requests that can't be sent: a batch may be lost, but nothing waits forever."""
 
 from __future__ import annotations
 

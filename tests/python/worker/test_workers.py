@@ -1,4 +1,4 @@
-"""Worker processes: what they know, what they inherit, how errors and ends of theirs are seen."""
+"""Worker processes: what they know, what they inherit, and how their errors and deaths are reported."""
 
 from __future__ import annotations
 
@@ -333,7 +333,7 @@ def test_a_consumer_that_waits_hears_when_another_thread_ends_the_workers(worker
 
 
 class Asleep:
-    """Its second sample takes longer than anybody waits."""
+    """Its second sample takes longer than any timeout."""
 
     def __len__(self) -> int:
         return 4

@@ -187,28 +187,28 @@ def test_another_width_of_numbers_is_another_job(tmp_path: pathlib.Path) -> None
 @pytest.mark.parametrize("name", ["a-007.tar", "a-99999.tar", "a-7.tar"])
 @pytest.mark.parametrize("resume", [True, False])
 def test_files_of_others_are_neither_removed_nor_read(tmp_path: pathlib.Path, name: str, resume: bool) -> None:
-    (tmp_path / name).write_text("somebody's")
+    (tmp_path / name).write_text("foreign")
     with pytest.raises(FileExistsError, match=f"{name}.* exists, but .* does not exist; remove the file"):
         write("tar", tmp_path, Samples("tar", 60), resume=resume)
     (tmp_path / name).unlink()
     (tmp_path / "a-notes.tar").write_text("not a number")
     write("tar", tmp_path, Samples("tar", 60))
-    (tmp_path / "a-99999.tar").write_text("somebody's")
+    (tmp_path / "a-99999.tar").write_text("foreign")
     with pytest.raises(FileExistsError, match=r"a-99999.* does not list it"):
         write("tar", tmp_path, Samples("tar", 60), resume=resume)
-    assert (tmp_path / "a-99999.tar").read_text() == "somebody's"
+    assert (tmp_path / "a-99999.tar").read_text() == "foreign"
 
 
 def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path: pathlib.Path) -> None:
     class Appearing(Samples):
         def __getitem__(self, index: int) -> Any:
             if index == 30:
-                (tmp_path / "a-039.tar").write_text("somebody's")
+                (tmp_path / "a-039.tar").write_text("foreign")
             return super().__getitem__(index)
 
     with pytest.raises(FileExistsError, match="appeared while these shards were written"):
         write("tar", tmp_path, Appearing("tar", 400))
-    assert (tmp_path / "a-039.tar").read_text() == "somebody's"
+    assert (tmp_path / "a-039.tar").read_text() == "foreign"
 
 
 def test_the_wrong_samples_remove_nothing(tmp_path: pathlib.Path) -> None:
@@ -268,8 +268,8 @@ def test_whatever_failed_before_a_job_that_succeeds_is_all_that_is_read(tmp_path
             elif how == "foreign":
                 name = f"a-{rng.choice([0, 2, 30, 500]):03d}.{FORMS[form][2]}"
                 if not (folder / name).exists():
-                    (folder / name).write_text("somebody's")
-                    foreign[name] = "somebody's"
+                    (folder / name).write_text("foreign")
+                    foreign[name] = "foreign"
                 code = 0
             else:
                 code = in_child(write_it, rng.random() * 0.15 if how == "kill" else None)

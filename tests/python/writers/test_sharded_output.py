@@ -85,7 +85,7 @@ def write(name: str, folder: pathlib.Path, dataset: Any = None, **more: Any) -> 
 
 
 def contents(folder: pathlib.Path) -> dict[str, str]:
-    """Digests of all files, but for the manifest; nothing else may be there."""
+    """Return digests of all files except the manifest; nothing else may be there."""
     found = {}
     for path in folder.iterdir():
         assert path.suffix not in (".unfinished", ".lock"), path
@@ -121,7 +121,7 @@ def test_what_is_there_is_kept_and_what_is_lost_is_made_again(tmp_path: pathlib.
     assert [os.stat(path).st_mtime_ns for path in paths[:2]] == times[:2]
     with open(paths[1], "ab") as file:
         file.write(b"x")
-    # Cut, and left by somebody who was killed.
+    # Cut short, and left by a job that was killed.
     pathlib.Path(f"{paths[4]}.unfinished").write_bytes(b"x")
     assert write(name, tmp_path) == paths
     assert contents(tmp_path) == before
@@ -151,11 +151,11 @@ def test_two_jobs_are_not_mixed(tmp_path: pathlib.Path, name: str) -> None:
     }
     foreign = tmp_path / "c"
     foreign.mkdir()
-    (foreign / FORMATS[name][2].format(0)).write_text("somebody's")
+    (foreign / FORMATS[name][2].format(0)).write_text("foreign")
     for resume in (True, False):
         with pytest.raises(FileExistsError, match="does not exist; remove the file"):
             write(name, foreign, resume=resume)
-    assert (foreign / FORMATS[name][2].format(0)).read_text() == "somebody's"
+    assert (foreign / FORMATS[name][2].format(0)).read_text() == "foreign"
     with pytest.raises(ValueError, match="a place for the number"):
         FORMATS[name][0]([], tmp_path / "no-number.bin")
 

@@ -55,7 +55,7 @@ def test_pyarrow_and_parquet_dataset_read_what_was_written(tmp_path: pathlib.Pat
     meta = ParquetDataset(paths, "meta", nulls="mask")
     assert_same(meta[1]["id"], {"values": torch.tensor(1), "valid": torch.tensor(True)})
     assert (meta[1]["tags"], meta[8]["tags"]) == (["a"], None)
-    # With worker processes, and where it goes on, the bytes are the same.
+    # With worker processes, and where the job is resumed, the bytes are the same.
     before = [pathlib.Path(path).read_bytes() for path in paths]
     os.remove(paths[1])
     options: dict[str, Any] = {"shard_bytes": 20_000, "row_group_rows": 32}

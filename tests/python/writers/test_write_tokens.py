@@ -102,7 +102,7 @@ def test_what_can_not_be_written_is_named(
 
 
 def test_a_flat_file_does_not_come_beside_an_index(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "a-0.idx").write_text("somebody's")
+    (tmp_path / "a-0.idx").write_text("foreign")
     with pytest.raises(FileExistsError, match=r"a-0\.idx"):
         write_tokens(DOCUMENTS, tmp_path / "a-{}.bin")
     write_tokens(DOCUMENTS, tmp_path / "b-{}.bin", layout="megatron")

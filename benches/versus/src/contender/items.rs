@@ -1,4 +1,4 @@
-//! Our loader of items, with a collate that makes each batch anew, and with one that fills those that were used before.
+//! Our loader of items, with a collate that allocates each batch, and with one that reuses those of before.
 
 use std::ops::Deref;
 

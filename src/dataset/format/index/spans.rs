@@ -14,7 +14,7 @@ use crate::dataset::format::file::room::make_room;
 use crate::dataset::format::file::source_files::SourceFiles;
 use crate::{Error, Result, watch};
 
-/// Neighbours in a batch that are neighbours in a file are read at once, up to this many bytes.
+/// Samples that are adjacent both in a batch and in a file are read at once, up to this many bytes.
 const READ_TOGETHER: u64 = 1 << 20;
 
 /// And where no more bytes than these lie between them.

@@ -105,7 +105,7 @@ impl Npy {
     }
 }
 
-/// The distance between neighbours on each axis, in bytes.
+/// The distance between neighbors on each axis, in bytes.
 fn strides(header: &NpyHeader) -> Vec<usize> {
     let axes = header.shape.len();
     let mut strides = vec![0; axes];

@@ -134,7 +134,7 @@ impl Filter {
             .enumerate()
             .flat_map(|(file, groups)| (0..groups.len()).map(move |group| (file, group)))
             .collect();
-        // Neighbours of one file need its footer once.
+        // Adjacent row groups of a file share one read of its footer.
         let runs: Vec<&[(usize, usize)]> = all.chunk_by(|a, b| a.0 == b.0 && b.1 % 16 != 0).collect();
         let left = scan(&runs, |run| {
             let file = pool.file(run[0].0)?;
