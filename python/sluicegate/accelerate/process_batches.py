@@ -26,7 +26,7 @@ class ProcessBatches(BatchSamplerShard):  # type: ignore[misc]
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the batch sampler and of the sampler that it cuts, if they have one."""
-        told: list[Any] = [self.batch_sampler, getattr(self.batch_sampler, "sampler", None)]
-        for each in told:
+        receivers: list[Any] = [self.batch_sampler, getattr(self.batch_sampler, "sampler", None)]
+        for each in receivers:
             if hasattr(each, "set_epoch"):
                 each.set_epoch(epoch)

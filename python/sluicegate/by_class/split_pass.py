@@ -96,7 +96,7 @@ class SplitPass:
         # The threads that wait for room, with the class that each asks for.
         self._waiting: dict[threading.Thread, Hashable] = {}
         # The class that was reading when the stream raised an error, if it did.
-        self._told_of_error: Hashable = None
+        self._failed_class: Hashable = None
         # How often the stream was asked for a sample, and the state of the generators at the first time.
         self._asked = 0
         self._start: Any = None
@@ -289,7 +289,7 @@ class SplitPass:
                 # Also after an exception, so that another thread can read on.
                 self._is_reading = False
             if failed:
-                self._told_of_error = name
+                self._failed_class = name
             self._tell()
         if found is _NOTHING:
             self.ended = True
@@ -345,9 +345,9 @@ class SplitPass:
 
     def _raise_end(self, name: Hashable) -> None:
         error = self._samples.error
-        if error is not None and self._told_of_error != name:
+        if error is not None and self._failed_class != name:
             raise RuntimeError(
-                f"the stream ended with an error while class {self._told_of_error!r} was reading it, so samples of "
+                f"the stream ended with an error while class {self._failed_class!r} was reading it, so samples of "
                 f"class {name!r} may be missing: {type(error).__name__}: {error}"
             ) from error
         raise StopIteration

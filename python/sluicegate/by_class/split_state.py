@@ -87,10 +87,10 @@ def split_state(position: SplitPosition, classes: list[Hashable] | None, iterabl
     loaders = []
     for name, loader in position.loaders.items():
         # The generators are shared by all loaders and the pass, so they are stored once.
-        told = read(DataLoader.state_dict(loader))
+        state = read(DataLoader.state_dict(loader))
         # The pass rereads what its classes have had: their loaders have nothing to reread.
-        places = [place and replace(place, at=place.samples) for place in told.fetching.places]
-        loaders.append([name, saved(replace(told, rng=None, fetching=told.fetching._replace(places=places)))])
+        places = [place and replace(place, at=place.samples) for place in state.fetching.places]
+        loaders.append([name, saved(replace(state, rng=None, fetching=state.fetching._replace(places=places)))])
     begun = position.running
     if position.resumed is not None:
         running, dropped = position.resumed.state, position.resumed.dropped
@@ -144,10 +144,10 @@ def load_split_state(
             f"classes={there}; pass the same classes"
         )
     seen = {_name(name): None for name in state["seen"]}
-    told = state["pass"]
-    if told is not None:
-        parts = [[_name(name), *rest] for name, *rest in told["parts"]]
-        told = {**told, "parts": parts}
+    saved_pass = state["pass"]
+    if saved_pass is not None:
+        parts = [[_name(name), *rest] for name, *rest in saved_pass["parts"]]
+        saved_pass = {**saved_pass, "parts": parts}
     dropped = Counter({_name(name): count for name, count in state["dropped"]})
     loaders = {_name(name): loader_state for name, loader_state in state["loaders"]}
     if lost := [name for name in loaders if name not in (there or seen)]:
@@ -162,7 +162,7 @@ def load_split_state(
     }
     position.leave()
     position.seen, position.knows_all = seen, state["knows_all"]
-    position.resumed = ResumedPass(told, dropped, going_on)
+    position.resumed = ResumedPass(saved_pass, dropped, going_on)
     # States from before "streams" was added do not have it.
     set_next_passes(iterable, state.get("streams", ()))
     position.ending = {name for name, had_last in going_on.items() if had_last}
@@ -186,17 +186,17 @@ def _check_parts(state: Mapping[str, Any]) -> None:
         check_mapping("loaders", check_list("loaders", each, [2])[1])
     if state["pass"] is None:
         return
-    told = check_mapping("pass", state["pass"], ("asked", "ended", "parts", "start"))
-    check_flag("pass.ended", told["ended"])
-    check_pairs("pass.start", told["start"])
+    saved_pass = check_mapping("pass", state["pass"], ("asked", "ended", "parts", "start"))
+    check_flag("pass.ended", saved_pass["ended"])
+    check_pairs("pass.start", saved_pass["start"])
     taken = 0
-    for each in check_list("pass.parts", told["parts"]):
+    for each in check_list("pass.parts", saved_pass["parts"]):
         _, number, is_taken, is_left = check_list("pass.parts", each, [4])
         taken += check_number("pass.parts", number)
         check_flag("pass.parts", is_taken)
         check_flag("pass.parts", is_left)
-    if taken > check_number("pass.asked", told["asked"]):
-        raise was_changed("pass.asked", told["asked"], f"{taken} samples were taken")
+    if taken > check_number("pass.asked", saved_pass["asked"]):
+        raise was_changed("pass.asked", saved_pass["asked"], f"{taken} samples were taken")
 
 
 def _checked_loaders(

@@ -187,14 +187,14 @@ def _table(job: Job, whole: dict[int, float], killed: dict[int, float], resumed:
     first = max(min(resumed) - ROWS_BEFORE, 1)
     shown = sorted({*range(first, min(first + ROWS, job.steps)), job.steps})
 
-    def told(losses: dict[int, float], step: int) -> str:
+    def cell(losses: dict[int, float], step: int) -> str:
         # Nine digits distinguish any two 32-bit floats.
         return f"{losses[step]:.9g}" if step in losses else "-"
 
     rows: list[tuple[str, ...]] = [("epoch, batch", "never interrupted", "killed", "resumed")]
     for step in shown:
         epoch, batch = divmod(step - 1, job.batches)
-        rows.append((f"{epoch}, {batch}", *(told(losses, step) for losses in (whole, killed, resumed))))
+        rows.append((f"{epoch}, {batch}", *(cell(losses, step) for losses in (whole, killed, resumed))))
     rows.insert(len(rows) - 1, ("...",) * 4)
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     lines = ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows]

@@ -16,7 +16,7 @@ class _SideStream:
 
     Attributes:
         stream: torch's.
-        hides_tensors: whether tensors inside of objects were handed over, which torch's allocator could not be told of.
+        hides_tensors: True if tensors inside of objects were handed over, which torch's allocator does not know of.
     """
 
     def __init__(self, stream: Any) -> None:

@@ -95,7 +95,7 @@ def tensors_of(data: Any) -> Iterator[torch.Tensor]:
 
 
 def is_one_block(tensor: torch.Tensor) -> bool:
-    """Return True if `tensor` has one block of memory, whose users torch's allocator can be told of."""
+    """Return True if `tensor` has one block of memory, whose users torch's allocator can track."""
     return tensor.layout is torch.strided and not tensor.is_nested and not tensor.is_quantized
 
 

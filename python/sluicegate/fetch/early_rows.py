@@ -135,7 +135,7 @@ class _Column:
         self._rows: list[Any] = []
 
     def fits(self, item: Any) -> bool:
-        """Return True if `item` can't be told from its row once it is copied there."""
+        """Return True if `item` is the same as its row once it is copied there."""
         if type(item) is not self._kind or item.dtype != self._dtype or item.shape != self._shape:
             return False
         # Strides of axes of size 1 count: torch chooses the layout of the batch by them.

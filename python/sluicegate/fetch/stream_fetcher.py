@@ -54,7 +54,7 @@ class StreamFetcher:
         self.collate_fn = collate_fn
         self.drop_last = drop_last
         # True if it reports its position at no cost, as the core's streams do.
-        self.is_native = isinstance(dataset, NativeStream) and dataset.splits_anew
+        self.is_native = isinstance(dataset, NativeStream) and dataset.splits_again
         # A dataset that reads a native stream itself splits it as it likes.
         with in_runs(run if self.is_native else 1):
             self.place = StreamPlace(dataset, resumed, before, every, None if seeding is None else seeding.sample)
@@ -105,10 +105,10 @@ class StreamFetcher:
                         break
             if not samples or (self.drop_last and len(samples) < len(index)):
                 raise StopIteration
-        told = None
+        ids = None
         if self._sample_id is not None:
-            told = [self._sample_id(sample) for sample in (samples if self.auto_collation else [samples])]
-        self.last = (first, place.samples - first, told)
+            ids = [self._sample_id(sample) for sample in (samples if self.auto_collation else [samples])]
+        self.last = (first, place.samples - first, ids)
         try:
             return self.collate_fn(samples)
         except Exception as error:

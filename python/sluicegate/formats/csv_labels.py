@@ -198,13 +198,13 @@ class CsvLabels:
         used = set(files.values())
         without_row = [repr(path) for index, path in enumerate(paths) if index not in files]
         without_file = [f"{cell!r} (line {line})" for number, (line, cell, _) in enumerate(rows) if number not in used]
-        told = [
+        problems = [
             f"{len(each)} {what}, such as {', '.join(each[:3])}"
             for each, what in ((without_row, "files have no row"), (without_file, "rows have no file"))
             if each
         ]
         way_out = "pass missing='skip' to leave them out" if files else "check root and the names of columns"
-        raise ValueError(f"{self.path}: {', and '.join(told)}; {way_out}")
+        raise ValueError(f"{self.path}: {', and '.join(problems)}; {way_out}")
 
     def __repr__(self) -> str:
         """Return the constructor call."""

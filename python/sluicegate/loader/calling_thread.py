@@ -86,7 +86,7 @@ class PythonIterator(EpochIterator):
             self._seeding.resume()
         there = self._dataset_fetcher.place
         own = weakref.ref(self._progress)
-        self._progress.fetching = functools.partial(_told, resumed_place, there, self._seeding, own)
+        self._progress.fetching = functools.partial(_fetching, resumed_place, there, self._seeding, own)
         if isinstance(there, StreamPlace) and there.is_lazy:
             self._progress.leave = functools.partial(_left, there, self._seeding)
         self._settle()
@@ -148,7 +148,7 @@ class PythonIterator(EpochIterator):
         self._progress.received.deliver(ids)
 
 
-def _told(
+def _fetching(
     resumed: PlaceState | None, place: MapPlace | StreamPlace, seeding: Any, progress: weakref.ref[EpochProgress]
 ) -> Fetching:
     """What a state says of the one who fetches where there are no workers."""

@@ -444,10 +444,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         self._tell_epoch(int(epoch))
 
     def _tell_epoch(self, epoch: int) -> None:
-        self._loader_progress.epochs.told = epoch
+        self._loader_progress.epochs.last_set = epoch
         sampler = self._index_sampler
-        told: list[Any] = [sampler, getattr(sampler, "sampler", None), self.dataset]
-        for each in told:
+        receivers: list[Any] = [sampler, getattr(sampler, "sampler", None), self.dataset]
+        for each in receivers:
             if hasattr(each, "set_epoch"):
                 each.set_epoch(epoch)
 

@@ -225,12 +225,12 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         Torch's loader never calls it. So it is called only with a seed, if the epoch was set, or for a
         `ResumableStream`.
         """
-        is_told = (
+        is_wanted = (
             self._seed is not None
-            or self._progress.epochs.told is not None
+            or self._progress.epochs.last_set is not None
             or isinstance(self._dataset, ResumableStream)
         )
-        return is_told and hasattr(self._dataset, "set_epoch")
+        return is_wanted and hasattr(self._dataset, "set_epoch")
 
     def _stream_places(self, resumed: LoaderState) -> list[PlaceState | None]:
         """Return, by worker, where it resumes in its stream, as far as known.
@@ -239,8 +239,8 @@ class EpochIterator(_torch.BaseDataLoaderIter):
             AssertionError: the number of workers was different, and the stream can't be split again.
         """
         there, places = resumed.num_workers, resumed.fetching.places
-        if isinstance(self._dataset, ResumableStream) and self._dataset.splits_anew:
-            return self._places_anew(self._dataset, places, there, resumed.in_epoch)
+        if isinstance(self._dataset, ResumableStream) and self._dataset.splits_again:
+            return self._places_of_split(self._dataset, places, there, resumed.in_epoch)
         if there == self._num_workers:
             return list(places)
         if resumed.in_epoch:
@@ -248,7 +248,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         # Reading in this process uses the dataset that the first worker has reported on.
         return [] if self._num_workers else list(places)
 
-    def _places_anew(
+    def _places_of_split(
         self, stream: ResumableStream[Any], places: Sequence[PlaceState | None], there: int, in_epoch: bool
     ) -> list[PlaceState | None]:
         # The reported positions of the workers that have begun this epoch.
@@ -263,9 +263,9 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         if any(place is not None and place.at != place.samples for place in begun):
             why = "; a state saved with snapshot_every_n_steps=1 can be loaded with any number"
             raise AssertionError(self._other_workers(there) + why)
-        anew = stream.split_anew(states, here, self._run if isinstance(stream, NativeStream) else 1)
+        resumed = stream.split_again(states, here, self._run if isinstance(stream, NativeStream) else 1)
         ended = all(place is not None and place.ended for place in begun)
-        return [PlaceState.of_exact(state, state["read"], ended) for state in anew]
+        return [PlaceState.of_exact(state, state["read"], ended) for state in resumed]
 
     def _other_workers(self, there: int) -> str:
         return (

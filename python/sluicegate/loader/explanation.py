@@ -116,8 +116,8 @@ def _refused_stream(settings: LoaderSettings) -> tuple[str, str | None] | None:
         return "batch_size is None, so samples are not collated", "give batch_size"
     if not stacks_as_torch(settings.collate_fn):
         return "collate_fn is not torch's default", "leave out collate_fn"
-    told = _told(settings.dataset)
-    return None if told is None else (told, None)
+    reason = _python_reason(settings.dataset)
+    return None if reason is None else (reason, None)
 
 
 def _refused_draws(settings: LoaderSettings, source: BatchSource) -> tuple[str, str | None] | None:
@@ -140,10 +140,10 @@ def _unread(settings: LoaderSettings) -> tuple[str, str | None]:
     if _torch.modes_are_active():
         return "a torch function or dispatch mode is active", "leave the mode before iterating"
     if not _torch.collate_is_default(settings.collate_fn):
-        told = uncollated_reason(dataset, settings.collate_fn)
-        return ("collate_fn is not torch's default", "leave out collate_fn") if told is None else (told, None)
-    if (told := _told(dataset)) is not None:
-        return told, None
+        reason = uncollated_reason(dataset, settings.collate_fn)
+        return ("collate_fn is not torch's default", "leave out collate_fn") if reason is None else (reason, None)
+    if (reason := _python_reason(dataset)) is not None:
+        return reason, None
     if isinstance(dataset, NativeDataset):
         return f"{name} has a part that Python runs", None
     if is_untouched(dataset) or type(dataset).__module__ == "datasets.arrow_dataset":
@@ -163,15 +163,15 @@ def _head(settings: LoaderSettings) -> int:
     return 0
 
 
-def _told(dataset: Any) -> str | None:
+def _python_reason(dataset: Any) -> str | None:
     """Return why Python takes part in the samples, as given by `dataset` or the first of its parts with a reason."""
     if torchvision_datasets.is_dataset(dataset):
         return torchvision_datasets.python_reason(dataset)
     if hasattr(type(dataset), "python_reason"):
-        told = dataset.python_reason
-        told = told() if callable(told) else told
-        return told if isinstance(told, str) else None
-    return next((told for part in _parts(dataset) if (told := _told(part)) is not None), None)
+        reason = dataset.python_reason
+        reason = reason() if callable(reason) else reason
+        return reason if isinstance(reason, str) else None
+    return next((reason for part in _parts(dataset) if (reason := _python_reason(part)) is not None), None)
 
 
 def _drawn(dataset: Any) -> str | None:

@@ -76,8 +76,8 @@ class Reports:
         if state is None and generators is None:
             return place
         before = place or PlaceState()
-        told = None if state is None else unpickled(state, f"the dataset of worker {worker}")
-        place = dataclasses.replace(before, over=False) if told is None else told
+        reported = None if state is None else unpickled(state, f"the dataset of worker {worker}")
+        place = dataclasses.replace(before, over=False) if reported is None else reported
         return dataclasses.replace(
             place,
             rng=as_text(generators) if generators is not None else place.rng or before.rng,

@@ -147,8 +147,8 @@ class WorkerIterator(EpochIterator):
             self._group = self._take_workers(resources_of(loader))
             self._epoch = self._group.first_epoch
         else:
-            number, is_told = self._progress.epoch, self._tells_epoch()
-            self._group.resume(self._epoch, self._shared_seed, number, is_told, self._wait, reports.note)
+            number, tells_epoch = self._progress.epoch, self._tells_epoch()
+            self._group.resume(self._epoch, self._shared_seed, number, tells_epoch, self._wait, reports.note)
             # The places where the previous epoch left them, until workers report new ones. A worker that could not
             # report its place cannot after the next batch either.
             with contextlib.suppress(RuntimeError):
@@ -285,13 +285,13 @@ class WorkerIterator(EpochIterator):
             if self._is_stream:
                 ids.batch_index = self._progress.received.count
             if last is not None:
-                first, count, told = last
-                if isinstance(told, Untold):
-                    untold, told = told, None
+                first, count, sample_ids = last
+                if isinstance(sample_ids, Untold):
+                    untold, sample_ids = sample_ids, None
                 if self._is_stream:
-                    ids.set_stream(first, count, told)
+                    ids.set_stream(first, count, sample_ids)
                 else:
-                    ids.sample_ids = told
+                    ids.sample_ids = sample_ids
             self._progress.received.deliver(ids)
             if self._reports.warning is not None:
                 self._warn_for_worker()

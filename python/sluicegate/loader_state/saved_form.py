@@ -34,7 +34,7 @@ def saved(state: LoaderState) -> dict[str, Any]:
     workers: Any = [None if place is None else _saved_place(place) for place in places]
     if any(place is not None and place.states for place in places):
         workers = tuple(workers)
-    told = {
+    form = {
         "version": VERSION,
         "fingerprint": dict(state.fingerprint),
         "epoch": state.epoch,
@@ -60,10 +60,10 @@ def saved(state: LoaderState) -> dict[str, Any]:
         "workers": workers,
     }
     more = {"replay": state.replay, "is_at_end": state.is_at_end, "rng_of_loop": state.rng_of_loop}
-    return told | {name: fact for name, fact in more.items() if fact}
+    return form | {name: fact for name, fact in more.items() if fact}
 
 
-def read(told: Any) -> LoaderState:
+def read(form: Any) -> LoaderState:
     """Return what `saved` wrote, in this or an earlier version of this package.
 
     States that user-defined datasets, iterators and samplers have returned are neither examined nor copied.
@@ -72,29 +72,29 @@ def read(told: Any) -> LoaderState:
         ValueError: not such a state, a newer version, or a part has the wrong type, is out of range, or contradicts
             another; the message names it.
     """
-    if not isinstance(told, Mapping) or not isinstance(told.get("version"), int):
+    if not isinstance(form, Mapping) or not isinstance(form.get("version"), int):
         raise ValueError(
             "load_state_dict: expected a state of a sluicegate.DataLoader or of torchdata's StatefulDataLoader, got a "
-            f"{type(told).__name__}; pass what state_dict() returned"
+            f"{type(form).__name__}; pass what state_dict() returned"
         )
-    if told["version"] > VERSION:
+    if form["version"] > VERSION:
         raise ValueError(
-            f"load_state_dict: this sluicegate reads states up to version {VERSION}, got version {told['version']}; "
+            f"load_state_dict: this sluicegate reads states up to version {VERSION}, got version {form['version']}; "
             "update sluicegate"
         )
     # Older states lack two keys.
-    if lost := sorted(saved(LoaderState()).keys() - told.keys() - {"epoch_told", "requests_drawn"}):
+    if lost := sorted(saved(LoaderState()).keys() - form.keys() - {"epoch_told", "requests_drawn"}):
         raise ValueError(f"load_state_dict: the state is missing {', '.join(lost)}; pass what state_dict() returned")
-    check_number("version", told["version"], least=1)
+    check_number("version", form["version"], least=1)
 
     def count(name: str) -> int:
-        return check_number(name, told[name])
+        return check_number(name, form[name])
 
     def flag(name: str) -> bool:
-        return check_flag(name, told[name])
+        return check_flag(name, form[name])
 
     def count_or_none(name: str) -> int | None:
-        return None if told.get(name) is None else count(name)
+        return None if form.get(name) is None else count(name)
 
     state = LoaderState(
         epoch=count("epoch"),
@@ -107,24 +107,24 @@ def read(told: Any) -> LoaderState:
         in_epoch=flag("in_epoch"),
         begins_iterator=flag("begins_iterator"),
         sampler_is_over=flag("sampler_is_over"),
-        fingerprint=check_mapping("fingerprint", told["fingerprint"]),
-        received_ahead=_ahead(told["received_ahead"], told["batches_received"]),
-        left_out=_left_out(told["left_out"], told["fingerprint"].get("dataset_len")),
-        layout=_layout(told["layout"]),
-        draws=_mapping("draws", told["draws"]),
-        rng=_mapping("rng", told["rng"]),
+        fingerprint=check_mapping("fingerprint", form["fingerprint"]),
+        received_ahead=_ahead(form["received_ahead"], form["batches_received"]),
+        left_out=_left_out(form["left_out"], form["fingerprint"].get("dataset_len")),
+        layout=_layout(form["layout"]),
+        draws=_mapping("draws", form["draws"]),
+        rng=_mapping("rng", form["rng"]),
         base_seed=count_or_none("base_seed"),
         epoch_told=count_or_none("epoch_told"),
         requests_drawn=count_or_none("requests_drawn"),
-        order=told["order"],
-        replay=check_number("replay", told.get("replay", 0)),
-        sampler=_sampler(told["sampler"]),
+        order=form["order"],
+        replay=check_number("replay", form.get("replay", 0)),
+        sampler=_sampler(form["sampler"]),
         # Trainers that read one batch ahead set the second one when the last batch was handed out.
-        is_at_end=bool(told.get("is_at_end") or (told.get("_iterator_finished") and told["in_epoch"])),
-        rng_of_loop=told.get("rng_of_loop"),
+        is_at_end=bool(form.get("is_at_end") or (form.get("_iterator_finished") and form["in_epoch"])),
+        rng_of_loop=form.get("rng_of_loop"),
     )
     _check_contradictions(state)
-    return dataclasses.replace(state, fetching=_fetching(told["next_worker"], told["workers"], state.num_workers))
+    return dataclasses.replace(state, fetching=_fetching(form["next_worker"], form["workers"], state.num_workers))
 
 
 def _check_contradictions(state: LoaderState) -> None:
@@ -186,17 +186,17 @@ def _layout(layout: Any) -> Any:
     return layout
 
 
-def _sampler(told: Any) -> SamplerPlace | None:
-    if isinstance(told, (list, tuple)) and len(told) == 1:
-        told = told[0]  # Older states have no tuple, and JSON turns tuples into lists.
-    if told is None:
+def _sampler(sampler: Any) -> SamplerPlace | None:
+    if isinstance(sampler, (list, tuple)) and len(sampler) == 1:
+        sampler = sampler[0]  # Older states have no tuple, and JSON turns tuples into lists.
+    if sampler is None:
         return None
-    if not check_mapping("sampler", told):
-        raise was_changed("sampler", told, "should be None or not empty")
-    if "left" in told:
-        _check_inner("sampler.left", told["left"])
-    check_flag("sampler.has_ended", told.get("has_ended", False))
-    return SamplerPlace.of_saved(told)
+    if not check_mapping("sampler", sampler):
+        raise was_changed("sampler", sampler, "should be None or not empty")
+    if "left" in sampler:
+        _check_inner("sampler.left", sampler["left"])
+    check_flag("sampler.has_ended", sampler.get("has_ended", False))
+    return SamplerPlace.of_saved(sampler)
 
 
 def _fetching(next_worker: int, workers: Any, num_workers: int) -> Fetching:
@@ -204,29 +204,29 @@ def _fetching(next_worker: int, workers: Any, num_workers: int) -> Fetching:
     check_number("next_worker", next_worker, below=count)
     if len(check_list("workers", workers)) not in (0, count):
         raise was_changed("workers", workers, f"`num_workers` is {num_workers}")
-    places = [None if told is None else _place(f"workers[{worker}]", told) for worker, told in enumerate(workers)]
+    places = [None if place is None else _place(f"workers[{worker}]", place) for worker, place in enumerate(workers)]
     return Fetching(next_worker, places)
 
 
 def _saved_place(place: PlaceState) -> list[Any]:
-    told: list[Any] = [place.states or None, place.at, place.samples, place.ended, _pairs(place.rng), place.over]
+    facts: list[Any] = [place.states or None, place.at, place.samples, place.ended, _pairs(place.rng), place.over]
     if place.start is not None:
-        told.append(["start", _pairs(place.start)])
+        facts.append(["start", _pairs(place.start)])
     if place.retired:
-        told.append(["retired", True])
-    return told
+        facts.append(["retired", True])
+    return facts
 
 
-def _place(name: str, told: Any) -> PlaceState:
-    if len(check_list(name, told)) < _FACTS:
-        raise was_changed(name, told, f"should have at least {_FACTS} parts")
-    states, at, samples, ended, rng, over = told[:_FACTS]
+def _place(name: str, facts: Any) -> PlaceState:
+    if len(check_list(name, facts)) < _FACTS:
+        raise was_changed(name, facts, f"should have at least {_FACTS} parts")
+    states, at, samples, ended, rng, over = facts[:_FACTS]
     if states is not None and not states:
         raise was_changed(f"{name}.state", states, "should be None or not empty")
     place = PlaceState({} if states is None else states, at, samples, ended)
     _check_inner(name, place.inner())
     start, retired = None, False
-    for pair in told[_FACTS:]:
+    for pair in facts[_FACTS:]:
         known, value = check_list(name, pair, [2])
         if known == "start":
             start = _mapping(f"{name}.start", value)
@@ -238,16 +238,16 @@ def _place(name: str, told: Any) -> PlaceState:
     return dataclasses.replace(place, over=over, rng=rng, start=start, retired=retired)
 
 
-def _check_inner(name: str, told: Any) -> None:
+def _check_inner(name: str, place: Any) -> None:
     """Check the place that another one, or a sampler's state, contains."""
-    check_mapping(name, told, ("state", "at", "samples", "ended"))
-    states = check_mapping(f"{name}.state", told["state"])
+    check_mapping(name, place, ("state", "at", "samples", "ended"))
+    states = check_mapping(f"{name}.state", place["state"])
     if not set(states) <= _OF_STREAM:
         raise was_changed(f"{name}.state", states, f"should only have the keys {', '.join(sorted(_OF_STREAM))}")
-    at = check_number(f"{name}.at", told["at"])
-    if at > check_number(f"{name}.samples", told["samples"]):
-        raise was_changed(f"{name}.at", at, f"`{name}.samples`, which were read, is {told['samples']}")
-    check_flag(f"{name}.ended", told["ended"])
+    at = check_number(f"{name}.at", place["at"])
+    if at > check_number(f"{name}.samples", place["samples"]):
+        raise was_changed(f"{name}.at", at, f"`{name}.samples`, which were read, is {place['samples']}")
+    check_flag(f"{name}.ended", place["ended"])
     if states.get("after") is not None:
         _check_inner(f"{name}.state.after", states["after"])
 

@@ -70,7 +70,7 @@ def _begun_state(settings: LoaderSettings, progress: LoaderProgress) -> LoaderSt
         fingerprint=fingerprint(settings, running),
         epoch=progress.epochs.next,
         # The epoch that a user-defined sampler or dataset was given: the loader's own count means nothing to them.
-        epoch_told=progress.epochs.told,
+        epoch_told=progress.epochs.last_set,
         num_workers=settings.num_workers,
     )
     if progress.latest is not None:

@@ -44,7 +44,7 @@ class EpochProgress:
         self.sampler = SamplerProgress(resumed)
         # None until something is drawn: until then it is the next epoch, which trainers may still set.
         self._number: int | None = resumed.epoch if resumed.drawn else None
-        self._told: int | None = None
+        self._last_set: int | None = None
         # With `num_workers=0`, where the stream of the previous epoch was left: a lazy stream has no place in an epoch
         # that has not begun.
         self.place_before: PlaceState | None = None
@@ -66,7 +66,7 @@ class EpochProgress:
     @property
     def epoch_told(self) -> int | None:
         """The last epoch set before this one began, or until now if it has not; None if none was set."""
-        return self._told if self.is_drawn else self.epochs.told
+        return self._last_set if self.is_drawn else self.epochs.last_set
 
     def begin(self) -> int:
         """Note that the first batch is requested, and return the epoch's number, which is fixed from now on."""
@@ -78,7 +78,7 @@ class EpochProgress:
         if not self.is_drawn:
             self.draws.begin()
         self.is_drawn = True
-        self._told = epochs.told
+        self._last_set = epochs.last_set
         return self._number
 
     def fix_epoch(self) -> None:

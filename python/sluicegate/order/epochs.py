@@ -10,7 +10,7 @@ class Epochs:
         self.next = first
         # The epoch that was set last, and passed on to everything with a `set_epoch`. From then on, the dataset
         # receives the number of each epoch that begins, also in workers.
-        self.told: int | None = None
+        self.last_set: int | None = None
         # True once a warning said that a dataset draws values that no seed determines.
         self.has_warned = False
         # True once it was logged which engine reads.

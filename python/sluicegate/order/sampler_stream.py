@@ -85,9 +85,9 @@ class SamplerStream:
 
     def state(self) -> bytes | None:
         """Return the current state of the sampler or its iterator, pickled; None if it has none."""
-        return pickled(self._told) if self.is_stateful else None
+        return pickled(self._sampler_place) if self.is_stateful else None
 
-    def _told(self) -> SamplerPlace:
+    def _sampler_place(self) -> SamplerPlace:
         place = self._place.state()
         assert place is not None
         return SamplerPlace(place.states, self._has_ended)

@@ -161,12 +161,12 @@ class _HeadLoader:
                 return None
             # Pillow's images keep what the file says about itself (Exif, color profile), whatever is done to them.
             with images.open(io.BytesIO(encoded)) as opened:
-                told = opened.info
+                info = opened.info
         except Exception:
             return None
         made = self.head.run(encoded, torch_door(torch.default_generator))
         if made is not None and self.head.dtype is None:
-            made.info = dict(told)
+            made.info = dict(info)
         return made
 
 

@@ -38,7 +38,7 @@ class Positional:
     _asked: tuple[_core.Sampler, int, _core.Order] | None = None
     # Caches: the identity of the core's sampler, and of one without a seed; these may take as long as making it.
     _called: tuple[_core.Sampler, str] | None = None
-    _told: tuple[tuple[Any, ...], list[Any], str] | None = None
+    _text: tuple[tuple[Any, ...], list[Any], str] | None = None
 
     def order(self, epoch: int, seed: int | None = None) -> _core.Order:
         """Return the order of `epoch`, with random access to its positions.
@@ -74,9 +74,9 @@ class Positional:
         if seed is None and not self._has_seed():
             facts = self._facts_without_seed()
             versions = [getattr(fact, "_version", None) for fact in facts]
-            if self._told is None or self._told[1] != versions or not _are_same(self._told[0], facts):
-                self._told = facts, versions, f"{type(self).__name__}({', '.join(map(word, facts))})"
-            return self._told[2]
+            if self._text is None or self._text[1] != versions or not _are_same(self._text[0], facts):
+                self._text = facts, versions, f"{type(self).__name__}({', '.join(map(word, facts))})"
+            return self._text[2]
         core = self.core(seed)
         if self._called is None or self._called[0] is not core:
             self._called = core, core.identity()
@@ -124,7 +124,7 @@ class Positional:
 
     def __getstate__(self) -> dict[str, Any]:
         return {
-            name: value for name, value in vars(self).items() if name not in ("_made", "_asked", "_called", "_told")
+            name: value for name, value in vars(self).items() if name not in ("_made", "_asked", "_called", "_text")
         }
 
     def _counted(self, indices: Iterator[int]) -> Iterator[int]:

@@ -69,13 +69,13 @@ class PlaceState:
 
     def inner(self) -> dict[str, Any]:
         """Return the form in which another place or a sampler's state contains this one."""
-        told = {"state": self.states, "at": self.at, "samples": self.samples, "ended": self.ended}
-        return told | {"over": True} if self.over else told
+        form = {"state": self.states, "at": self.at, "samples": self.samples, "ended": self.ended}
+        return form | {"over": True} if self.over else form
 
     @classmethod
-    def of_inner(cls, told: Mapping[str, Any]) -> PlaceState:
+    def of_inner(cls, form: Mapping[str, Any]) -> PlaceState:
         """Undo `inner`."""
-        return cls(told["state"], told["at"], told["samples"], told["ended"], told.get("over", False))
+        return cls(form["state"], form["at"], form["samples"], form["ended"], form.get("over", False))
 
 
 class Fetching(NamedTuple):

@@ -32,9 +32,9 @@ class SamplerPlace:
         return {**self.states, "has_ended": self.has_ended} if self.left is None else {"left": self.left.inner()}
 
     @classmethod
-    def of_saved(cls, told: Mapping[str, Any]) -> SamplerPlace:
+    def of_saved(cls, form: Mapping[str, Any]) -> SamplerPlace:
         """Undo `saved`."""
-        if "left" in told:
-            return cls(left=PlaceState.of_inner(told["left"]))
-        states = {name: state for name, state in told.items() if name != "has_ended"}
-        return cls(states, told.get("has_ended", False))
+        if "left" in form:
+            return cls(left=PlaceState.of_inner(form["left"]))
+        states = {name: state for name, state in form.items() if name != "has_ended"}
+        return cls(states, form.get("has_ended", False))

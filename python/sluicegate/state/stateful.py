@@ -91,10 +91,10 @@ def unpickled(state: bytes, owner: str) -> Any:
     Raises:
         RuntimeError: the state of `owner` could not be obtained.
     """
-    told = pickle.loads(state)
-    if isinstance(told, Untold):
-        raise RuntimeError(f"state_dict: {owner} did not return its state: {told.reason}")
-    return told
+    value = pickle.loads(state)
+    if isinstance(value, Untold):
+        raise RuntimeError(f"state_dict: {owner} did not return its state: {value.reason}")
+    return value
 
 
 class Pair:
@@ -158,28 +158,28 @@ class Pair:
         If neither is the case, the thing continues from `state` itself, which is restored again.
         """
         thing: Any = self.thing
-        takes_up_later = not _are_alike(thing.state_dict(), state["thing"])
-        has_ended, begins_anew = self._read_and_leave()
+        takes_up_later = not _are_equal(thing.state_dict(), state["thing"])
+        has_ended, begins_again = self._read_and_leave()
         if takes_up_later or _keeps_what_it_is_given(thing):
             return
         if has_ended:
             # There was no sample after which it could be left, and what it does at its end it may do only there.
             ended = copy.deepcopy(thing.state_dict())
-            begins_anew = self._begins_anew_where_it_was_before()
-            if begins_anew:
+            begins_again = self._begins_again_where_it_was_before()
+            if begins_again:
                 restore(thing, ended)
-        if not begins_anew:
+        if not begins_again:
             restore(thing, state["thing"])
-        if has_ended or not begins_anew:
+        if has_ended or not begins_again:
             iter(thing)  # Some things apply the state here.
 
-    def _begins_anew_where_it_was_before(self) -> bool:
+    def _begins_again_where_it_was_before(self) -> bool:
         if self._before is None:
             return False
         restore(self.thing, self._before)
         self.iterator = iter(self.thing)
-        has_ended, begins_anew = self._read_and_leave()
-        return begins_anew and not has_ended
+        has_ended, begins_again = self._read_and_leave()
+        return begins_again and not has_ended
 
     def _read_and_leave(self) -> tuple[bool, bool]:
         """Read one more sample. Return whether there was none, and whether the thing changes when it is left."""
@@ -190,7 +190,7 @@ class Pair:
         # Copied because they may be its own objects, which it modifies later.
         running = copy.deepcopy(thing.state_dict())
         self.iterator = iter(())  # Closes the old one first: a generator may act then.
-        return has_ended, not _are_alike(thing.state_dict(), running)
+        return has_ended, not _are_equal(thing.state_dict(), running)
 
     @property
     def is_lazy(self) -> bool:
@@ -215,12 +215,12 @@ class Pair:
 _END = object()
 
 
-def _are_alike(told: Any, other: Any) -> bool:
+def _are_equal(state: Any, other: Any) -> bool:
     """Return True if two states are equal. JSON may have turned the tuples of one into lists."""
-    if isinstance(told, dict) and isinstance(other, dict):
-        return told.keys() == other.keys() and all(_are_alike(value, other[name]) for name, value in told.items())
-    if isinstance(told, (list, tuple)) and isinstance(other, (list, tuple)):
-        return len(told) == len(other) and all(map(_are_alike, told, other))
-    if isinstance(told, torch.Tensor) or isinstance(other, torch.Tensor):
-        return type(told) is type(other) and torch.equal(told, other)
-    return bool(np.array_equal(told, other)) if isinstance(told, np.ndarray) else bool(told == other)
+    if isinstance(state, dict) and isinstance(other, dict):
+        return state.keys() == other.keys() and all(_are_equal(value, other[name]) for name, value in state.items())
+    if isinstance(state, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(state) == len(other) and all(map(_are_equal, state, other))
+    if isinstance(state, torch.Tensor) or isinstance(other, torch.Tensor):
+        return type(state) is type(other) and torch.equal(state, other)
+    return bool(np.array_equal(state, other)) if isinstance(state, np.ndarray) else bool(state == other)

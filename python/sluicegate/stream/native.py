@@ -21,7 +21,7 @@ from .images import DecodesImages, EncodedSample, StreamImages
 from .reader import StreamReader
 from .resumable import ResumableIterator, ResumableStream
 from .sources import Pump, Source, Sources, opened, sources_of
-from .split import START, Consumed, Reached, current_run, in_full, split_anew, still_ahead
+from .split import START, Consumed, Reached, current_run, in_full, split_again, still_ahead
 
 # (name, dtype, content) of each field, once a stream has begun.
 Fields = list[tuple[str, str, str]]
@@ -147,14 +147,14 @@ class NativeStream(ResumableStream[Any]):
         return {**super()._start(epoch, seed, consumer), "run": current_run(), "consumed": []}
 
     @property
-    def splits_anew(self) -> bool:
+    def splits_again(self) -> bool:
         """True unless a subclass overrides `__iter__`, whose behavior is unknown."""
         return type(self).__iter__ is NativeStream.__iter__
 
-    def split_anew(self, states: Sequence[dict[str, Any] | None], num_workers: int, run: int) -> list[dict[str, Any]]:  # noqa: D102
+    def split_again(self, states: Sequence[dict[str, Any] | None], num_workers: int, run: int) -> list[dict[str, Any]]:  # noqa: D102
         known = [None if state is None else in_full(state) for state in states]
         workers = [None if state is None else Reached(state, (state["inner"] or START)[0], []) for state in known]
-        return split_anew(workers, num_workers, run)
+        return split_again(workers, num_workers, run)
 
     def _refuse_second_reading(self, consumer: Consumer, state: Mapping[str, Any]) -> None:
         """Raise an error if a source that can be read only once would be read by several readers, or a second time."""

@@ -116,12 +116,12 @@ class ResumableStream(IterableDataset[_T_co]):
         raise NotImplementedError
 
     @property
-    def splits_anew(self) -> bool:
+    def splits_again(self) -> bool:
         """True if the rest of an epoch can be read by a different number of workers."""
         return False
 
-    def split_anew(self, states: Sequence[dict[str, Any] | None], num_workers: int, run: int) -> list[dict[str, Any]]:
-        """Return states for a different number of workers to read the rest of an epoch; requires `splits_anew`.
+    def split_again(self, states: Sequence[dict[str, Any] | None], num_workers: int, run: int) -> list[dict[str, Any]]:
+        """Return states for a different number of workers to read the rest of an epoch; requires `splits_again`.
 
         Args:
             states: those of the workers of this rank, by number; None for a worker that had read nothing. Not all are

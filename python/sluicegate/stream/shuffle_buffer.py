@@ -20,7 +20,7 @@ from .native import NativeIterator, NativeStream
 from .reader import StreamReader
 from .resumable import ResumableIterator, ResumableStream
 from .self_splitting import in_words
-from .split import Reached, reached_with_buffer, split_anew
+from .split import Reached, reached_with_buffer, split_again
 from .whole import is_reading_whole
 
 __all__ = ["ShuffleBuffer", "sample_bytes"]
@@ -166,24 +166,24 @@ class ShuffleBuffer(ResumableStream[_T_co]):
         return iterator
 
     @property
-    def splits_anew(self) -> bool:
+    def splits_again(self) -> bool:
         """True if held samples follow from the state: over a native stream that leaves out no samples."""
         is_own = type(self).__iter__ is ResumableStream.__iter__
         stream: Any = self.iterable
-        return is_own and isinstance(stream, NativeStream) and stream.splits_anew and stream.on_error == "raise"
+        return is_own and isinstance(stream, NativeStream) and stream.splits_again and stream.on_error == "raise"
 
-    def split_anew(self, states: Sequence[dict[str, Any] | None], num_workers: int, run: int) -> list[dict[str, Any]]:
+    def split_again(self, states: Sequence[dict[str, Any] | None], num_workers: int, run: int) -> list[dict[str, Any]]:
         """Split as all streams do. The new buffers start empty: samples that were held come from the stream again."""
         reached = [None if state is None else _reached(state) for state in states]
         known = [state for state in states if state is not None]
-        anew = []
-        for worker, stream in enumerate(split_anew(reached, num_workers, run)):
+        resumed = []
+        for worker, stream in enumerate(split_again(reached, num_workers, run)):
             # The stream may have its own shard with another rank, and this buffer refuses states of other ranks.
             consumer = replace(Consumer(**known[0]["consumer"]), worker=worker, num_workers=num_workers)
             seed = known[worker % len(known)]["seed"]
             state = self._state(self._start(known[0]["epoch"], seed, consumer))
-            anew.append(state | {"inner": {"read": 0, "iterable": stream}})
-        return anew
+            resumed.append(state | {"inner": {"read": 0, "iterable": stream}})
+        return resumed
 
     def _drawn_seed(self) -> int:
         if is_reading_whole() and Consumer.in_fact(self.shard, self._inherited).total > 1:

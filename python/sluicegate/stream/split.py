@@ -85,7 +85,7 @@ def in_full(state: Mapping[str, Any]) -> dict[str, Any]:
     return {"run": 1, "consumed": [], **state}
 
 
-def split_anew(workers: Sequence[Reached | None], num_workers: int, run: int) -> list[dict[str, Any]]:
+def split_again(workers: Sequence[Reached | None], num_workers: int, run: int) -> list[dict[str, Any]]:
     """Return states of a native stream for a different number of workers to read the rest: each sample has one owner.
 
     The workers start at the last position before which everything is known to have been read. Samples after it that

@@ -197,11 +197,11 @@ class ProcessWorkers(WorkerGroup):
     def report(self, worker: int) -> str:
         """Return what `worker` has been doing, for how long, and its Python stack."""
         process, since = self.workers[worker], self._memory.busy_since(worker)
-        told = f"worker {worker} (pid {process.pid})"
+        name = f"worker {worker} (pid {process.pid})"
         if not since:
-            return f"{told} has not begun with {self._working_on(worker)}"
+            return f"{name} has not begun with {self._working_on(worker)}"
         seconds = (time.clock_gettime_ns(time.CLOCK_MONOTONIC) - since) / 1e9
-        text = f"{told} has been busy for {seconds:.1f} seconds with {self._working_on(worker)}"
+        text = f"{name} has been busy for {seconds:.1f} seconds with {self._working_on(worker)}"
         # Only now: a process that has not begun has no handler for this signal and would be ended by it.
         stack = self._stack_of(worker)
         return f"{text}; its Python stack:\n{stack}\n{advice(stack, self._method)}" if stack else text

@@ -40,7 +40,7 @@ class Reporter:
         self._before: Any = None
         self._batches = 0
         # The dataset's last state, and the number of samples of the stream before it.
-        self._told: PlaceState | None = None
+        self._reported: PlaceState | None = None
         self._start: Any = None
         # For the next report.
         self.warning: str | None = None
@@ -58,15 +58,15 @@ class Reporter:
                 without a state is read again from there.
             before: for a stream, what `generators` returned before the fetcher was made.
         """
-        is_told = isinstance(fetcher, StreamFetcher) and not fetcher.place.is_stateful
-        self._start = start if is_told else None
+        is_wanted = isinstance(fetcher, StreamFetcher) and not fetcher.place.is_stateful
+        self._start = start if is_wanted else None
         self._batches = 0
-        self._told = None
+        self._reported = None
         # A lazy stream has no state yet for the epoch that begins.
         if isinstance(fetcher, StreamFetcher) and self._every != 1 and not fetcher.place.is_lazy:
             # Copied because it is kept over several batches, in which the dataset may modify the objects that it
             # returned.
-            self._told = copy.deepcopy(fetcher.place.state())
+            self._reported = copy.deepcopy(fetcher.place.state())
         if self._generators is not None:
             # What the stream drew in `iter` has to be reported, too.
             self._before = self._generators.take() if before is None else before
@@ -98,10 +98,10 @@ class Reporter:
             return place.state() if is_due else place.marked()
         if is_due or not place.is_stateful:
             # Copied for the same reason as above, unless the dataset is asked after every batch and nothing is kept.
-            self._told = place.state() if self._every == 1 else copy.deepcopy(place.state())
-            return self._told
-        assert self._told is not None
-        return dataclasses.replace(self._told, samples=place.samples, ended=place.ended)
+            self._reported = place.state() if self._every == 1 else copy.deepcopy(place.state())
+            return self._reported
+        assert self._reported is not None
+        return dataclasses.replace(self._reported, samples=place.samples, ended=place.ended)
 
 
 def attached(content: bytes, report: Report | None) -> bytes:

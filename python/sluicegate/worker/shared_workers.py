@@ -32,16 +32,16 @@ class SharedWorkers:
     """
 
     def __init__(self) -> None:
-        self._begin_anew()
+        self._reset()
 
-    def _begin_anew(self) -> None:
+    def _reset(self) -> None:
         self._owner = os.getpid()
         # Guards everything below.
         self._lock = threading.RLock()
         self._hearer: threading.Thread | None = None
         self._group: WorkerGroup | None = None
         self._terms: tuple[Any, ...] = ()
-        self._told: int | None = None
+        self._last_epoch: int | None = None
         self._numbers = itertools.count()
         self._shares: weakref.WeakValueDictionary[int, WorkerShare] = weakref.WeakValueDictionary()
         # By worker: the requests that have not been sent yet.
@@ -58,12 +58,12 @@ class SharedWorkers:
             make: starts workers.
         """
         if self._owner != os.getpid():
-            self._begin_anew()  # In a fork: the lock may be held by a thread that was not forked.
+            self._reset()  # In a fork: the lock may be held by a thread that was not forked.
         with self._lock:
             terms, duty = work.terms(), work.duty
             if self._group is None or self._group.closed:
                 self._group, self._terms, self._death = make(work), terms, None
-                self._told = duty.epoch
+                self._last_epoch = duty.epoch
                 self._waiting = [deque() for _ in range(duty.num_workers)]
                 self._limit = duty.num_workers * work.prefetch_factor
                 self._shares.clear()
@@ -96,12 +96,12 @@ class SharedWorkers:
                     self._group.fetch(worker, *waiting[0])
                 waiting.popleft()
 
-    def tell_epoch(self, shared_seed: int | None, number: int, is_told: bool) -> None:
+    def tell_epoch(self, shared_seed: int | None, number: int, tells_epoch: bool) -> None:
         """Make the workers call the dataset's `set_epoch`, unless the epoch is sent with every batch."""
         with self._lock:
-            if is_told and self._told != number and self._group is not None and not self._group.tells_epoch:
-                self._group.begin(0, shared_seed, number, is_told)
-            self._told = number
+            if tells_epoch and self._last_epoch != number and self._group is not None and not self._group.tells_epoch:
+                self._group.begin(0, shared_seed, number, tells_epoch)
+            self._last_epoch = number
 
     def receive(self, share: WorkerShare, timeout: float | None) -> bool:
         """Wait until an answer is in the inbox of `share`; return False if `timeout` seconds pass first.

@@ -159,12 +159,12 @@ class ThreadWorkers(WorkerGroup):
     def report(self, worker: int) -> str:
         """Return what `worker` has been doing, for how long, and its Python stack."""
         thread, lane = self.workers[worker], self._lanes[worker]
-        told = f"worker {worker} (thread {thread.name})"
+        name = f"worker {worker} (thread {thread.name})"
         if lane.since is None or lane.doing is None:
-            return f"{told} has not begun"
+            return f"{name} has not begun"
         _, number, index = lane.doing
         what = f"indices {indices_in_words(index)}" if index is not None else "the next samples of its stream"
-        text = f"{told} has been fetching batch {number} ({what}) for {time.monotonic() - lane.since:.1f} seconds"
+        text = f"{name} has been fetching batch {number} ({what}) for {time.monotonic() - lane.since:.1f} seconds"
         frame = sys._current_frames().get(thread.ident or 0)
         return f"{text}; its Python stack:\n{''.join(traceback.format_stack(frame))}" if frame else text
 

@@ -259,7 +259,7 @@ def test_classes_come_in_turn_from_one_set_of_workers(dataset: Any, arguments: d
         assert turns == [(0, [1, 6]), (1, [0, 2]), (2, [3, 4]), (1, [5, 7]), (2, [8]), (1, [9])]
 
 
-def test_turns_of_every_epoch_are_shuffled_anew_with_a_seed() -> None:
+def test_turns_of_every_epoch_are_shuffled_again_with_a_seed() -> None:
     def epochs() -> list[Any]:
         loaders = class_loaders(TensorDataset(VALUES, LABELS), LABELS, batch_size=2, shuffle=True, seed=7)
         read = [[(label, values.tolist()) for label, (values, _) in loaders.round_robin()] for _ in range(3)]

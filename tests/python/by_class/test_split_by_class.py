@@ -397,7 +397,7 @@ def test_a_second_iteration_in_one_pass_is_an_error_while_others_read() -> None:
     assert next(iter(loaders["a"]))["x"] == 0
 
 
-def test_a_loop_that_was_left_begins_anew() -> None:
+def test_a_loop_that_was_left_begins_again() -> None:
     loaders = split_by_class(stream("ab" * 20), "kind", batch_size=None, classes="ab")
     for _ in range(3):
         for (place, one), other in zip(enumerate(loaders["a"]), loaders["b"], strict=False):

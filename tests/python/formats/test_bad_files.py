@@ -191,7 +191,7 @@ def test_a_damaged_index_is_named_and_never_leads_elsewhere(run: Run, tmp_path: 
 
 
 @pytest.mark.parametrize("name", LARGE)
-def test_an_index_that_is_older_than_its_file_is_made_anew(tmp_path: Path, name: str) -> None:
+def test_an_index_that_is_older_than_its_file_is_made_again(tmp_path: Path, name: str) -> None:
     path = tmp_path / "x"
     before = large(name, path)[3]
     old = index_of(path).stat()

@@ -206,7 +206,7 @@ def test_images_may_be_of_any_float(root: Path, dtype: torch.dtype) -> None:
     assert_same(images, expected.to(dtype))
 
 
-def test_transforms_may_be_set_anew(root: Path) -> None:
+def test_transforms_may_be_set_again(root: Path) -> None:
     dataset = ImageFolderDataset(root)
     assert not dataset.is_native
     dataset.transform = evaluation()

@@ -44,8 +44,10 @@ def going_on(loader: Any, facts: TorchdataState, monkeypatch: pytest.MonkeyPatch
     orders = None if facts.is_iterable else index_batches(loader, facts)
     if facts.finished:
         orders = None if facts.is_iterable else next_index_batches(loader, facts)
-        anew = [dataclasses.replace(one, dataset_state=None, iterator_state=None, ended=False) for one in facts.workers]
-        facts, skip = dataclasses.replace(facts, workers=tuple(anew), next_worker=0), 0
+        fresh = [
+            dataclasses.replace(one, dataset_state=None, iterator_state=None, ended=False) for one in facts.workers
+        ]
+        facts, skip = dataclasses.replace(facts, workers=tuple(fresh), next_worker=0), 0
     batches = stream_batches(loader, facts, monkeypatch) if orders is None else map_batches(loader, orders, facts)
     return itertools.islice(batches, skip, None)
 

@@ -13,7 +13,7 @@ from cases.loader_kinds import take
 from checks.programs import Run
 from doubles.tar_files import put
 from sluicegate import DataLoader, JsonLinesStream, ShuffleBuffer, TarStream, shard_iterable
-from sluicegate.stream.split import Reached, StreamSplit, reached_with_buffer, split_anew
+from sluicegate.stream.split import Reached, StreamSplit, reached_with_buffer, split_again
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 
@@ -341,7 +341,7 @@ class Doubled(JsonLinesStream):
             yield 2 * sample
 
 
-def test_streams_that_cannot_be_split_anew_say_so(path: str) -> None:
+def test_streams_that_cannot_be_split_again_say_so(path: str) -> None:
     def streams() -> list[Any]:
         return [
             shuffled(JsonLinesStream(path, on_error="skip")),
@@ -407,12 +407,12 @@ def stream_state(ordinal: int, consumed: list[Any]) -> dict[str, Any]:
 def test_a_state_goes_back_to_the_last_place_before_which_all_was_read() -> None:
     # Worker 0 has read samples 0, 2 and 4; worker 1 only sample 1.
     reached = [Reached(stream_state(ordinal, []), ordinal, []) for ordinal in (5, 2)]
-    first, second = split_anew(reached, 2, 2)
+    first, second = split_again(reached, 2, 2)
     assert first["inner"] == second["inner"] == [2, 0, 0, 20]
     assert first["consumed"] == second["consumed"] == [[2, 1, [5, 2], []]]
     assert (first["read"], second["read"]) == (3, 1)
     # As far as each other, they leave nothing to pass over.
-    (alone,) = split_anew([reached[0], Reached(stream_state(4, []), 4, [])], 1, 1)
+    (alone,) = split_again([reached[0], Reached(stream_state(4, []), 4, [])], 1, 1)
     assert (alone["inner"], alone["consumed"], alone["read"]) == ([5, 0, 0, 50], [], 5)
 
 
@@ -421,5 +421,5 @@ def test_a_buffer_holds_samples_of_its_part_that_were_not_read_before() -> None:
     state = stream_state(5, [[1, 1, [10], [0, 5, 7]]])
     assert reached_with_buffer(state, 3, 7, [6, 4]) == Reached(state, 14, [7, 13])
     # A loader that resumes from it begins at the place of the state.
-    (alone,) = split_anew([None, reached_with_buffer(state, 3, 7, [6, 4])], 1, 1)
+    (alone,) = split_again([None, reached_with_buffer(state, 3, 7, [6, 4])], 1, 1)
     assert alone["inner"] == [0, 0, 0, 0]

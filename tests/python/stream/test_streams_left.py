@@ -37,7 +37,7 @@ class SlowStream(EpochStream):
 
 
 @pytest.mark.parametrize("every", [1, 0, 7])
-def test_a_stream_that_had_ended_when_the_others_were_left_begins_anew(every: int) -> None:
+def test_a_stream_that_had_ended_when_the_others_were_left_begins_again(every: int) -> None:
     # The second worker's stream ends early, and begins its next epoch, which the first one's does not.
     def make() -> Any:
         return sluicegate.DataLoader(

@@ -352,7 +352,7 @@ def test_across_processes(method: str) -> None:
     assert (type(os_error).__name__, str(os_error)) == ("Local", "local 3")
 
 
-def test_a_class_that_is_gone_is_made_anew() -> None:
+def test_a_class_that_is_gone_is_made_again() -> None:
     kind = local_class(Odd.__mro__[1])
     kind.__qualname__ = kind.__name__ = "Vanished"
     data = pack(raised(kind(3, flag=True)), WHERE)

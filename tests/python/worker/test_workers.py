@@ -203,7 +203,7 @@ def test_persistent_workers_are_kept_over_epochs(data: ModuleType) -> None:
     assert iter(loader) is iterator
 
 
-def test_a_persistent_epoch_left_half_way_starts_anew(data: ModuleType) -> None:
+def test_a_persistent_epoch_left_half_way_starts_again(data: ModuleType) -> None:
     loader = data.DataLoader(Rows(8), batch_size=2, num_workers=2, persistent_workers=True)
     next(iter(loader))
     assert [batch[1].tolist() for batch in loader] == [[0, 1], [2, 3], [4, 5], [6, 7]]
