@@ -18,7 +18,7 @@ pub struct JpegHeader {
     /// Height in pixels.
     pub height: usize,
     /// The stored color space.
-    pub colours: JpegColours,
+    pub colors: JpegColors,
     /// Width in pixels of the smallest unit that can be decoded: a region must begin at a multiple of it. 0 if regions
     /// cannot be decoded.
     pub unit_width: usize,
@@ -26,9 +26,9 @@ pub struct JpegHeader {
 
 /// The color space in which a JPEG is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum JpegColours {
+pub enum JpegColors {
     /// One channel.
-    Grey,
+    Gray,
     /// Three channels, however they are stored.
     Rgb,
     /// Four channels, as used for printing.
@@ -108,10 +108,10 @@ impl JpegDecoder {
             return Err(fault);
         }
         let size = |parameter| usize::try_from(self.value(parameter)).unwrap_or(0);
-        let colours = match self.value(turbo::TJPARAM_TJPARAM_COLORSPACE) as turbo::TJCS {
-            turbo::TJCS_TJCS_GRAY => JpegColours::Grey,
-            turbo::TJCS_TJCS_CMYK | turbo::TJCS_TJCS_YCCK => JpegColours::Cmyk,
-            _ => JpegColours::Rgb,
+        let colors = match self.value(turbo::TJPARAM_TJPARAM_COLORSPACE) as turbo::TJCS {
+            turbo::TJCS_TJCS_GRAY => JpegColors::Gray,
+            turbo::TJCS_TJCS_CMYK | turbo::TJCS_TJCS_YCCK => JpegColors::Cmyk,
+            _ => JpegColors::Rgb,
         };
         let is_whole = self.value(turbo::TJPARAM_TJPARAM_LOSSLESS) != 0;
         let unit_width = match self.value(turbo::TJPARAM_TJPARAM_SUBSAMP) as turbo::TJSAMP {
@@ -127,7 +127,7 @@ impl JpegDecoder {
             return Err(JpegFault::Fatal("it has tables for an image, and no image".into()));
         }
         match self.value(turbo::TJPARAM_TJPARAM_PRECISION) {
-            8 => Ok(JpegHeader { width, height, colours, unit_width }),
+            8 => Ok(JpegHeader { width, height, colors, unit_width }),
             bits => Err(JpegFault::Fatal(format!("its samples have {bits} bits, and 8 can be decoded"))),
         }
     }
@@ -156,13 +156,13 @@ impl JpegDecoder {
         header: &JpegHeader,
         eighths: usize,
         region: Region,
-        colours: JpegColours,
+        colors: JpegColors,
         into: &mut [u8],
     ) -> Result<(), JpegFault> {
-        let (format, channels) = match colours {
-            JpegColours::Grey => (turbo::TJPF_TJPF_GRAY, 1),
-            JpegColours::Rgb => (turbo::TJPF_TJPF_RGB, 3),
-            JpegColours::Cmyk => (turbo::TJPF_TJPF_CMYK, 4),
+        let (format, channels) = match colors {
+            JpegColors::Gray => (turbo::TJPF_TJPF_GRAY, 1),
+            JpegColors::Rgb => (turbo::TJPF_TJPF_RGB, 3),
+            JpegColors::Cmyk => (turbo::TJPF_TJPF_CMYK, 4),
         };
         assert_eq!(self.header(jpeg)?, *header, "the header of this image");
         let (width, height) = (Self::scaled(header.width, eighths), Self::scaled(header.height, eighths));

@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_int};
 
 use turbojpeg_sys as turbo;
 
-use super::jpeg::{JpegColours, JpegFault};
+use super::jpeg::{JpegColors, JpegFault};
 
 /// Maximum width and height in the format.
 const LONGEST: usize = 65_500;
@@ -51,21 +51,21 @@ impl Drop for Encoder {
 ///
 /// # Example
 /// ```
-/// use sluicegate::memory::{JpegColours, JpegDecoder, encode_jpeg};
-/// let encoded = encode_jpeg(&[100; 16 * 8], [16, 8], JpegColours::Grey, 90).unwrap();
+/// use sluicegate::memory::{JpegColors, JpegDecoder, encode_jpeg};
+/// let encoded = encode_jpeg(&[100; 16 * 8], [16, 8], JpegColors::Gray, 90).unwrap();
 /// let header = JpegDecoder::new().unwrap().header(&encoded).unwrap();
-/// assert_eq!((header.width, header.height, header.colours), (16, 8, JpegColours::Grey));
+/// assert_eq!((header.width, header.height, header.colors), (16, 8, JpegColors::Gray));
 /// ```
 pub fn encode_jpeg(
     pixels: &[u8],
     [width, height]: [usize; 2],
-    colours: JpegColours,
+    colors: JpegColors,
     quality: u8,
 ) -> Result<Vec<u8>, JpegFault> {
-    let (format, channels, sampling) = match colours {
-        JpegColours::Grey => (turbo::TJPF_TJPF_GRAY, 1, turbo::TJSAMP_TJSAMP_GRAY),
-        JpegColours::Rgb => (turbo::TJPF_TJPF_RGB, 3, turbo::TJSAMP_TJSAMP_420),
-        JpegColours::Cmyk => return Err(JpegFault::Fatal("pixels in CMYK are not encoded".into())),
+    let (format, channels, sampling) = match colors {
+        JpegColors::Gray => (turbo::TJPF_TJPF_GRAY, 1, turbo::TJSAMP_TJSAMP_GRAY),
+        JpegColors::Rgb => (turbo::TJPF_TJPF_RGB, 3, turbo::TJSAMP_TJSAMP_420),
+        JpegColors::Cmyk => return Err(JpegFault::Fatal("pixels in CMYK are not encoded".into())),
     };
     assert_eq!(pixels.len(), width * height * channels, "the bytes of an image");
     if [width, height].iter().any(|&length| length == 0 || length > LONGEST) {

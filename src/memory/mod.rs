@@ -64,7 +64,7 @@ pub(crate) use fork::{PerProcess, generation};
 pub(crate) use freed_memory::{keep_freed_memory, return_freed_memory};
 pub use grant::Grant;
 #[cfg(feature = "image")]
-pub use jpeg::{JpegColours, JpegDecoder, JpegFault, JpegHeader, Region};
+pub use jpeg::{JpegColors, JpegDecoder, JpegFault, JpegHeader, Region};
 #[cfg(feature = "image")]
 pub use jpeg_encoder::encode_jpeg;
 #[cfg(feature = "image")]

@@ -207,8 +207,8 @@ fn interleaved<T: Copy + Default, const BYTES: usize>(
         3 => {
             let (red, others) = planes.split_at(height * width);
             let (green, blue) = others.split_at(height * width);
-            let colours = red.iter().zip(green).zip(blue);
-            colours.flat_map(|((&red, &green), &blue)| [read(red), read(green), read(blue)]).collect()
+            let colors = red.iter().zip(green).zip(blue);
+            colors.flat_map(|((&red, &green), &blue)| [read(red), read(green), read(blue)]).collect()
         }
         _ => {
             let mut pixels = vec![T::default(); planes.len()];

@@ -16,8 +16,8 @@ const MOST_PIXELS: u64 = 178_956_970;
 /// # Example
 /// ```
 /// use sluicegate::{DecodeOptions, ImageMode};
-/// let grey = DecodeOptions { mode: ImageMode::Grey, ..DecodeOptions::default() };
-/// assert_eq!(grey.max_pixels, 178_956_970);
+/// let gray = DecodeOptions { mode: ImageMode::Gray, ..DecodeOptions::default() };
+/// assert_eq!(gray.max_pixels, 178_956_970);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DecodeOptions {

@@ -103,7 +103,7 @@ impl Operation {
                         fill.len()
                     ));
                 }
-                let fill = resample.colour(fill, picture.channels)?;
+                let fill = resample.color(fill, picture.channels)?;
                 return pad::pad(&picture, [*left, *top, *right, *bottom], &fill, *mode);
             }
             Self::Rotate { angle, frame, center, interpolation, fill } => {

@@ -11,7 +11,7 @@ pub enum ImageMode {
     #[default]
     Rgb,
     /// Gray: colors become their luma (ITU-R BT.601), with Pillow's integer arithmetic.
-    Grey,
+    Gray,
     /// Red, green, blue, and alpha, which is 255 if nothing is transparent.
     Rgba,
     /// The stored channels and depth; palettes become colors, and CMYK becomes RGB.
@@ -26,7 +26,7 @@ impl std::str::FromStr for ImageMode {
     fn from_str(name: &str) -> crate::Result<Self> {
         match name {
             "RGB" => Ok(Self::Rgb),
-            "L" => Ok(Self::Grey),
+            "L" => Ok(Self::Gray),
             "RGBA" => Ok(Self::Rgba),
             "unchanged" => Ok(Self::Unchanged),
             "P" => Ok(Self::Palette),
@@ -44,7 +44,7 @@ impl ImageMode {
     pub fn channels(self) -> Option<usize> {
         match self {
             Self::Rgb => Some(3),
-            Self::Grey | Self::Palette => Some(1),
+            Self::Gray | Self::Palette => Some(1),
             Self::Rgba => Some(4),
             Self::Unchanged => None,
         }
@@ -71,11 +71,11 @@ impl ImageMode {
         }
         let pixels = image.into_pixels();
         let pixels = match (found, channels) {
-            (1, 3) => map::<1, 3>(&pixels, |[grey]| [grey; 3]),
-            (1, 4) => map::<1, 4>(&pixels, |[grey]| [grey, grey, grey, 255]),
-            (2, 1) => map::<2, 1>(&pixels, |[grey, _]| [grey]),
-            (2, 3) => map::<2, 3>(&pixels, |[grey, _]| [grey; 3]),
-            (2, 4) => map::<2, 4>(&pixels, |[grey, alpha]| [grey, grey, grey, alpha]),
+            (1, 3) => map::<1, 3>(&pixels, |[gray]| [gray; 3]),
+            (1, 4) => map::<1, 4>(&pixels, |[gray]| [gray, gray, gray, 255]),
+            (2, 1) => map::<2, 1>(&pixels, |[gray, _]| [gray]),
+            (2, 3) => map::<2, 3>(&pixels, |[gray, _]| [gray; 3]),
+            (2, 4) => map::<2, 4>(&pixels, |[gray, alpha]| [gray, gray, gray, alpha]),
             (3, 1) => map::<3, 1>(&pixels, |rgb| [luma(rgb)]),
             (3, 4) => map::<3, 4>(&pixels, |[red, green, blue]| [red, green, blue, 255]),
             (4, 1) => map::<4, 1>(&pixels, |[red, green, blue, _]| [luma([red, green, blue])]),

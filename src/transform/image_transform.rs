@@ -50,8 +50,8 @@ pub enum CropDraws {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ErasingValue {
     /// One value for all channels, or one per channel.
-    #[serde(rename = "colour")]
-    Colour(Vec<f32>),
+    #[serde(rename = "color")]
+    Color(Vec<f32>),
     /// A normal deviate for each value.
     #[serde(rename = "random")]
     Random,

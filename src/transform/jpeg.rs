@@ -7,7 +7,7 @@ use super::image_mode::{ImageMode, cmyk_to_rgb};
 use super::picture::Picture;
 use super::scratch;
 use crate::DType;
-use crate::memory::{JpegColours, JpegDecoder, JpegFault, JpegHeader, Region};
+use crate::memory::{JpegColors, JpegDecoder, JpegFault, JpegHeader, Region};
 
 /// Number of pixels to which a block of 8 is decoded by default: all of them.
 pub(super) const EIGHTHS: usize = 8;
@@ -87,15 +87,15 @@ fn decode_region(
 ) -> Result<Picture<u8>, Reason> {
     // One per image: a decoder keeps the tables of its last image, and would use them for a file that lacks some.
     let decoder = JpegDecoder::new().map_err(words)?;
-    let colours = match (header.colours, options.mode) {
-        (JpegColours::Cmyk, _) => JpegColours::Cmyk,
-        (JpegColours::Grey, ImageMode::Unchanged | ImageMode::Grey | ImageMode::Palette) => JpegColours::Grey,
-        _ => JpegColours::Rgb,
+    let colors = match (header.colors, options.mode) {
+        (JpegColors::Cmyk, _) => JpegColors::Cmyk,
+        (JpegColors::Gray, ImageMode::Unchanged | ImageMode::Gray | ImageMode::Palette) => JpegColors::Gray,
+        _ => JpegColors::Rgb,
     };
-    let channels = match colours {
-        JpegColours::Grey => 1,
-        JpegColours::Rgb => 3,
-        JpegColours::Cmyk => 4,
+    let channels = match colors {
+        JpegColors::Gray => 1,
+        JpegColors::Rgb => 3,
+        JpegColors::Cmyk => 4,
     };
     let Region { width, height, .. } = region;
     let mut pixels = scratch::take(width * height * channels);
@@ -103,12 +103,12 @@ fn decode_region(
         // Parts that the decoder does not reach must not show another image's pixels.
         pixels.fill(0);
     }
-    match decoder.decode(encoded, header, eighths, region, colours, &mut pixels) {
+    match decoder.decode(encoded, header, eighths, region, colors, &mut pixels) {
         Err(fault) if !is_forgiven(&fault, encoded, options) => return Err(words(fault)),
         _ => {}
     }
-    Ok(match colours {
-        JpegColours::Cmyk => Picture::new(width, height, 3, cmyk_to_rgb(&pixels)),
+    Ok(match colors {
+        JpegColors::Cmyk => Picture::new(width, height, 3, cmyk_to_rgb(&pixels)),
         _ => Picture::new(width, height, channels, pixels),
     })
 }

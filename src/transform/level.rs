@@ -25,7 +25,7 @@ pub(super) trait Level: Resizable {
     fn whole(value: f32) -> f32;
 
     /// Returns the gray value that colors are blended with: torchvision uses integers if images are bytes.
-    fn grey(value: f32) -> f32;
+    fn gray(value: f32) -> f32;
 }
 
 /// Adding this to a float with an absolute value below 4 million rounds it to an integer, in the lowest bits. Vectors
@@ -59,7 +59,7 @@ impl Level for u8 {
     }
 
     #[inline(always)]
-    fn grey(value: f32) -> f32 {
+    fn gray(value: f32) -> f32 {
         value.floor()
     }
 }
@@ -91,7 +91,7 @@ impl Level for f32 {
     }
 
     #[inline(always)]
-    fn grey(value: f32) -> f32 {
+    fn gray(value: f32) -> f32 {
         value
     }
 }

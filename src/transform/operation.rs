@@ -107,8 +107,8 @@ pub enum Values {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Eraser {
     /// One value for all channels, or one per channel.
-    #[serde(rename = "colour")]
-    Colour(Vec<f32>),
+    #[serde(rename = "color")]
+    Color(Vec<f32>),
     /// These values: channels, rows, columns.
     #[serde(rename = "values")]
     Values(Vec<f32>),

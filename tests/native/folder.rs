@@ -157,7 +157,7 @@ fn files_that_are_no_images_are_found_and_kept_until_one_changes() {
     assert_eq!(find(&[0, 1, 2, 3, 4], &rgb), (vec![1, 2, 4], damages, 0), "nothing is decoded again");
     assert_eq!(find(&[1, 3, 4], &rgb).0, [1, 4]);
     assert_eq!(find(&[0, 1, 2, 3, 4], &DecodeOptions { max_pixels: 1, ..rgb }).0, [1, 2, 3, 4]);
-    assert_eq!(find(&[0, 1, 2, 3, 4], &DecodeOptions { mode: ImageMode::Grey, ..rgb }).2, 1);
+    assert_eq!(find(&[0, 1, 2, 3, 4], &DecodeOptions { mode: ImageMode::Gray, ..rgb }).2, 1);
     fs::write(root.path().join("b/4"), b"P5 1 1 255 \x07").unwrap();
     assert_eq!((find(&[0, 1, 2, 3, 4], &rgb).0, find(&[], &rgb).0), (vec![1, 2], vec![]));
     let stop = || Err(Error::InvalidArgument { argument: "x", reason: "stop".into() });

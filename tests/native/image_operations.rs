@@ -40,16 +40,16 @@ fn every_pixel_of_every_width_is_worked_on() {
     for width in 1..200 {
         let pixels: Vec<u8> = (0..width * 3).map(|value| value as u8).collect();
         assert!(bytes(&half, width, 1, &pixels).iter().zip(&pixels).all(|(half, whole)| *half == whole / 2));
-        let grey = bytes(&none, width, 1, &pixels);
-        assert!(grey.chunks_exact(3).all(|pixel| pixel[0] == pixel[1] && pixel[1] == pixel[2]), "{width}");
-        assert_eq!(grey.chunks_exact(3).map(|pixel| pixel[0]).collect::<Vec<_>>(), {
+        let gray = bytes(&none, width, 1, &pixels);
+        assert!(gray.chunks_exact(3).all(|pixel| pixel[0] == pixel[1] && pixel[1] == pixel[2]), "{width}");
+        assert_eq!(gray.chunks_exact(3).map(|pixel| pixel[0]).collect::<Vec<_>>(), {
             bytes(&Operation::Grayscale { channels: 1 }, width, 1, &pixels)
         });
     }
 }
 
 #[test]
-fn a_third_of_a_turn_of_hue_changes_the_colours_places() {
+fn a_third_of_a_turn_of_hue_changes_the_colors_places() {
     let third = Operation::Hue { factor: 1.0 / 3.0 };
     assert_eq!(bytes(&third, 2, 1, &[255, 0, 0, 10, 10, 10]), [0, 255, 0, 10, 10, 10]);
 }
@@ -76,7 +76,7 @@ fn places_are_counted_from_the_upper_left() {
     assert_eq!(bytes(&pad(PaddingMode::Edge, vec![]), 3, 2, &pixels), [1, 1, 1, 2, 3, 3]);
     assert_eq!(bytes(&pad(PaddingMode::Reflect, vec![]), 3, 2, &pixels), [3, 2, 1, 2, 3, 2]);
     assert_eq!(bytes(&pad(PaddingMode::Symmetric, vec![]), 3, 2, &pixels), [2, 1, 1, 2, 3, 3]);
-    let erase = Operation::Erase { top: 1, left: 1, height: 9, width: 9, with: Eraser::Colour(vec![7.0]) };
+    let erase = Operation::Erase { top: 1, left: 1, height: 9, width: 9, with: Eraser::Color(vec![7.0]) };
     assert_eq!(bytes(&erase, 3, 2, &pixels), [1, 2, 3, 4, 7, 7]);
     let quarter = |frame| Operation::Rotate {
         angle: 90.0,

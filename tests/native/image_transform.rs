@@ -63,7 +63,7 @@ fn crops_are_torchvisions() {
 }
 
 #[test]
-fn colours_and_policies_are_torchvisions() {
+fn colors_and_policies_are_torchvisions() {
     let range = Some([0.6, 1.4]);
     let hue = Some([-0.1, 0.1]);
     let (operations, _) =
@@ -134,14 +134,14 @@ fn what_can_not_be_drawn_says_why() {
         },
         "can't be drawn",
     );
-    let value = ErasingValue::Colour(vec![1.0, 2.0]);
+    let value = ErasingValue::Color(vec![1.0, 2.0]);
     refused(
         &ImageTransform::RandomErasing { p: 1.0, scale: [0.1, 0.2], ratio: [1.0, 1.0], value, log_ratio: None },
         "channels",
     );
     let floats = ImageTransform::ToDtype { dtype: DType::Float32, values: Values::Scaled };
-    let grey = ImageTransform::Grayscale { num_output_channels: 1 };
-    assert!(ImageTransform::RandomApply { transforms: vec![grey], p: 0.5 }.output(3, DType::UInt8).is_err());
+    let gray = ImageTransform::Grayscale { num_output_channels: 1 };
+    assert!(ImageTransform::RandomApply { transforms: vec![gray], p: 0.5 }.output(3, DType::UInt8).is_err());
     assert_eq!(floats.output(3, DType::UInt8), Ok((3, DType::Float32)));
 }
 

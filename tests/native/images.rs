@@ -61,8 +61,8 @@ fn samples_have_one_form_and_what_was_kept() {
         let loader = DataLoader::builder(images.clone()).batch_size(4).threads(threads).build().unwrap();
         let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
         assert_eq!(batch.to_vec::<i64>(1).unwrap(), [0, 0, 1, 1]);
-        let grey: Vec<u8> = [0, 20, 10, 30].into_iter().flat_map(|grey| [grey; 6]).collect();
-        assert_eq!(batch.to_vec::<u8>(0).unwrap(), grey);
+        let gray: Vec<u8> = [0, 20, 10, 30].into_iter().flat_map(|gray| [gray; 6]).collect();
+        assert_eq!(batch.to_vec::<u8>(0).unwrap(), gray);
     }
 }
 
@@ -197,8 +197,8 @@ fn boxes_and_masks_move_with_their_image() {
             .unwrap(),
     );
     let flipped = vec![ImageTransform::RandomHorizontalFlip { p: 1.0 }, ImageTransform::CenterCrop { size: [2, 3] }];
-    let grey = DecodeOptions { mode: ImageMode::Palette, ..DecodeOptions::default() };
-    let image = |transforms| ImagePipeline::new(transforms).with_decode(grey);
+    let gray = DecodeOptions { mode: ImageMode::Palette, ..DecodeOptions::default() };
+    let image = |transforms| ImagePipeline::new(transforms).with_decode(gray);
     let fields = [
         DecodedField::Image(0, image(flipped)),
         DecodedField::Mask(1, image(vec![]), 0),

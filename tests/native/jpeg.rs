@@ -1,7 +1,7 @@
 //! The JPEG decoder: regions equal those of the whole image, and nothing is written past them.
 
 use proptest::prelude::*;
-use sluicegate::memory::{JpegColours, JpegDecoder, JpegFault, JpegHeader, Region, encode_jpeg};
+use sluicegate::memory::{JpegColors, JpegDecoder, JpegFault, JpegHeader, Region, encode_jpeg};
 use sluicegate::{DecodeOptions, Truncated, decode_image};
 
 /// 77 x 47 pixels of waves and noise, with colors at half the resolution.
@@ -11,7 +11,7 @@ fn decode(eighths: usize, region: Region) -> Vec<u8> {
     let mut decoder = JpegDecoder::new().unwrap();
     let header = decoder.header(WAVES).unwrap();
     let mut pixels = vec![0; region.width * region.height * 3];
-    decoder.decode(WAVES, &header, eighths, region, JpegColours::Rgb, &mut pixels).unwrap();
+    decoder.decode(WAVES, &header, eighths, region, JpegColors::Rgb, &mut pixels).unwrap();
     pixels
 }
 
@@ -23,7 +23,7 @@ fn whole(eighths: usize) -> Region {
 #[test]
 fn the_header_says_how_it_is_stored() {
     let header = JpegDecoder::new().unwrap().header(WAVES).unwrap();
-    assert_eq!(header, JpegHeader { width: 77, height: 47, colours: JpegColours::Rgb, unit_width: 16 });
+    assert_eq!(header, JpegHeader { width: 77, height: 47, colors: JpegColors::Rgb, unit_width: 16 });
 }
 
 proptest! {
@@ -75,7 +75,7 @@ fn a_region_that_begins_inside_a_unit_is_refused() {
     let mut decoder = JpegDecoder::new().unwrap();
     let header = decoder.header(WAVES).unwrap();
     let region = Region { left: 3, top: 0, width: 20, height: 5 };
-    let fault = decoder.decode(WAVES, &header, 8, region, JpegColours::Rgb, &mut [0; 300]).unwrap_err();
+    let fault = decoder.decode(WAVES, &header, 8, region, JpegColors::Rgb, &mut [0; 300]).unwrap_err();
     assert!(matches!(fault, JpegFault::Fatal(said) if said.contains("left boundary")));
 }
 
@@ -95,28 +95,28 @@ fn a_region_past_the_end_is_a_panic() {
 fn what_is_encoded_is_decoded() {
     let ramp: Vec<u8> = (0..33 * 17).map(|at| (at % 33 * 7) as u8).collect();
     let header = |encoded: &[u8]| JpegDecoder::new().unwrap().header(encoded).unwrap();
-    let encoded = encode_jpeg(&ramp, [33, 17], JpegColours::Grey, 100).unwrap();
-    assert_eq!(header(&encoded), JpegHeader { width: 33, height: 17, colours: JpegColours::Grey, unit_width: 8 });
+    let encoded = encode_jpeg(&ramp, [33, 17], JpegColors::Gray, 100).unwrap();
+    assert_eq!(header(&encoded), JpegHeader { width: 33, height: 17, colors: JpegColors::Gray, unit_width: 8 });
     let mut decoded = vec![0; ramp.len()];
     let whole = Region { left: 0, top: 0, width: 33, height: 17 };
     let decoder = JpegDecoder::new().unwrap();
-    decoder.decode(&encoded, &header(&encoded), 8, whole, JpegColours::Grey, &mut decoded).unwrap();
+    decoder.decode(&encoded, &header(&encoded), 8, whole, JpegColors::Gray, &mut decoded).unwrap();
     assert!(ramp.iter().zip(&decoded).all(|(before, after)| before.abs_diff(*after) <= 2));
     // Noise at the highest quality is larger than its pixels.
     let noise: Vec<u8> = (0..3 * 64 * 64_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
-    assert!(encode_jpeg(&noise, [64, 64], JpegColours::Rgb, 100).unwrap().len() > noise.len() / 2);
-    assert!(encode_jpeg(&noise, [64, 64], JpegColours::Rgb, 1).unwrap().len() < 2_000);
+    assert!(encode_jpeg(&noise, [64, 64], JpegColors::Rgb, 100).unwrap().len() > noise.len() / 2);
+    assert!(encode_jpeg(&noise, [64, 64], JpegColors::Rgb, 1).unwrap().len() < 2_000);
 }
 
 #[test]
 fn what_can_not_be_encoded_is_refused() {
-    let refused = |size: [usize; 2], colours, quality| {
-        let pixels = vec![0; size[0] * size[1] * if colours == JpegColours::Rgb { 3 } else { 1 }];
-        assert!(matches!(encode_jpeg(&pixels, size, colours, quality), Err(JpegFault::Fatal(_))));
+    let refused = |size: [usize; 2], colors, quality| {
+        let pixels = vec![0; size[0] * size[1] * if colors == JpegColors::Rgb { 3 } else { 1 }];
+        assert!(matches!(encode_jpeg(&pixels, size, colors, quality), Err(JpegFault::Fatal(_))));
     };
-    refused([0, 5], JpegColours::Grey, 50);
-    refused([70_000, 1], JpegColours::Rgb, 50);
-    refused([4, 4], JpegColours::Grey, 0);
-    refused([4, 4], JpegColours::Grey, 101);
-    assert!(encode_jpeg(&[0; 16], [2, 2], JpegColours::Cmyk, 50).is_err());
+    refused([0, 5], JpegColors::Gray, 50);
+    refused([70_000, 1], JpegColors::Rgb, 50);
+    refused([4, 4], JpegColors::Gray, 0);
+    refused([4, 4], JpegColors::Gray, 101);
+    assert!(encode_jpeg(&[0; 16], [2, 2], JpegColors::Cmyk, 50).is_err());
 }

@@ -90,7 +90,7 @@ proptest! {
         let pixels = if is_gray { planes.to_vec() } else { interleaved(planes) };
         let mut file = format!("P{} {} {} 255 ", if is_gray { 5 } else { 6 }, SIZE[1], SIZE[0]).into_bytes();
         file.extend(&pixels);
-        let mode = if is_gray { ImageMode::Grey } else { ImageMode::Rgb };
+        let mode = if is_gray { ImageMode::Gray } else { ImageMode::Rgb };
         let steps = ImagePipeline::new(transforms.clone()).with_decode(DecodeOptions { mode, ..DecodeOptions::default() });
         let last = PixelPipeline::new(transforms.clone(), SIZE, channels, ChannelOrder::Last);
         let first = PixelPipeline::new(transforms, SIZE, channels, ChannelOrder::First);

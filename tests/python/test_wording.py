@@ -43,8 +43,7 @@ PATTERNS = {
 # A comment, a raw string, a string, or a character, which may be a quote.
 _RUST = re.compile(r"""//[^\n]*|r(#*)".*?"\1|b?"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])'""", re.DOTALL)
 _FENCED = re.compile(r"^(\s*//[/!] )?```.*?^(\s*//[/!] )?```", re.DOTALL | re.MULTILINE)
-# `colour` is a key of the specs that the core takes.
-_ALLOWED = re.compile(r"there (is|are) no\b|\Acolour\Z", re.IGNORECASE)
+_ALLOWED = re.compile(r"there (is|are) no\b", re.IGNORECASE)
 
 
 class Found(NamedTuple):

@@ -149,9 +149,9 @@ class ExactImage:
         (arguments,) = spec[0].values()
         if arguments["value"] == "random":
             check_normal_deviates()
-        elif not all(map(math.isfinite, arguments["value"]["colour"])):
+        elif not all(map(math.isfinite, arguments["value"]["color"])):
             raise NotRecognizedError(f"value is {step.value!r}, not made of finite numbers")
-        elif len(arguments["value"]["colour"]) not in (1, self.channels):
+        elif len(arguments["value"]["color"]) not in (1, self.channels):
             raise NotRecognizedError(f"value={step.value!r}: the image has {self.channels} channels")
         arguments["log_ratio"] = _log_ratio(step, is_v1=is_v1)
         return [{"RandomErasing": arguments}]

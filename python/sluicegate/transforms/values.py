@@ -125,7 +125,7 @@ class RandomErasing(OptionalTransform):
 
     def spec(self) -> list[Any]:
         """Return the transform as a list for the core."""
-        value: Any = "random" if self.value is None else {"colour": self.value}
+        value: Any = "random" if self.value is None else {"color": self.value}
         ranges = {"scale": pair(self.scale), "ratio": pair(self.ratio)}
         return [{"RandomErasing": {"p": float(self.p), **ranges, "value": value}}]
 

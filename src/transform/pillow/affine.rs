@@ -2,7 +2,7 @@
 
 use super::matrix::{Turn, place, turn};
 use crate::transform::pixels::affine_matrix::Matrix;
-use crate::transform::pixels::{by_channel, colour_fits, flip, quarter_turn};
+use crate::transform::pixels::{by_channel, color_fits, flip, quarter_turn};
 use crate::transform::{Interpolation, Operation, Picture, Reason, Torchvision};
 
 /// Number of fractional bits of fixed-point numbers.
@@ -35,7 +35,7 @@ pub(super) fn warp(
         return Err("an image can't be turned by numbers that are not finite".into());
     }
     let [height, width] = size;
-    colour_fits(fill, picture.channels)?;
+    color_fits(fill, picture.channels)?;
     let color: Vec<u8> = by_channel(fill, picture.channels).map(|value| value as u8).collect();
     let mut pixels = picture.room(height, width)?;
     let row = color.repeat(width);

@@ -3,7 +3,7 @@
 use super::level::Level;
 use super::lookup::{Table, look_up, table};
 use super::picture::Picture;
-use super::{Reason, grey_or_colours};
+use super::{Reason, gray_or_colors};
 
 /// Returns, for each channel, the number to subtract from its values, and the number to divide them by.
 fn ranges<T: Level>(picture: &Picture<T>) -> Vec<[f32; 2]> {
@@ -31,7 +31,7 @@ fn extremes<T: Level, const CHANNELS: usize>(pixels: &[T]) -> [[f32; 2]; CHANNEL
 }
 
 pub(in super::super) fn bytes(picture: &mut Picture<u8>) -> Result<(), Reason> {
-    grey_or_colours(picture.channels)?;
+    gray_or_colors(picture.channels)?;
     let stretched =
         |[least, scale]: [f32; 2]| table(|level| ((f32::from(level) - least) / scale).clamp(0.0, 255.0) as u8);
     let tables: Vec<Table> = ranges(picture).into_iter().map(stretched).collect();
@@ -40,7 +40,7 @@ pub(in super::super) fn bytes(picture: &mut Picture<u8>) -> Result<(), Reason> {
 }
 
 pub(in super::super) fn floats(picture: &mut Picture<f32>) -> Result<(), Reason> {
-    grey_or_colours(picture.channels)?;
+    gray_or_colors(picture.channels)?;
     let ranges = ranges(picture);
     for pixel in picture.pixels.chunks_exact_mut(picture.channels) {
         for (value, [least, scale]) in pixel.iter_mut().zip(&ranges) {

@@ -3,7 +3,7 @@
 use super::level::Level;
 use super::picture::Picture;
 use super::values::{OfValue, map};
-use super::{Reason, grey_or_colours, not_negative};
+use super::{Reason, gray_or_colors, not_negative};
 use crate::memory::MultiplyAdd;
 
 struct Brightness {
@@ -20,7 +20,7 @@ impl OfValue for Brightness {
 
 pub(in super::super) fn adjust<T: Level>(picture: &mut Picture<T>, factor: f64) -> Result<(), Reason> {
     not_negative("brightness", factor)?;
-    grey_or_colours(picture.channels)?;
+    gray_or_colors(picture.channels)?;
     map(&mut picture.pixels, Brightness { factor: factor as f32, most: T::MOST });
     Ok(())
 }

@@ -5,7 +5,7 @@ use super::level::Level;
 use super::picture::Picture;
 use super::planes::{BLOCK, load};
 use super::values::{OfValue, map};
-use super::{Reason, grey_or_colours, not_negative};
+use super::{Reason, gray_or_colors, not_negative};
 use crate::memory::{Kernel, MultiplyAdd, run_on_vectors};
 
 struct Contrast {
@@ -23,9 +23,9 @@ impl OfValue for Contrast {
 }
 
 /// The sum of the gray values of color pixels.
-struct GreySum<'a, T>(&'a [T]);
+struct GraySum<'a, T>(&'a [T]);
 
-impl<T: Level> Kernel for GreySum<'_, T> {
+impl<T: Level> Kernel for GraySum<'_, T> {
     type Output = f64;
 
     #[inline(always)]
@@ -37,16 +37,16 @@ impl<T: Level> Kernel for GreySum<'_, T> {
                 planes = [[0.0; BLOCK]; 3];
             }
             load(pixels, &mut planes);
-            let mut greys = [0.0; 8];
+            let mut grays = [0.0; 8];
             let [red, green, blue] = &planes;
             for ((red, green), blue) in
                 red.as_chunks::<8>().0.iter().zip(green.as_chunks::<8>().0).zip(blue.as_chunks::<8>().0)
             {
                 for lane in 0..8 {
-                    greys[lane] += T::grey(luma::<M>(red[lane], green[lane], blue[lane]));
+                    grays[lane] += T::gray(luma::<M>(red[lane], green[lane], blue[lane]));
                 }
             }
-            sum += f64::from(greys.iter().sum::<f32>());
+            sum += f64::from(grays.iter().sum::<f32>());
         }
         sum
     }
@@ -54,9 +54,9 @@ impl<T: Level> Kernel for GreySum<'_, T> {
 
 pub(in super::super) fn adjust<T: Level>(picture: &mut Picture<T>, factor: f64) -> Result<(), Reason> {
     not_negative("contrast", factor)?;
-    grey_or_colours(picture.channels)?;
+    gray_or_colors(picture.channels)?;
     let sum = match picture.channels {
-        3 => run_on_vectors(GreySum(&picture.pixels)),
+        3 => run_on_vectors(GraySum(&picture.pixels)),
         _ => picture.pixels.chunks(256).map(|some| f64::from(some.iter().map(|v| v.to_float()).sum::<f32>())).sum(),
     };
     let mean = sum as f32 / (picture.width * picture.height) as f32;

@@ -2,7 +2,7 @@
 
 use super::level::Level;
 use super::picture::Picture;
-use super::{Reason, colour_fits};
+use super::{Reason, color_fits};
 use crate::transform::Eraser;
 
 /// Erases a rectangle: top, left, height, width. The part outside the image is ignored.
@@ -14,7 +14,7 @@ pub(in super::super) fn erase<T: Level>(
     let channels = picture.channels;
     let (row, size) = (picture.row(), height.saturating_mul(width));
     match with {
-        Eraser::Colour(colour) => colour_fits(colour, channels)?,
+        Eraser::Color(color) => color_fits(color, channels)?,
         Eraser::Values(values) if size.checked_mul(channels) == Some(values.len()) => {}
         Eraser::Values(values) => {
             return Err(format!("there are {} values to erase {channels} x {height} x {width} with", values.len()));
@@ -26,7 +26,7 @@ pub(in super::super) fn erase<T: Level>(
         for x in left..right {
             for (channel, value) in picture.pixels[y * row + x * channels..][..channels].iter_mut().enumerate() {
                 let erased = match with {
-                    Eraser::Colour(colour) => colour.get(channel).or(colour.first()).copied().unwrap_or(0.0),
+                    Eraser::Color(color) => color.get(channel).or(color.first()).copied().unwrap_or(0.0),
                     Eraser::Values(values) => values[channel * size + (y - top) * width + (x - left)],
                 };
                 *value = T::from_float(erased);

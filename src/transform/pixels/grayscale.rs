@@ -3,7 +3,7 @@
 use super::Reason;
 use super::level::Level;
 use super::picture::Picture;
-use super::planes::{BLOCK, OfColours, Planes, load, map};
+use super::planes::{BLOCK, OfColors, Planes, load, map};
 use crate::memory::{Kernel, MultiplyAdd, run_on_vectors};
 
 /// Returns the gray value of a color (ITU-R BT.601, as in torchvision).
@@ -12,9 +12,9 @@ pub(super) fn luma<M: MultiplyAdd>(red: f32, green: f32, blue: f32) -> f32 {
     M::multiply_add(blue, 0.114, M::multiply_add(green, 0.587, red * 0.2989))
 }
 
-struct Grey;
+struct Gray;
 
-impl OfColours for Grey {
+impl OfColors for Gray {
     #[inline(always)]
     fn of<M: MultiplyAdd>(&self, [red, green, blue]: &mut Planes) {
         for ((r, g), b) in red.iter_mut().zip(green).zip(blue) {
@@ -32,11 +32,11 @@ impl<T: Level> Kernel for OneChannel<'_, T> {
     #[inline(always)]
     fn run<M: MultiplyAdd>(self) {
         let mut planes = [[0.0; BLOCK]; 3];
-        for (pixels, greys) in self.0.chunks(3 * BLOCK).zip(self.1.chunks_mut(BLOCK)) {
+        for (pixels, grays) in self.0.chunks(3 * BLOCK).zip(self.1.chunks_mut(BLOCK)) {
             load(pixels, &mut planes);
             let [red, green, blue] = &planes;
-            for (((grey, r), g), b) in greys.iter_mut().zip(red).zip(green).zip(blue) {
-                *grey = T::from_float(luma::<M>(*r, *g, *b));
+            for (((gray, r), g), b) in grays.iter_mut().zip(red).zip(green).zip(blue) {
+                *gray = T::from_float(luma::<M>(*r, *g, *b));
             }
         }
     }
@@ -48,7 +48,7 @@ pub(in super::super) fn grayscale<T: Level>(picture: Picture<T>, channels: usize
     match (picture.channels, channels) {
         (1, 1) => Ok(picture),
         (1, 3) => {
-            let pixels = picture.pixels.iter().flat_map(|&grey| [grey; 3]).collect();
+            let pixels = picture.pixels.iter().flat_map(|&gray| [gray; 3]).collect();
             Ok(Picture::new(width, height, 3, pixels))
         }
         (3, 1) => {
@@ -57,7 +57,7 @@ pub(in super::super) fn grayscale<T: Level>(picture: Picture<T>, channels: usize
             Ok(Picture::new(width, height, 1, pixels))
         }
         (3, 3) => {
-            map(&mut picture.pixels, Grey);
+            map(&mut picture.pixels, Gray);
             Ok(picture)
         }
         (1 | 3, _) => Err(format!("gray images have 1 or 3 channels, and not {channels}")),

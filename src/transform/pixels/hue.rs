@@ -5,8 +5,8 @@ use std::marker::PhantomData;
 
 use super::level::Level;
 use super::picture::Picture;
-use super::planes::{OfColours, Planes, map};
-use super::{Reason, grey_or_colours};
+use super::planes::{OfColors, Planes, map};
+use super::{Reason, gray_or_colors};
 use crate::memory::MultiplyAdd;
 
 struct Hue<T> {
@@ -14,7 +14,7 @@ struct Hue<T> {
     level: PhantomData<T>,
 }
 
-impl<T: Level> OfColours for Hue<T> {
+impl<T: Level> OfColors for Hue<T> {
     #[inline(always)]
     fn of<M: MultiplyAdd>(&self, [red, green, blue]: &mut Planes) {
         for ((r, g), b) in red.iter_mut().zip(green).zip(blue) {
@@ -29,8 +29,8 @@ impl<T: Level> OfColours for Hue<T> {
 fn turn([r, g, b]: [f32; 3], factor: f32) -> [f32; 3] {
     let most = r.max(g).max(b);
     let range = most - r.min(g).min(b);
-    let is_grey = range == 0.0;
-    let saturation = range / if is_grey { 1.0 } else { most };
+    let is_gray = range == 0.0;
+    let saturation = range / if is_gray { 1.0 } else { most };
     let (is_red, is_green) = (most == r, most == g);
     // Of two distances from the maximum, the first is added and the second subtracted, starting at the maximum's third
     // of the circle.
@@ -39,7 +39,7 @@ fn turn([r, g, b]: [f32; 3], factor: f32) -> [f32; 3] {
         (_, true) => (most - r, most - b, 2.0),
         _ => (most - g, most - r, 4.0),
     };
-    let range = if is_grey { 1.0 } else { range };
+    let range = if is_gray { 1.0 } else { range };
     let hue = (added / range + third) - taken / range;
     let hue = hue * (1.0 / 6.0) + 1.0;
     let hue = (hue - hue.trunc()) + factor;
@@ -84,7 +84,7 @@ pub(in super::super) fn adjust<T: Level>(picture: &mut Picture<T>, factor: f64) 
     if !(-0.5..=0.5).contains(&factor) {
         return Err(format!("the hue factor is {factor}, and must lie in [-0.5, 0.5]"));
     }
-    grey_or_colours(picture.channels)?;
+    gray_or_colors(picture.channels)?;
     if picture.channels == 3 {
         map(&mut picture.pixels, Hue::<T> { factor: factor as f32, level: PhantomData });
     }

@@ -37,7 +37,7 @@ pub(super) mod warp;
 use super::{Reason, level, picture};
 
 /// Rejects images that are neither gray nor in color, like torchvision.
-fn grey_or_colours(channels: usize) -> Result<(), Reason> {
+fn gray_or_colors(channels: usize) -> Result<(), Reason> {
     match channels {
         1 | 3 => Ok(()),
         _ => Err(format!("images of 1 or 3 channels are permitted, but this one has {channels}")),
@@ -45,8 +45,8 @@ fn grey_or_colours(channels: usize) -> Result<(), Reason> {
 }
 
 /// Rejects a color whose number of channels differs from the image's; a single value applies to all channels.
-pub(super) fn colour_fits(colour: &[f32], channels: usize) -> Result<(), Reason> {
-    match colour.len() {
+pub(super) fn color_fits(color: &[f32], channels: usize) -> Result<(), Reason> {
+    match color.len() {
         0 | 1 => Ok(()),
         values if values == channels => Ok(()),
         values => Err(format!("the color has {values} values, and the image {channels} channels")),

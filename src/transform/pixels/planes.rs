@@ -10,14 +10,14 @@ pub(super) const BLOCK: usize = 64;
 pub(super) type Planes = [[f32; BLOCK]; 3];
 
 /// An operation on colors. Implementors put `#[inline(always)]` on the method.
-pub(super) trait OfColours {
+pub(super) trait OfColors {
     /// Processes a block in place. In the last block, values past the image are arbitrary and ignored.
     fn of<M: MultiplyAdd>(&self, planes: &mut Planes);
 }
 
 struct EachBlock<'a, T, F>(&'a mut [T], F);
 
-impl<T: Level, F: OfColours> Kernel for EachBlock<'_, T, F> {
+impl<T: Level, F: OfColors> Kernel for EachBlock<'_, T, F> {
     type Output = ();
 
     #[inline(always)]
@@ -43,6 +43,6 @@ pub(super) fn load<T: Level>(pixels: &[T], planes: &mut Planes) {
 }
 
 /// Replaces the colors of these pixels with the results of `function`.
-pub(super) fn map<T: Level>(pixels: &mut [T], function: impl OfColours) {
+pub(super) fn map<T: Level>(pixels: &mut [T], function: impl OfColors) {
     run_on_vectors(EachBlock(pixels, function));
 }

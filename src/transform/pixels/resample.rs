@@ -3,14 +3,14 @@
 use super::grid::Projection;
 use super::level::Level;
 use super::picture::Picture;
-use super::{Reason, by_channel, colour_fits, warp};
+use super::{Reason, by_channel, color_fits, warp};
 use crate::transform::resize::{Part, nearest, resize};
 use crate::transform::{Antialias, Interpolation, MaskValue};
 
 /// How to compute pixels between pixels.
 pub(in super::super) trait Resample<T> {
     /// Returns the color of a pixel; an empty `fill` is black.
-    fn colour(&self, fill: &[f32], channels: usize) -> Result<Vec<T>, Reason>;
+    fn color(&self, fill: &[f32], channels: usize) -> Result<Vec<T>, Reason>;
 
     /// Returns the picture of another size whose pixels come from the positions that `projection` gives.
     fn warp(
@@ -36,8 +36,8 @@ pub(in super::super) trait Resample<T> {
 pub(in super::super) struct OfImages;
 
 impl<T: Level> Resample<T> for OfImages {
-    fn colour(&self, fill: &[f32], channels: usize) -> Result<Vec<T>, Reason> {
-        colour_fits(fill, channels)?;
+    fn color(&self, fill: &[f32], channels: usize) -> Result<Vec<T>, Reason> {
+        color_fits(fill, channels)?;
         Ok(by_channel(fill, channels).map(T::from_float).collect())
     }
 
@@ -76,7 +76,7 @@ fn only(fill: &[f32]) -> Result<f32, Reason> {
 }
 
 impl<T: MaskValue> Resample<T> for OfMasks {
-    fn colour(&self, fill: &[f32], channels: usize) -> Result<Vec<T>, Reason> {
+    fn color(&self, fill: &[f32], channels: usize) -> Result<Vec<T>, Reason> {
         Ok(vec![T::of(only(fill)?); channels])
     }
 

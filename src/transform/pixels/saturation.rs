@@ -5,8 +5,8 @@ use std::marker::PhantomData;
 use super::grayscale::luma;
 use super::level::Level;
 use super::picture::Picture;
-use super::planes::{OfColours, Planes, map};
-use super::{Reason, grey_or_colours, not_negative};
+use super::planes::{OfColors, Planes, map};
+use super::{Reason, gray_or_colors, not_negative};
 use crate::memory::MultiplyAdd;
 
 struct Saturation<T> {
@@ -15,13 +15,13 @@ struct Saturation<T> {
     level: PhantomData<T>,
 }
 
-impl<T: Level> OfColours for Saturation<T> {
+impl<T: Level> OfColors for Saturation<T> {
     #[inline(always)]
     fn of<M: MultiplyAdd>(&self, [red, green, blue]: &mut Planes) {
         for ((r, g), b) in red.iter_mut().zip(green).zip(blue) {
-            let grey = T::grey(luma::<M>(*r, *g, *b));
+            let gray = T::gray(luma::<M>(*r, *g, *b));
             for value in [r, g, b] {
-                *value = M::multiply_add(grey, self.others, *value * self.factor).clamp(0.0, T::MOST);
+                *value = M::multiply_add(gray, self.others, *value * self.factor).clamp(0.0, T::MOST);
             }
         }
     }
@@ -29,7 +29,7 @@ impl<T: Level> OfColours for Saturation<T> {
 
 pub(in super::super) fn adjust<T: Level>(picture: &mut Picture<T>, factor: f64) -> Result<(), Reason> {
     not_negative("saturation", factor)?;
-    grey_or_colours(picture.channels)?;
+    gray_or_colors(picture.channels)?;
     if picture.channels == 3 {
         let (factor, others) = (factor as f32, (1.0 - factor) as f32);
         map(&mut picture.pixels, Saturation::<T> { factor, others, level: PhantomData });

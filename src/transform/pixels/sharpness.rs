@@ -3,7 +3,7 @@
 use super::level::Level;
 use super::picture::Picture;
 use super::values::{OfValue, map};
-use super::{Reason, grey_or_colours, not_negative};
+use super::{Reason, gray_or_colors, not_negative};
 use crate::memory::{Kernel, MultiplyAdd, run_on_vectors};
 
 struct Sharpen<'a, T> {
@@ -53,7 +53,7 @@ impl OfValue for Limit {
 
 pub(in super::super) fn adjust<T: Level>(picture: &mut Picture<T>, factor: f64) -> Result<(), Reason> {
     not_negative("sharpness", factor)?;
-    grey_or_colours(picture.channels)?;
+    gray_or_colors(picture.channels)?;
     if picture.height <= 2 || picture.width <= 2 {
         return Ok(());
     }

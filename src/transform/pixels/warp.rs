@@ -3,7 +3,7 @@
 use super::grid::{Grid, OUTSIDE, Projection};
 use super::level::Level;
 use super::picture::Picture;
-use super::{Reason, by_channel, colour_fits};
+use super::{Reason, by_channel, color_fits};
 use crate::memory::{Kernel, MultiplyAdd, run_on_vectors};
 use crate::transform::Interpolation;
 
@@ -16,7 +16,7 @@ pub(in super::super) fn warp<T: Level>(
     interpolation: Interpolation,
     fill: &[f32],
 ) -> Result<Picture<T>, Reason> {
-    colour_fits(fill, picture.channels)?;
+    color_fits(fill, picture.channels)?;
     match (interpolation, picture.channels) {
         (Interpolation::Nearest, _) => {
             let fill: Vec<T> = by_channel(fill, picture.channels).map(T::rounded).collect();
@@ -62,8 +62,8 @@ fn bilinear<T: Level, const CHANNELS: usize>(
     let mut pixels = picture.room(height, width)?;
     pixels.resize(height * width * picture.channels, T::default());
     let grid = Grid::new(picture, projection, [height, width])?;
-    let colour = fill.first().map(|first| std::array::from_fn(|channel| *fill.get(channel).unwrap_or(first)));
-    run_on_vectors(Bilinear::<T, CHANNELS> { picture, grid, colour, pixels: &mut pixels });
+    let color = fill.first().map(|first| std::array::from_fn(|channel| *fill.get(channel).unwrap_or(first)));
+    run_on_vectors(Bilinear::<T, CHANNELS> { picture, grid, color, pixels: &mut pixels });
     Ok(Picture::new(width, height, CHANNELS, pixels))
 }
 
@@ -104,7 +104,7 @@ impl<T: Copy + Default, const CHANNELS: usize> Kernel for Nearest<'_, T, CHANNEL
 struct Bilinear<'a, T, const CHANNELS: usize> {
     picture: &'a Picture<T>,
     grid: Grid,
-    colour: Option<[f32; CHANNELS]>,
+    color: Option<[f32; CHANNELS]>,
     pixels: &'a mut [T],
 }
 
@@ -137,10 +137,10 @@ impl<T: Level, const CHANNELS: usize> Kernel for Bilinear<'_, T, CHANNELS> {
                 } else {
                     corners.inside::<M>(place as usize, shares)
                 };
-                let faded = |colour: [f32; CHANNELS]| {
-                    std::array::from_fn(|channel| (sums[channel] - colour[channel]) * share + colour[channel])
+                let faded = |color: [f32; CHANNELS]| {
+                    std::array::from_fn(|channel| (sums[channel] - color[channel]) * share + color[channel])
                 };
-                let sums = self.colour.map_or(sums, faded);
+                let sums = self.color.map_or(sums, faded);
                 *pixel = sums.map(T::rounded);
             }
         }

@@ -16,12 +16,12 @@ pub(in super::super) fn draw(
     generator: &mut TorchGenerator,
 ) -> Result<Option<Operation>, Reason> {
     let &ImageShape { height, width, channels, .. } = shape;
-    if let ErasingValue::Colour(colour) = value
-        && ![1, channels].contains(&colour.len())
+    if let ErasingValue::Color(color) = value
+        && ![1, channels].contains(&color.len())
     {
         return Err(format!(
             "value: expected one number, or one for each of the image's {channels} channels, but got {}",
-            colour.len()
+            color.len()
         ));
     }
     for _ in 0..TRIES {
@@ -30,7 +30,7 @@ pub(in super::super) fn draw(
             continue;
         }
         let with = match value {
-            ErasingValue::Colour(colour) => Eraser::Colour(colour.clone()),
+            ErasingValue::Color(color) => Eraser::Color(color.clone()),
             ErasingValue::Random => Eraser::Values(normal(channels * h * w, generator)),
         };
         let top = generator.random_below((height - h + 1) as u64) as usize;

@@ -13,7 +13,7 @@ pub(super) fn image(input: &[u8]) {
     let options = DecodeOptions {
         mode: input.choice(&[
             ImageMode::Rgb,
-            ImageMode::Grey,
+            ImageMode::Gray,
             ImageMode::Rgba,
             ImageMode::Unchanged,
             ImageMode::Palette,

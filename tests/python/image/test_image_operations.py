@@ -160,7 +160,7 @@ def erase(generator, image):
         step["with"] = {"values": noise.flatten().tolist()}
     else:
         noise = noise.new_tensor([3.7, 100.2, 9.0][: image.shape[0]])[:, None, None]
-        step["with"] = {"colour": noise.flatten().tolist()}
+        step["with"] = {"color": noise.flatten().tolist()}
     return {"Erase": step}, lambda tensor: F.erase(tensor, *place, *size, noise)
 
 

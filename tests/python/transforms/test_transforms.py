@@ -95,7 +95,7 @@ def erase(params: dict[str, Any]) -> Operations:
     if params["v"] is None:
         return []
     place = {"top": params["i"], "left": params["j"], "height": params["h"], "width": params["w"]}
-    return [{"Erase": {**place, "with": {"colour": params["v"].flatten().tolist()}}}]
+    return [{"Erase": {**place, "with": {"color": params["v"].flatten().tolist()}}}]
 
 
 def zoom_out(params: dict[str, Any]) -> Operations:
