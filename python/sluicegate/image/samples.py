@@ -238,7 +238,10 @@ class ImageSamples:
             elif of_image is not None and field not in formats:
                 return f"the masks in `{self._names[field]}` are arrays: only files of images are moved in the core"
             elif of_image is not None and not _holds_boxes(kind, core.fields[field]):
-                return f"the boxes in `{self._names[field]}` are not arrays (n, 4) of 32 or 64 bits"
+                return (
+                    f"the boxes in `{self._names[field]}` are not arrays (n, 4) of 32 or 64 bits: store them as lists "
+                    "of four floats, such as pyarrow's list_(list_(float32(), 4))"
+                )
             else:
                 fields.append((field, None, of_image, formats.get(field)))
         rows = [(boxes, each) for field in self._order for boxes, each in self._rows_of_boxes(field)]

@@ -76,7 +76,11 @@ impl NpyForm {
         }
         let (first, other) = (&self.header, parse(bytes)?);
         let (is_same, rule) = match self.first_axis {
-            FirstAxis::Fixed => (other.shape == first.shape, "arrays of one field are stacked, so they must agree"),
+            FirstAxis::Fixed => (
+                other.shape == first.shape,
+                "arrays of one field are stacked, so they must agree, unless the field is [\"npy\"]: then the first axis may \
+                 differ",
+            ),
             FirstAxis::Ragged => (
                 other.shape.len() == first.shape.len() && other.shape[1..] == first.shape[1..],
                 "arrays of one field differ in their first axis alone",

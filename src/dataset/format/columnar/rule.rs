@@ -115,6 +115,10 @@ pub(super) fn rule_of(of: &DataType, decimals: Decimals) -> Result<Meaning, Reas
                 _ => return Err(format!("it has lists of type {of}, which are not read")),
             }
         }
+        DataType::Null => {
+            let remedy = "write it with the type that its values would have, such as binary";
+            return Err(format!("it has values of type Null, which are not read ({remedy})"));
+        }
         other => return Err(format!("it has values of type {other}, which are not read")),
     })
 }
