@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import struct
 from collections.abc import Mapping, Sequence
@@ -123,19 +124,18 @@ def _tensor(name: str, kind: Any, numbers: str) -> tuple[str, list[int]]:
             raise ValueError(f"fields: {name!r}: expected sizes of at least 0, but got {sizes!r}")
     if _hashable(kind):
         kind = _NAMES.get(kind, kind)
-    if kind in PYTHON_NUMBERS:
-        return _number(kind, numbers), shape
-    if isinstance(kind, torch.dtype):
-        return str(kind).removeprefix("torch."), shape
-    if isinstance(kind, str) and isinstance(getattr(torch, kind, None), torch.dtype):
-        return kind, shape
-    try:
-        return np.dtype(kind).name, shape
-    except TypeError:
-        raise TypeError(
-            f"fields: {name!r}: expected int, float, bool, str, bytes, 'json', a data type, (data type, shape), or a "
-            f"list of one type of numbers, of str, or of bytes, but got {kind!r}"
-        ) from None
+        if kind in PYTHON_NUMBERS:
+            return _number(kind, numbers), shape
+        if isinstance(kind, torch.dtype):
+            return str(kind).removeprefix("torch."), shape
+        if isinstance(kind, str) and isinstance(getattr(torch, kind, None), torch.dtype):
+            return kind, shape
+        with contextlib.suppress(TypeError):
+            return np.dtype(kind).name, shape
+    raise TypeError(
+        f"fields: {name!r}: expected int, float, bool, str, bytes, 'json', a data type, (data type, shape), or a list "
+        f"of one type of numbers, of str, or of bytes, such as [int] or [(torch.float32, (4,))], but got {kind!r}"
+    )
 
 
 def _number(kind: type, numbers: str) -> str:

@@ -90,6 +90,8 @@ def test_types_and_defaults_that_make_no_sense_are_refused(tmp_path: Path) -> No
         ({"a": "x"}, TypeError),
         ({"a": dict}, (TypeError, ValueError)),
         ({"a": [int, int]}, TypeError),
+        ({"a": [[float]]}, TypeError),
+        ({"a": {"b": int}}, TypeError),
         ({"a": torch.float16}, ValueError),
         ({"a": (int, -1)}, ValueError),
         ({}, ValueError),
