@@ -55,16 +55,14 @@ impl ImageLink {
         }
         let beside = self.folder.as_ref().map(|folder| folder.join(path)).filter(|beside| beside.exists());
         let found = beside.as_deref().unwrap_or(path);
-        let begins = self
-            .folder
-            .as_ref()
-            .filter(|_| path.is_relative())
-            .map(|folder| format!("; relative paths begin at {}, or at the working directory", folder.display()));
         let refuse = |reason: String| {
-            format!(
-                "the image has no bytes, and its path cannot be read: {reason}{}",
-                begins.as_deref().unwrap_or_default()
-            )
+            let problem = format!("the image has no bytes, and its path cannot be read: {reason}");
+            match &self.folder {
+                Some(folder) if path.is_relative() => {
+                    format!("{problem}; relative paths begin at {}, or at the working directory", folder.display())
+                }
+                _ => problem,
+            }
         };
         let file = open_regular(found).map_err(|error| refuse(error.to_string()))?;
         let mut bytes = Vec::new();
