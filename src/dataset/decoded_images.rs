@@ -163,15 +163,14 @@ impl DecodedImages {
             Error::Image { index, field: self.schema.fields()[number].name().to_owned(), reason }
         };
         for &(boxes, of_boxes) in &self.rows {
-            let [field, other] = [boxes, of_boxes].map(|number| &self.schema.fields()[number]);
-            let [count, rows] =
-                [(field, boxes), (other, of_boxes)].map(|(field, number)| rows_in(field, value(number)));
+            let field = |number: usize| &self.schema.fields()[number];
+            let [count, rows] = [boxes, of_boxes].map(|number| rows_in(field(number), value(number)));
             if rows != count {
                 let reason = format!(
                     "expected a row for each box, but there are {count} boxes in `{}` and {rows} rows in `{}`; drop the same \
                      rows of both",
-                    field.name(),
-                    other.name()
+                    field(boxes).name(),
+                    field(of_boxes).name()
                 );
                 return Err(refuse(of_boxes, reason));
             }

@@ -116,8 +116,11 @@ pub(super) fn rule_of(of: &DataType, decimals: Decimals) -> Result<Meaning, Reas
             }
         }
         DataType::Null => {
-            let remedy = "write it with the type that its values would have, such as binary";
-            return Err(format!("it has values of type Null, which are not read ({remedy})"));
+            return Err(
+                "it has values of type Null, which are not read (write it with the type that its values would have, \
+                        such as binary)"
+                    .into(),
+            );
         }
         other => return Err(format!("it has values of type {other}, which are not read")),
     })
