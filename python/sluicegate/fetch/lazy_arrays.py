@@ -36,13 +36,14 @@ _READERS: Mapping[tuple[str, str], Callable[[Sequence[Any]], list[Any]]] = {
 }
 
 
+def _imported(module: str, name: str) -> Any:
+    """Return the class of that name; None if its package is not imported, or while it is being imported."""
+    return getattr(sys.modules.get(module), name, None)
+
+
 def lazy_kinds() -> dict[Any, Callable[[Sequence[Any]], list[Any]]]:
     """Return what reads rows, by their class, of the packages that are imported. It is asked for each batch."""
-    return {
-        kind: read
-        for (module, name), read in _READERS.items()
-        if module in sys.modules and (kind := getattr(sys.modules[module], name, None)) is not None
-    }
+    return {kind: read for (module, name), read in _READERS.items() if (kind := _imported(module, name)) is not None}
 
 
 # They have a shape, but no `len`, which torch's samplers ask for.
@@ -71,6 +72,6 @@ class ArrayRows:
 
 def with_length(dataset: Any) -> Any:
     """Return `dataset`, or its rows if it is an array that has no `len`."""
-    kinds = (getattr(sys.modules.get(module), name, None) for module, name in _WITHOUT_LENGTH)
+    kinds = (_imported(module, name) for module, name in _WITHOUT_LENGTH)
     is_array = any(kind is not None and isinstance(dataset, kind) for kind in kinds)
     return ArrayRows(dataset) if is_array and not hasattr(dataset, "__len__") else dataset
