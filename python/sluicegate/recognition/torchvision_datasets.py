@@ -52,7 +52,7 @@ _KNOWN: weakref.WeakKeyDictionary[Any, dict[bool, _Found]] = weakref.WeakKeyDict
 
 
 def is_dataset(dataset: Any) -> bool:
-    """Returns whether `dataset` is exactly of one of the classes in the table."""
+    """Return True if `dataset` is exactly of one of the classes in the table."""
     cls = type(dataset)
     form = _FORMS.get(cls.__name__)
     if form is None or not cls.__module__.startswith("torchvision.datasets."):
@@ -77,7 +77,7 @@ def native_parts(dataset: Any, *, in_worker: bool) -> tuple[Parts, Callable[[], 
 
 
 def in_memory(dataset: Any) -> bool:
-    """Returns whether `dataset`, which `is_dataset` is true of, holds its images in memory."""
+    """Return True if `dataset`, which `is_dataset` is true of, holds its images in memory."""
     return type(dataset).__name__ in ARRAY_FORMS
 
 

@@ -104,7 +104,7 @@ class Facts:
         self._steps = [(each, type(each), vars(each), _copied(vars(each))) for each in steps]
 
     def are_of(self, dataset: Any) -> bool:
-        """Returns whether all of it is still true of `dataset`."""
+        """Return True if all of it is still true of `dataset`."""
         own = vars(dataset)
         return (
             type(dataset) is self._cls
@@ -144,7 +144,7 @@ def _are_same(now: dict[str, Any], copy: dict[str, Any]) -> bool:
 
 
 def _has_plain_defaults() -> bool:
-    """Returns whether transforms make float32 on the CPU, and nothing is called whenever a module is."""
+    """Return True if transforms make float32 on the CPU, and nothing is called whenever a module is."""
     is_plain = torch.get_default_dtype() is torch.float32 and torch.get_default_device().type == "cpu"
     return is_plain and not _torch.modules_have_global_hooks()
 
@@ -224,7 +224,7 @@ def _steps(called: tuple[Any, Any]) -> list[Any]:
 
 
 def _is_of_torch(transform: Any) -> bool:
-    """Returns whether its class is one of torchvision's transforms or torch's modules; others may hold anything."""
+    """Return True if its class is a transform of torchvision or a module of torch; others may hold anything."""
     return type(transform).__module__.startswith(("torchvision.transforms.", "torch.nn.modules."))
 
 
@@ -240,6 +240,6 @@ def _inside(transform: Any) -> Iterator[Any]:
 
 
 def _is_of(package: str, function: Any) -> bool:
-    """Returns whether `function` is written in the files of `package`."""
+    """Return True if `function` is written in the files of `package`."""
     folder = os.path.dirname(getattr(sys.modules.get(package), "__file__", None) or "?") + os.sep
     return _torch.is_written_in(function, folder)

@@ -88,7 +88,7 @@ class Collator:
 
         Args:
             columns: those of a sample.
-            is_text: returns whether a column has texts.
+            is_text: returns True if a column has texts.
         """
         if self.tokens is None:
             return _default_parts(columns, is_text)

@@ -182,7 +182,7 @@ class Pair:
         return begins_again and not has_ended
 
     def _read_and_leave(self) -> tuple[bool, bool]:
-        """Read one more sample. Return whether there was none, and whether the thing changes when it is left."""
+        """Read one more sample. Return True if there was none, and True if the thing changes when it is left."""
         thing: Any = self.thing
         has_ended = False
         with keeping_generators(), contextlib.suppress(Exception):

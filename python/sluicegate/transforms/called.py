@@ -75,7 +75,7 @@ class _ToTensor:
 
 
 def is_exactly(transform: Any, module: str, names: Sequence[str]) -> bool:
-    """Returns whether it is an object of one of these classes of a module, which nothing is hooked to."""
+    """Return True if it is an object of one of these classes of a module, which nothing is hooked to."""
     kind = type(transform)
     found = sys.modules.get(module)
     if found is None or kind.__name__ not in names or getattr(found, kind.__name__, None) is not kind:
@@ -85,7 +85,7 @@ def is_exactly(transform: Any, module: str, names: Sequence[str]) -> bool:
 
 
 def is_sequential(transform: Any) -> bool:
-    """Returns whether it is a `torch.nn.Sequential`, which torchvision has for pipelines that are to be scripted."""
+    """Return True if it is a `torch.nn.Sequential`, which torchvision has for pipelines to be scripted."""
     return is_exactly(transform, "torch.nn", ("Sequential",))
 
 

@@ -52,7 +52,7 @@ def check_arithmetic(names: tuple[str, ...], version: str) -> None:
 
 @functools.cache
 def is_the_same(name: str, version: str) -> bool:
-    """Returns whether the core and torchvision make the same of some images by the operation of this name."""
+    """Return True if the core and torchvision make the same of some images by the operation of this name."""
     functions = sys.modules[MODULES[version]]
     for operation, function in _cases(name):
         for image in _images():

@@ -85,7 +85,7 @@ def inside(transform: Any) -> list[Any]:
 
 
 def is_v1(transform: Any) -> bool:
-    """Returns whether it is one of torchvision's first transforms, or has one in it."""
+    """Return True if it is one of torchvision's first transforms, or has one in it."""
     return any(kind.__module__ in _MODULES for kind in type(transform).__mro__) or any(map(is_v1, inside(transform)))
 
 
