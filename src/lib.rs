@@ -127,7 +127,7 @@ pub use pipeline::{
     SlotCopy, Task, TaskKind, WorkerEnd, Workers, end_with,
 };
 pub use rng::{GeneratorPlace, Permutation, TorchGenerator, randperm, sample_key};
-pub use sample::{BatchWriter, Column, DType, Element, Field, SampleWriter, Schema, Sizes, SizesWriter};
+pub use sample::{BatchWriter, Column, DType, Element, Field, Moments, SampleWriter, Schema, Sizes, SizesWriter};
 pub use sampler::{
     BalancedBatchSampler, BatchLimit, BatchOrder, BatchSampler, BatchingSampler, BlockShuffleSampler, BufferBound,
     BufferPosition, ClassIndex, ClassSampler, Course, DistributedSampler, EpochBatches, EpochOrder, EpochPlan,

@@ -2,9 +2,11 @@
 
 use std::fmt;
 
+mod moments;
 mod sizes;
 mod writer;
 
+pub use moments::Moments;
 pub use sizes::{Sizes, SizesWriter};
 pub use writer::{BatchWriter, Column, SampleWriter};
 

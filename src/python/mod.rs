@@ -28,6 +28,7 @@ mod integers;
 mod json;
 mod memory;
 mod mersenne;
+mod moments;
 mod nested;
 mod notices;
 mod order;
@@ -101,6 +102,8 @@ mod _core {
     use super::image_transforms::ImageTransforms;
     #[pymodule_export]
     use super::memory::Indices;
+    #[pymodule_export]
+    use super::moments::Moments;
     #[pymodule_export]
     use super::notices::take_notices;
     #[pymodule_export]
