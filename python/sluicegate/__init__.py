@@ -56,6 +56,7 @@ from .formats.csv import CsvDataset
 from .formats.csv_labels import CsvLabels
 from .formats.csv_stream import CsvStream
 from .formats.folder import FolderDataset
+from .formats.hdf5 import Hdf5Dataset
 from .formats.image_folder import ImageFolderDataset
 from .formats.json_lines import JsonLinesDataset
 from .formats.json_lines_stream import JsonLinesStream
@@ -131,6 +132,7 @@ __all__ = [
     "DistributedSampler",
     "Explanation",
     "FolderDataset",
+    "Hdf5Dataset",
     "ImageField",
     "ImageFolderDataset",
     "IterDataPipe",

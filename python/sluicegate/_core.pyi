@@ -54,6 +54,7 @@ __all__ = [
     "explicit_order",
     "file_images",
     "generator_words",
+    "hdf5_windows",
     "length_bucket_batch_sampler",
     "linked_image",
     "mixture_sampler",
@@ -71,6 +72,7 @@ __all__ = [
     "torch_state",
     "uneven_block_shuffle_sampler",
     "weighted_random_sampler",
+    "zarr_windows",
 ]
 
 __version__: str
@@ -173,10 +175,6 @@ class Dataset:
         index_folder: str | PathLike[str] | None,
         leave_out: bool,
     ) -> tuple[Dataset, list[str], list[int], BlockCache, list[str]]: ...
-    @staticmethod
-    def zarr(
-        path: str | PathLike[str], arguments: dict[str, Any]
-    ) -> tuple[Dataset, bool, BlockCache, WindowBlocks]: ...
     @staticmethod
     def arrow(
         paths: Sequence[str | PathLike[str]],
@@ -316,6 +314,12 @@ class Sampler:
 
 _Array = tuple[str, str, int, tuple[int, ...], tuple[int, ...], object]
 
+def zarr_windows(
+    path: str | PathLike[str], arguments: dict[str, Any]
+) -> tuple[Dataset, bool, BlockCache, WindowBlocks]: ...
+def hdf5_windows(
+    arrays: list[dict[str, Any]], arguments: dict[str, Any]
+) -> tuple[Dataset, BlockCache, WindowBlocks]: ...
 def sequential_sampler(len: int) -> Sampler: ...
 def random_sampler(len: int, seed: int, replacement: bool, num_samples: int) -> Sampler: ...
 def subset_random_sampler(indices: _Array, seed: int) -> Sampler: ...

@@ -20,7 +20,6 @@ use super::parquet::ParquetArguments;
 use super::tar::TarArguments;
 use super::tokens::{TokenFiles, token_output};
 use super::typed_field::{TypedForm, content_of, typed_fields};
-use super::zarr::{WindowBlocks, ZarrArguments};
 use crate::{
     Arrow, Concat, CsvHeader, Field, FolderClasses, FolderLinks, FolderOptions, Npy, Parquet, Ragged, RawField, Stack,
     Subset, TokenWindows, Tokens, WholeSamples,
@@ -326,19 +325,6 @@ impl Dataset {
         let (tar, names, damages, samples) = opening(py, || arguments.open(paths))?;
         let sizes = opening(py, || tar.block_sizes())?;
         Ok((Self(Arc::new(tar)), names, damages, samples, sizes))
-    }
-
-    /// The windows of the Zarr store at `path`; whether it is an array, the cache of its chunks, and the blocks of its windows.
-    #[staticmethod]
-    fn zarr(
-        py: Python<'_>,
-        path: PathBuf,
-        arguments: ZarrArguments,
-    ) -> PyResult<(Self, bool, BlockCache, WindowBlocks)> {
-        let windows = Arc::new(opening(py, || crate::Zarr::open(path, &arguments.options()?))?);
-        let cache = BlockCache::of(&windows, crate::Zarr::cache_info);
-        let blocks = WindowBlocks::of(&windows);
-        Ok((Self(Arc::clone(&windows) as Arc<dyn crate::Dataset>), windows.is_one_array(), cache, blocks))
     }
 
     /// The rows of the Parquet files at `paths`; how their fields are nested, what each of them is, the number of rows in each

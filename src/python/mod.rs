@@ -140,7 +140,7 @@ mod _core {
     #[pymodule_export]
     use super::workers::Workers;
     #[pymodule_export]
-    use super::zarr::WindowBlocks;
+    use super::zarr::{WindowBlocks, hdf5_windows, zarr_windows};
 
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "Python's name for it")]

@@ -1,11 +1,53 @@
 //! Zarr stores: how they are read, as Python says it, and the blocks of their windows.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
+use serde_json::Value;
 
+use super::block_cache::BlockCache;
+use super::dataset::Dataset;
+use super::detach::opening;
 use super::error::unknown;
-use crate::{Result, WindowEdges, WindowOrder, Zarr, ZarrOptions};
+use crate::dataset::format::{
+    ForeignArray, ForeignChunks, Member, Reference, ReferenceLayout, ReferenceSource, numpy_type,
+};
+use crate::{Error, Result, WindowEdges, WindowOrder, Zarr, ZarrOptions};
+
+/// The windows of the store of Zarr or netCDF-3 at `path`; whether it is an array, the cache of its chunks, and the blocks of
+/// its windows.
+#[pyfunction]
+pub(super) fn zarr_windows(
+    py: Python<'_>,
+    path: PathBuf,
+    arguments: ZarrArguments,
+) -> PyResult<(Dataset, bool, BlockCache, WindowBlocks)> {
+    let windows = opening(py, || Zarr::open(path, &arguments.options()?))?;
+    let is_one_array = windows.is_one_array();
+    let (dataset, cache, blocks) = of_windows(windows);
+    Ok((dataset, is_one_array, cache, blocks))
+}
+
+/// The windows of `arrays` of HDF5; the cache of their chunks, and the blocks of the windows.
+#[pyfunction]
+pub(super) fn hdf5_windows(
+    py: Python<'_>,
+    arrays: Vec<ArrayArguments>,
+    arguments: ZarrArguments,
+) -> PyResult<(Dataset, BlockCache, WindowBlocks)> {
+    let windows = opening(py, || {
+        let arrays = arrays.into_iter().map(ArrayArguments::array).collect::<Result<Vec<_>>>()?;
+        Zarr::of_other_format(arrays, &arguments.options()?)
+    })?;
+    Ok(of_windows(windows))
+}
+
+fn of_windows(windows: Zarr) -> (Dataset, BlockCache, WindowBlocks) {
+    let windows = Arc::new(windows);
+    let cache = BlockCache::of(&windows, Zarr::cache_info);
+    (Dataset(Arc::clone(&windows) as Arc<dyn crate::Dataset>), cache, WindowBlocks(windows))
+}
 
 /// How a Zarr store is read, as Python says it.
 #[derive(FromPyObject)]
@@ -44,16 +86,76 @@ impl ZarrArguments {
     }
 }
 
+/// An array of another format than Zarr, as Python says it.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(super) struct ArrayArguments {
+    name: String,
+    path: PathBuf,
+    metadata: String,
+    attributes: String,
+    single_attributes: Vec<String>,
+    fill: Vec<u8>,
+    /// Name, data type, first byte in a record, and shape.
+    members: Vec<(String, String, usize, Vec<usize>)>,
+    /// Where the elements are in the file, if they are in one piece.
+    offset: Option<u64>,
+    /// By chunk: its number, its first byte, the number of its bytes, and which codecs were not applied. In the machine's
+    /// byte order.
+    chunks: Option<Vec<u8>>,
+    /// The elements themselves.
+    inline: Option<Vec<u8>>,
+}
+
+impl ArrayArguments {
+    /// The core's description of the array.
+    pub(super) fn array(self) -> Result<ForeignArray> {
+        let refuse = |reason: String| Error::InvalidArgument { argument: "arrays", reason };
+        let member = |(name, dtype, offset, shape): (String, String, usize, Vec<usize>)| {
+            let (dtype, is_big) = numpy_type(&Value::String(dtype)).map_err(refuse)?;
+            Ok(Member { name, offset, dtype, is_big, shape })
+        };
+        let chunks = match (self.offset, self.chunks, self.inline) {
+            (Some(offset), None, None) => {
+                ForeignChunks::Contiguous { source: ReferenceSource::known(&self.path)?, offset }
+            }
+            (None, Some(chunks), None) => {
+                let numbers = chunks.as_chunks::<8>().0.iter().map(|number| u64::from_ne_bytes(*number));
+                let numbers: Vec<u64> = numbers.collect();
+                let reference = |&[number, offset, bytes, skipped]: &[u64; 4]| Reference {
+                    number,
+                    source: 0,
+                    skipped: skipped as u32,
+                    offset,
+                    bytes: Some(bytes),
+                };
+                let chunks = numbers.as_chunks::<4>().0.iter().map(reference).collect();
+                let layout = ReferenceLayout::Listed(chunks);
+                ForeignChunks::Chunked { source: ReferenceSource::known(&self.path)?, layout }
+            }
+            (None, None, Some(bytes)) => {
+                let whole = Reference { number: 0, source: 0, skipped: 0, offset: 0, bytes: None };
+                let source = ReferenceSource::Inline(bytes);
+                ForeignChunks::Chunked { source, layout: ReferenceLayout::Listed(vec![whole]) }
+            }
+            _ => return Err(refuse(format!("expected one place of the elements of {:?}", self.name))),
+        };
+        Ok(ForeignArray {
+            name: self.name,
+            path: self.path,
+            metadata: self.metadata,
+            attributes: self.attributes,
+            single_attributes: self.single_attributes,
+            fill: self.fill,
+            members: self.members.into_iter().map(member).collect::<Result<_>>()?,
+            chunks,
+        })
+    }
+}
+
 /// The blocks of the windows of a Zarr store, which are listed only when they are asked for.
 #[pyclass(frozen, module = "sluicegate._core")]
 pub(super) struct WindowBlocks(Arc<Zarr>);
-
-impl WindowBlocks {
-    /// Those of `windows`.
-    pub(super) fn of(windows: &Arc<Zarr>) -> Self {
-        Self(Arc::clone(windows))
-    }
-}
 
 #[pymethods]
 impl WindowBlocks {

@@ -89,3 +89,5 @@ mod weighted;
 mod whole_samples;
 mod workers;
 mod written;
+#[cfg(feature = "zarr")]
+mod zarr;

@@ -31,6 +31,7 @@ OWN_NAMES = [
     "Explanation",
     "FolderDataset",
     "ImageField",
+    "Hdf5Dataset",
     "ImageFolderDataset",
     "JsonLinesDataset",
     "JsonLinesStream",

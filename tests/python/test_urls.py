@@ -34,6 +34,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "Tokens": lambda path: sluicegate.TokensDataset(path, 4),
     "TokenDocuments": sluicegate.TokenDocumentsDataset,
     "Zarr": sluicegate.ZarrDataset,
+    "Hdf5": sluicegate.Hdf5Dataset,
     "write_tokens": lambda path: sluicegate.write_tokens([[1]], f"{path}-{{}}.bin"),
     "write_parquet": lambda path: sluicegate.write_parquet([{"x": 1}], f"{path}-{{}}.parquet"),
     "write_tar": lambda path: sluicegate.write_tar([{"x.txt": b"1"}], f"{path}-{{}}.tar"),

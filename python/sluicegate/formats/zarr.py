@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from functools import reduce
-from typing import Any, Literal
-
-import numpy as np
+from typing import Literal
 
 from sluicegate import _core
-from sluicegate.checked_number import checked_number
-from sluicegate.native.blocks import DecodedDataset
 from sluicegate.native.dataset import native_format
 from sluicegate.paths import local
 
-# Default limit of the cache of decoded chunks.
-_CACHE_BYTES = 256 << 20
+from .array_windows import CACHE_BYTES, ArrayWindows
 
 
 @native_format
-class ZarrDataset(DecodedDataset):
+class ZarrDataset(ArrayWindows):
     """Windows of the arrays of a Zarr store, or their rows: for labeled arrays that are larger than memory.
 
     Sample i is window i of each array: a dict of tensors by name, or a tensor if the store is one array or `fields` is
@@ -30,9 +24,10 @@ class ZarrDataset(DecodedDataset):
     windows cross from one chunk to another (`cache_info` reports the hits).
 
     Both versions of Zarr are read, 2 and 3, from a folder, without the package `zarr`. Codecs: `blosc` (with lz4, zstd,
-    zlib and blosclz), `zstd`, `gzip`, `zlib`, `lz4`, `crc32c`, `transpose`, `shuffle` and `sharding_indexed`;
-    big-endian data, too. A chunk that is not stored holds the fill value of its array. Data types are those of torch:
-    strings, dates and objects are errors.
+    zlib and blosclz), `zstd`, `gzip`, `zlib`, `lz4`, `lzf`, `crc32c`, `fletcher32`, `transpose`, `shuffle` and
+    `sharding_indexed`; big-endian data, too. A chunk that is not stored holds the fill value of its array. Data types
+    are those of torch: strings, dates and objects are errors. A JSON file of references, as kerchunk and VirtualiZarr
+    write it, is read as the store that it describes, if the chunks are in local files.
 
     With `decode_cf`, values and data types equal those of `xarray.open_zarr`, bit for bit: `_FillValue` and
     `missing_value` become NaN, then `scale_factor` and `add_offset` are applied, and `_Unsigned` gives integers their
@@ -43,7 +38,8 @@ class ZarrDataset(DecodedDataset):
     can be pickled: only the arguments are. It is thread-safe. Source: the specifications of Zarr, versions 2 and 3.
 
     Args:
-        path: the folder of a group or of an array.
+        path: the folder of a group or of an array, or a `.json` file of references (relative paths in it start at the
+            working directory).
         fields: the names of the arrays that make up a sample, in this order; `"a/b"` is array `b` of the group `a`. A
             single name, not in a list, makes each sample that array alone. Default: all arrays of the group that have
             the dimensions of `window` and are not coordinates (named like a dimension, or in an attribute
@@ -86,11 +82,6 @@ class ZarrDataset(DecodedDataset):
         (8, tensor([[7, 7, 7]], dtype=torch.int16))
     """
 
-    _OPENED = (*DecodedDataset._OPENED, "_blocks", "_sizes")
-
-    _blocks: _core.WindowBlocks
-    _sizes: np.ndarray[Any, np.dtype[np.int64]] | None
-
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -101,75 +92,11 @@ class ZarrDataset(DecodedDataset):
         edges: Literal["drop", "pad", "shift"] = "drop",
         order: Literal["rows", "chunks"] = "rows",
         decode_cf: bool = True,
-        cache_bytes: int = _CACHE_BYTES,
+        cache_bytes: int = CACHE_BYTES,
     ) -> None:
-        for name, value, known in (("edges", edges, ("drop", "pad", "shift")), ("order", order, ("rows", "chunks"))):
-            if value not in known:
-                raise ValueError(f"{name}: expected one of {', '.join(map(repr, known))}, but got {value!r}")
         self.path = local("path", path)
-        self.fields = fields if fields is None or isinstance(fields, str) else tuple(fields)
-        self.window = None if window is None else _numbers("window", window)
-        self.stride = None if stride is None else _numbers("stride", stride)
-        self.edges = edges
-        self.order = order
-        self.decode_cf = bool(decode_cf)
-        self.cache_bytes = checked_number("cache_bytes", cache_bytes)
-        self.on_error = "raise"
+        self._set_arguments(fields, window, stride, edges, order, decode_cf, cache_bytes)
         self._open()
 
     def _open(self) -> None:
-        names = [self.fields] if isinstance(self.fields, str) else self.fields
-        core, is_one_array, cache, self._blocks = _core.Dataset.zarr(
-            self.path,
-            {
-                "fields": None if names is None else list(names),
-                "window": None if self.window is None else list(self.window.items()),
-                "stride": list((self.stride or {}).items()),
-                "edges": self.edges,
-                "order": self.order,
-                "decode_cf": self.decode_cf,
-                "cache_bytes": self.cache_bytes,
-            },
-        )
-        self._sizes = None
-        self._caches = [cache]
-        self.damages = []
-        is_alone = is_one_array or isinstance(self.fields, str)
-        structure: Any = 0 if is_alone else {name: number for number, (name, _, _) in enumerate(core.fields)}
-        self._set_core(core, structure, ["tensor"] * len(core.fields))
-
-    @property
-    def block_sizes(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """The number of windows in each block, int64, read-only; used by `BlockShuffleSampler`. Listed on first use."""
-        if self._sizes is None:
-            counts = [np.array(along, np.int64) for along in self._blocks.counts()]
-            self._sizes = reduce(np.multiply.outer, counts).ravel()
-            self._sizes.flags.writeable = False
-        return self._sizes
-
-    @property
-    def block_size(self) -> int:
-        """The most common number of windows in a block; at least 1."""
-        sizes, counts = np.unique(self.block_sizes[self.block_sizes > 0], return_counts=True)
-        return int(sizes[counts == counts.max()].max()) if len(sizes) else 1
-
-    def _source_paths(self) -> list[str]:
-        return [self.path]
-
-    def _shown(self) -> str:
-        fields = list(self.fields) if isinstance(self.fields, tuple) else self.fields
-        options = {"window": self.window, "stride": self.stride}
-        more = "".join(f", {name}={value!r}" for name, value in options.items() if value is not None)
-        return f"{self.path!r}, fields={fields!r}{more}"
-
-
-def _numbers(name: str, numbers: Any) -> dict[str, int]:
-    """Return the sizes by dimension.
-
-    Raises:
-        TypeError: it is not a mapping of names to integers.
-        ValueError: a number is negative.
-    """
-    if not isinstance(numbers, Mapping) or not all(isinstance(dimension, str) for dimension in numbers):
-        raise TypeError(f"{name}: expected numbers by dimension, such as {{'time': 24}}, but got {numbers!r}")
-    return {dimension: checked_number(f"{name}[{dimension!r}]", number) for dimension, number in numbers.items()}
+        self._set_windows(*_core.zarr_windows(self.path, self._core_arguments()))

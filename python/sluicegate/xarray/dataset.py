@@ -27,9 +27,10 @@ class WindowDataset(NativeDataset):
     Sample i is window i: a tensor for a `DataArray`, a dict of tensors by variable for a `Dataset`; with `target`, a
     tuple of the inputs and the targets. Windows are computed, never listed.
 
-    If all variables are lazily read from one Zarr store in a local folder (`xarray.open_zarr(path, chunks=None)`, and
-    slices of it by `isel` and `sel`), `sluicegate.DataLoader` reads the windows in Rust, as `ZarrDataset` does.
-    Anything else (in memory, computed, dask, netCDF) is read through xarray, in worker processes. `python_reason` says
+    If all variables are lazily read from one Zarr store in a local folder, or one file of netCDF or HDF5
+    (`xarray.open_dataset(path)` with the engine h5netcdf, netcdf4, or scipy, and slices of it by `isel` and `sel`),
+    `sluicegate.DataLoader` reads the windows in Rust, as `ZarrDataset` and `Hdf5Dataset` do.
+    Anything else (in memory, computed, dask) is read through xarray, in worker processes. `python_reason` says
     why, and so does `DataLoader.explain()`. With transforms, coordinates, several stacked dimensions, or a dimension
     that was removed by selecting one element, chunks are still decoded in Rust, and Python finishes each window.
 

@@ -1,4 +1,4 @@
-"""`NativeWindows`: windows of the variables of an xarray object that the core reads from a Zarr store."""
+"""`NativeWindows`: windows of the variables of an xarray object that the core reads from a store."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 import xarray
 
 from sluicegate import _core
+from sluicegate.formats.hdf5 import Hdf5Dataset
 from sluicegate.formats.zarr import ZarrDataset
 
 from .stored import NotStoredError, StoredVariable, stored_variable
@@ -21,7 +22,7 @@ from .windows import Windows
 
 @dataclass(frozen=True)
 class NativeWindows:
-    """The windows of variables that are parts of arrays of one Zarr store.
+    """The windows of variables that are parts of arrays of one store.
 
     Attributes:
         core: the core's dataset; a field for each variable.
@@ -38,7 +39,7 @@ class NativeWindows:
 
 @dataclass(frozen=True)
 class _Axis:
-    """A dimension of the arrays: the windows of the whole dimension that `ZarrDataset` has, and which are wanted."""
+    """A dimension of the arrays: the windows of the whole dimension that the store has, and which are wanted."""
 
     length: int
     step: int
@@ -55,22 +56,23 @@ def native_windows(variables: Mapping[Any, xarray.Variable], windows: Windows, c
     stored = {name: _stored(name, variable) for name, variable in variables.items()}
     if not stored:
         raise NotStoredError("there is no variable")
-    store = next(iter(stored.values())).store
+    first = next(iter(stored.values()))
     for name, part in stored.items():
-        if part.store != store:
+        if (part.store, part.engine) != (first.store, first.engine):
             raise NotStoredError(f"variable {name!r} is in another store than the first variable")
     axes = _axes(stored, windows)
+    kind = ZarrDataset if first.engine == "zarr" else Hdf5Dataset
     try:
-        dataset = ZarrDataset(
-            store,
+        dataset = kind(
+            first.store,
             [part.path for part in stored.values()],
             window={name: axis.length for name, axis in axes.items()},
             stride={name: axis.step for name, axis in axes.items()},
             decode_cf=_is_decoded(stored),
             cache_bytes=cache_bytes,
         )
-    except (ValueError, OSError) as error:
-        raise NotStoredError(f"cannot be read by ZarrDataset: {error}") from error
+    except (ValueError, OSError, ImportError) as error:
+        raise NotStoredError(f"cannot be read by {kind.__name__}: {error}") from error
     for (name, variable), (_, dtype, _) in zip(variables.items(), dataset.core.fields, strict=True):
         if variable.dtype.name != dtype:
             raise NotStoredError(f"variable {name!r} has the data type {variable.dtype}, not {dtype}")
@@ -118,13 +120,13 @@ def _axis(size: int, length: int, start: int, stride: int, starts: np.ndarray[An
 
 
 def _is_decoded(stored: Mapping[Any, StoredVariable]) -> bool:
-    """Return True if the variables are decoded as `open_zarr` decodes them by default, False if they are not at all."""
+    """Return True if the variables are decoded as xarray decodes them by default, False if they are not at all."""
     groups: dict[str, xarray.Dataset] = {}
     are_default, are_plain = True, True
     for name, part in stored.items():
         folder, own_name = posixpath.split(part.path)
         if folder not in groups:
-            groups[folder] = _opened(part.store, folder)
+            groups[folder] = _opened(part.engine, part.store, folder)
         are_default &= part.decoding == _stored(name, groups[folder].variables[own_name]).decoding
         are_plain &= not part.decoding
     if not (are_default or are_plain):
@@ -132,12 +134,13 @@ def _is_decoded(stored: Mapping[Any, StoredVariable]) -> bool:
     return are_default
 
 
-def _opened(store: str, group: str) -> xarray.Dataset:
+def _opened(engine: str, store: str, group: str) -> xarray.Dataset:
+    options: dict[str, Any] = {"consolidated": False} if engine == "zarr" else {}
+    if group:
+        options["group"] = group
     try:
         # Without times: their numbers are not read by the core in any case, and some cannot be decoded.
-        return xarray.open_dataset(
-            store, engine="zarr", group=group or None, chunks=None, consolidated=False, decode_times=False
-        )
+        return xarray.open_dataset(store, engine=engine, chunks=None, decode_times=False, **options)
     except (ValueError, OSError, KeyError) as error:
         raise NotStoredError(f"cannot be opened again: {error}") from error
 

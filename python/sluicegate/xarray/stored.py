@@ -1,7 +1,8 @@
-"""`stored_variable`: finds the Zarr array, and the part of it, that a variable of xarray reads when it is loaded."""
+"""`stored_variable`: finds the stored array, and the part of it, that a variable of xarray reads when it is loaded."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,12 +14,17 @@ _CACHES = ("MemoryCachedArray", "CopyOnWriteArray")
 _DECODING = ("_ElementwiseFunctionArray", "NativeEndiannessArray")
 
 
+# What reads the arrays of netCDF and HDF5, and its name as an engine of xarray.
+_ENGINES = {"H5NetCDFArrayWrapper": "h5netcdf", "NetCDF4ArrayWrapper": "netcdf4", "ScipyArrayWrapper": "scipy"}
+
+
 @dataclass(frozen=True)
 class StoredVariable:
-    """The part of a Zarr array that is a variable.
+    """The part of a stored array that is a variable.
 
     Attributes:
-        store: the folder of the store.
+        engine: the name of the engine of xarray that reads the store.
+        store: the folder of the store, or the file.
         path: the path of the array in the store.
         dimensions: the dimensions of the array.
         sizes: the size of the whole array, by dimension.
@@ -27,6 +33,7 @@ class StoredVariable:
         decoding: what xarray does with the stored values, in order; empty if they are left as stored.
     """
 
+    engine: str
     store: str
     path: str
     dimensions: tuple[str, ...]
@@ -37,11 +44,11 @@ class StoredVariable:
 
 
 class NotStoredError(Exception):
-    """The variable is not a part of a Zarr array in a local folder; the message says why."""
+    """The variable is not a part of an array that the core reads; the message says why."""
 
 
 def stored_variable(variable: xarray.Variable) -> StoredVariable:
-    """Return the part of a Zarr array that `variable` reads when it is loaded.
+    """Return the part of a stored array that `variable` reads when it is loaded.
 
     Raises:
         NotStoredError: it is in memory already, computed, stored in another format, or a part that is not contiguous.
@@ -57,27 +64,46 @@ def stored_variable(variable: xarray.Variable) -> StoredVariable:
     if layer == "LazilyVectorizedIndexedArray":
         raise NotStoredError("is indexed by arrays, or transposed; load it, or select by slices")
     if layer != "LazilyIndexedArray":
-        raise NotStoredError(f"is in memory or computed ({layer}), not read from a Zarr store")
-    if type(array.array).__name__ != "ZarrArrayWrapper":
-        raise NotStoredError(f"is read by {type(array.array).__name__}, not from a Zarr store")
-    zarr_array = array.array.get_array()
-    # A URL, a zip file, or memory; and the package zarr before version 3.
-    if type(getattr(zarr_array, "store", None)).__name__ != "LocalStore":
-        raise NotStoredError("is not in a local folder")
-    names = getattr(zarr_array.metadata, "dimension_names", None) or zarr_array.attrs.get("_ARRAY_DIMENSIONS") or ()
-    parts = [_part(key, size) for key, size in zip(array.key.tuple, zarr_array.shape, strict=True)]
+        raise NotStoredError(f"is in memory or computed ({layer}), not read from a store")
+    engine, store, path, names, shape = _array(array.array, variable)
+    parts = [_part(key, size) for key, size in zip(array.key.tuple, shape, strict=True)]
     kept = tuple(name for name, (_, _, is_kept) in zip(names, parts, strict=False) if is_kept)
     if kept != variable.dims:
         raise NotStoredError(f"has the dimensions {variable.dims}, which are called {kept} in the store")
     return StoredVariable(
-        str(zarr_array.store.root),
-        zarr_array.path,
-        tuple(names),
-        tuple(zarr_array.shape),
+        engine,
+        store,
+        path,
+        names,
+        shape,
         tuple(start for start, _, _ in parts),
         tuple(length for _, length, _ in parts),
         tuple(decoding),
     )
+
+
+def _array(wrapper: Any, variable: xarray.Variable) -> tuple[str, str, str, tuple[str, ...], tuple[int, ...]]:
+    """Return the engine, the store, the path, the dimensions, and the shape of the array that `wrapper` reads."""
+    kind = type(wrapper).__name__
+    if kind == "ZarrArrayWrapper":
+        array = wrapper.get_array()
+        # A URL, a zip file, or memory; and the package zarr before version 3.
+        if type(getattr(array, "store", None)).__name__ != "LocalStore":
+            raise NotStoredError("is not in a local folder")
+        names = getattr(array.metadata, "dimension_names", None) or array.attrs.get("_ARRAY_DIMENSIONS") or ()
+        return "zarr", str(array.store.root), array.path, tuple(names), tuple(array.shape)
+    if kind not in _ENGINES:
+        raise NotStoredError(f"is read by {kind}, not from Zarr, HDF5, or netCDF")
+    opened = wrapper.datastore._manager._args[:1]
+    if not (opened and isinstance(opened[0], str) and os.path.isfile(opened[0])):
+        raise NotStoredError("is not in a local file")
+    encoding = variable.encoding
+    if getattr(encoding.get("dtype"), "byteorder", "=") == ">" and {"_Unsigned", "_FillValue"} <= set(encoding):
+        raise NotStoredError("has a fill value in big-endian bytes that _Unsigned applies to")
+    is_scipy = _ENGINES[kind] == "scipy"
+    array = wrapper.get_variable(needs_lock=False) if is_scipy else wrapper.get_array(needs_lock=False)
+    path = "/".join(part for part in (getattr(wrapper.datastore, "_group", None), wrapper.variable_name) if part)
+    return _ENGINES[kind], os.path.abspath(opened[0]), path.strip("/"), tuple(array.dimensions), tuple(array.shape)
 
 
 def _in_words(function: Any) -> str:

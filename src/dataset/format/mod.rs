@@ -70,5 +70,9 @@ pub use self::tokens::{
     DocumentPiece, Documents, TokenDocuments, TokenFiles, TokenLayout, TokenOutput, TokenShardLayout, TokenShards,
     TokenWindows, Tokens,
 };
+#[cfg(all(feature = "zarr", feature = "python"))]
+pub(crate) use self::zarr::{
+    ForeignArray, ForeignChunks, Member, Reference, ReferenceLayout, ReferenceSource, numpy_type,
+};
 #[cfg(feature = "zarr")]
 pub use self::zarr::{WindowEdges, WindowOrder, Zarr, ZarrOptions};

@@ -1,4 +1,4 @@
-//! Zarr: the metadata of an array in both versions, and one chunk.
+//! Zarr: the metadata of an array in both versions, and one chunk; references to chunks; and files of netCDF-3.
 
 use std::fs;
 
@@ -12,6 +12,7 @@ use super::scratch::scratch;
 const MOST_BYTES: usize = 1 << 22;
 
 /// Input: how it is read, the metadata, the attributes of version 2, and the chunk, which has the names of all first chunks.
+/// References are the metadata, to a file that has the chunk; a file of netCDF-3 is the chunk.
 pub(super) fn zarr(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let options = ZarrOptions {
@@ -20,22 +21,37 @@ pub(super) fn zarr(bytes: &[u8]) {
         decode_cf: input.byte().is_multiple_of(2),
         ..ZarrOptions::default()
     };
-    let is_v3 = input.byte() % 2 == 1;
+    let form = input.byte() % 4;
     let (metadata, attributes) = (input.part(), input.part());
     let chunk = input.rest();
     let folder = scratch("zarr");
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(folder.join("c/0")).unwrap();
-    if is_v3 {
-        fs::write(folder.join("zarr.json"), metadata).unwrap();
-    } else {
-        fs::write(folder.join(".zarray"), metadata).unwrap();
-        fs::write(folder.join(".zattrs"), attributes).unwrap();
-    }
+    let put = |name: &str, bytes: &[u8]| fs::write(folder.join(name), bytes).unwrap();
+    let path = match form {
+        0 => {
+            put(".zarray", metadata);
+            put(".zattrs", attributes);
+            folder.clone()
+        }
+        1 => {
+            put("zarr.json", metadata);
+            folder.clone()
+        }
+        2 => {
+            put("x.nc", &[b"CDF", chunk].concat());
+            folder.join("x.nc")
+        }
+        _ => {
+            let text = String::from_utf8_lossy(metadata).replace("FOLDER", &folder.to_string_lossy());
+            put("x.json", text.as_bytes());
+            folder.join("x.json")
+        }
+    };
     for name in ["0", "0.0", "c/0/0"] {
-        fs::write(folder.join(name), chunk).unwrap();
+        put(name, chunk);
     }
-    let opened = Zarr::open(&folder, &options);
+    let opened = Zarr::open(&path, &options);
     // Few bytes may stand for very many that are all the same; then there is nothing more to find out.
     let is_small = |opened: &Zarr| {
         let elements = |shape: &[usize]| shape.iter().try_fold(16_usize, |bytes, &axis| bytes.checked_mul(axis));

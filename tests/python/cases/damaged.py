@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import random
 import shutil
 import struct
 import tarfile
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
+import scipy.io
 import torch
 
 from cases import structure
@@ -25,6 +28,7 @@ from sluicegate import (
     ArrowDataset,
     CsvDataset,
     FolderDataset,
+    Hdf5Dataset,
     JsonLinesDataset,
     MdsDataset,
     NpyDataset,
@@ -34,6 +38,7 @@ from sluicegate import (
     TarDataset,
     TFRecordDataset,
     TokensDataset,
+    ZarrDataset,
 )
 
 # An index that can't be put there stays in memory: that of an earlier file of the same size and time would be used.
@@ -163,6 +168,46 @@ def _arrow(open_writer: Callable[..., Any], compression: str | None) -> Callable
     return write
 
 
+_ARRAY = {"zarr_format": 2, "shape": [5, 2], "chunks": [3, 2], "dtype": "<f4", "fill_value": 7.0, "order": "C"}
+_ARRAY |= {"filters": None, "compressor": {"id": "zlib", "level": 1}}
+_CHUNK = zlib.compress(np.arange(6, dtype="<f4").tobytes())
+
+
+def _zarr(folder: Path, stem: str) -> Path:
+    """An array of two chunks, one of which is missing."""
+    (folder / stem).mkdir()
+    (folder / stem / ".zarray").write_text(json.dumps(_ARRAY))
+    (folder / stem / "0.0").write_bytes(_CHUNK)
+    return folder / stem
+
+
+def _hdf5(**options: Any) -> Callable[[Path, str], Path]:
+    def write(folder: Path, stem: str) -> Path:
+        import h5py
+
+        path = folder / f"{stem}.h5"
+        buffer = io.BytesIO()
+        with h5py.File(buffer, "w", **options) as file:
+            array = file.create_dataset("a", data=np.arange(10.0).reshape(5, 2), chunks=(2, 2), compression="gzip")
+            array.attrs["scale_factor"] = 0.5
+            file.create_dataset("b", data=np.arange(5), fletcher32=True, chunks=(3,))
+            file["c"] = np.arange(5, dtype=">i2")
+        path.write_bytes(buffer.getvalue())
+        return path
+
+    return write
+
+
+def _netcdf3(folder: Path, stem: str) -> Path:
+    path = folder / f"{stem}.nc"
+    with scipy.io.netcdf_file(path, "w") as file:
+        for name, size in (("t", None), ("x", 2)):
+            file.createDimension(name, size)
+        for name, dimensions in (("a", ("t", "x")), ("b", ("t",))):
+            file.createVariable(name, "i2", dimensions)[:] = np.full((5, 2)[: len(dimensions)], 3)
+    return path
+
+
 _TABLE = b'n,t,f\n1,"a ""b"", c",1.5\n-2,"two\nlines",nan\n3,x,1e9\n'
 _LINES = (
     b'{"n": 1, "t": "\\u00e4", "l": [1, 2.5]}\r\n\n{"n": -2, "t": "\xc3\xb6", "l": []}\n{"l": [[]], "n": 3, "t": ""}'
@@ -214,6 +259,11 @@ FORMATS = {
         lambda paths: ArrowDataset([*paths], nulls="mask_elements", strings="bytes"),
     ),
     "arrow-stream": Format(_arrow(pa.ipc.new_stream, None), lambda paths: ArrowDataset([*paths], nulls="mask")),
+    # A store that is written to while it is read is not noticed: chunks that were read are in the cache.
+    "zarr": Format(_zarr, lambda paths: ZarrDataset(paths[0]), read_once=("",)),
+    "hdf5": Format(_hdf5(), lambda paths: Hdf5Dataset(paths[0])),
+    "hdf5-latest": Format(_hdf5(libver="latest"), lambda paths: Hdf5Dataset(paths[0])),
+    "netcdf3": Format(_netcdf3, lambda paths: Hdf5Dataset(paths[0])),
     "folder": Format(_files, lambda paths: FolderDataset(paths[0]), read_once=(".txt",)),
 }
 

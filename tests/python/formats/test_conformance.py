@@ -100,6 +100,23 @@ def _folder(folder: Path) -> Case:
     return sluicegate.FolderDataset(folder), samples
 
 
+def _hdf5(folder: Path) -> Case:
+    h5py = pytest.importorskip("h5py")
+    generator = np.random.default_rng(0)
+    values = {"x": generator.random((SAMPLES, 3)), "y": generator.integers(0, 9, SAMPLES).astype(">i2")}
+    with h5py.File(folder / "x.h5", "w") as file:
+        for name, array in values.items():
+            file.create_dataset(name, data=array, chunks=(2, *array.shape[1:]), compression="gzip", shuffle=True)
+    samples = [
+        {
+            name: torch.from_numpy(np.array(array[index], array.dtype.newbyteorder("=")))
+            for name, array in values.items()
+        }
+        for index in range(SAMPLES)
+    ]
+    return sluicegate.Hdf5Dataset(folder / "x.h5"), samples
+
+
 def _json_lines(folder: Path) -> Case:
     objects = [{"id": index, "text": "ü" * index, "nested": {"a": [index, index % 2 == 0]}} for index in range(SAMPLES)]
     (folder / "x.jsonl").write_text("".join(json.dumps(each) + "\n" for each in objects))
@@ -271,6 +288,7 @@ CASES: dict[type, Callable[[Path], Case]] = {
     sluicegate.TokenDocumentsDataset: _token_documents,
     sluicegate.TokensDataset: _tokens,
     sluicegate.ZarrDataset: _zarr,
+    sluicegate.Hdf5Dataset: _hdf5,
 }
 if importlib.util.find_spec("xarray") is not None:
     from sluicegate.xarray import WindowDataset

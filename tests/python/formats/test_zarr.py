@@ -417,7 +417,7 @@ def test_what_does_not_fit_is_named(store: Path, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         ZarrDataset(tmp_path / "nothing")
     (tmp_path / "store.zip").write_bytes(b"")
-    with pytest.raises(ValueError, match="path: expected the folder of a Zarr store, got the file"):
+    with pytest.raises(ValueError, match=r"path: expected the folder of a Zarr store, .* got the file"):
         ZarrDataset(tmp_path / "store.zip")
 
 

@@ -56,7 +56,16 @@ def _weather() -> Any:
 PACKED = {"dtype": "i2", "scale_factor": 0.01, "add_offset": 3.0, "_FillValue": -9999}
 
 
-def _written(folder: Path, version: int) -> Path:
+def _written(folder: Path, version: int | str) -> Path:
+    if version == "scipy":
+        _weather().to_netcdf(folder.with_suffix(".nc3"), engine="scipy", encoding={"temperature": PACKED})
+        return folder.with_suffix(".nc3")
+    if version == "h5netcdf":
+        pytest.importorskip("h5netcdf")
+        chunked = {"temperature": {**PACKED, "chunksizes": (4, 2, 5, 4)}, "wind": {"chunksizes": (4, 1, 5, 4)}}
+        packed = {name: {**each, "zlib": True, "shuffle": True} for name, each in chunked.items()}
+        _weather().to_netcdf(folder.with_suffix(".nc"), engine="h5netcdf", encoding=packed)
+        return folder.with_suffix(".nc")
     encoding = {
         "temperature": {**PACKED, "chunks": (4, 2, 5, 4)},
         "wind": {"chunks": (4, 1, 5, 4)},
@@ -66,7 +75,7 @@ def _written(folder: Path, version: int) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=[2, 3])
+@pytest.fixture(scope="module", params=[2, 3, "h5netcdf", "scipy"])
 def either_store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return _written(tmp_path_factory.mktemp("weather") / "store", request.param)
 
@@ -77,6 +86,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _opened(store: Path, **options: Any) -> Any:
+    if store.is_file():
+        return xarray.open_dataset(store, engine="scipy" if store.suffix == ".nc3" else "h5netcdf", **options)
     return xarray.open_zarr(store, chunks=None, **options)
 
 

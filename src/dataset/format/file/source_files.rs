@@ -142,7 +142,7 @@ impl SourceFiles {
 }
 
 /// What is found at `path`, which must be a regular file: opening a pipe would wait for a writer.
-pub(super) fn look_at(path: &Path) -> Result<Metadata> {
+pub(in crate::dataset::format) fn look_at(path: &Path) -> Result<Metadata> {
     check_readable("path", path)?;
     let found = fs::metadata(path).map_err(|source| Error::Io { path: path.to_path_buf(), source })?;
     if found.is_dir() {

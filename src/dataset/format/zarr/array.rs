@@ -1,37 +1,29 @@
 //! [`ZarrArray`]: one array of a store, and its chunks.
 
-use std::fs::File;
-use std::io::ErrorKind;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-
-use rustix::fs::{Advice, fadvise};
-
 use super::cf::Decoding;
-use super::metadata::{ArrayMetadata, Shards};
-use super::store::read_metadata;
-use crate::dataset::format::block::cache::BlockCache;
-use crate::dataset::format::file::data_file::open_regular;
-use crate::dataset::format::file::room::make_room;
+use super::chunk_files::ChunkFiles;
+use super::metadata::ArrayMetadata;
+use super::references::References;
+use super::stored_chunk::StoredChunk;
 use crate::{DType, Error, Result};
-
-/// So many bytes of the indexes of shards are kept.
-const INDEX_BYTES: usize = 64 << 20;
-
-/// Maximum number of bytes that compression adds to a chunk where it does not help.
-const OVERHEAD: u64 = 1 << 20;
 
 /// An array of a store.
 pub(super) struct ZarrArray {
-    /// As the user calls it, and where it is.
+    /// As the user calls it.
     name: String,
-    folder: PathBuf,
     pub(super) metadata: ArrayMetadata,
     pub(super) decoding: Decoding,
     /// The value that a missing chunk has everywhere.
     pub(super) fill: Vec<u8>,
-    /// By number of a shard: where each chunk begins in it and how long it is. Nothing where there is no shard.
-    indexes: BlockCache<usize, Option<Vec<u64>>>,
+    chunks: ChunkPlaces,
+}
+
+/// Where the chunks of an array are stored.
+pub(super) enum ChunkPlaces {
+    /// In files of their own, or in shards.
+    Files(ChunkFiles),
+    /// In files of another format.
+    References(References),
 }
 
 /// A chunk, decoded.
@@ -42,14 +34,14 @@ pub(super) enum Chunk {
 }
 
 impl ZarrArray {
-    /// The array in `folder`, whose metadata was read.
+    /// The array called `name`, whose metadata was read.
     ///
     /// # Errors
     /// What is wrong with its attributes.
     pub(super) fn new(
         name: String,
-        folder: PathBuf,
         metadata: ArrayMetadata,
+        chunks: ChunkPlaces,
         decode_cf: bool,
     ) -> std::result::Result<Self, String> {
         let decoding = if decode_cf {
@@ -59,7 +51,7 @@ impl ZarrArray {
             Decoding::none(&metadata)
         };
         let fill = decoding.apply(metadata.fill.clone());
-        Ok(Self { name, folder, metadata, decoding, fill, indexes: BlockCache::new(INDEX_BYTES) })
+        Ok(Self { name, metadata, decoding, fill, chunks })
     }
 
     pub(super) fn name(&self) -> &str {
@@ -78,8 +70,7 @@ impl ZarrArray {
 
     /// The size of a chunk: of its stored elements, and of its values.
     pub(super) fn chunk_bytes(&self) -> (usize, usize) {
-        let elements: usize = self.metadata.chunk.iter().product();
-        (elements * self.metadata.dtype.bytes(), elements * self.dtype().bytes())
+        (self.metadata.chunk_bytes(), self.metadata.chunk_bytes() / self.metadata.dtype.bytes() * self.dtype().bytes())
     }
 
     /// Reads and decodes chunk `number`.
@@ -88,128 +79,50 @@ impl ZarrArray {
     /// [`Error::Io`] when its file can't be read; [`Error::Format`] when it is damaged.
     pub(super) fn chunk(&self, number: usize) -> Result<Chunk> {
         let place = self.place_of(number);
-        let Some((path, stored)) = self.stored(&place)? else { return Ok(Chunk::Missing) };
+        let stored = match &self.chunks {
+            ChunkPlaces::Files(files) => files.read(&self.name, &self.metadata, &place)?,
+            ChunkPlaces::References(references) => references.read(&self.name, &self.metadata, number, &place)?,
+        };
+        let Some(StoredChunk { path, bytes, skipped }) = stored else { return Ok(Chunk::Missing) };
         let codecs = &self.metadata.codecs;
-        let decoded = codecs.decode(&stored, &self.metadata.chunk, self.metadata.dtype).map_err(|reason| {
+        let decoded = codecs.decode(&bytes, &self.metadata.chunk, self.metadata.dtype, skipped).map_err(|reason| {
             let codecs = codecs.names();
-            self.damaged(&path, &format!("chunk {place:?} of array {:?} ({codecs}): {reason}", self.name))
+            let reason =
+                format!("chunk {place:?} of array {:?} ({codecs}): {reason}; write or copy it again", self.name);
+            Error::Format { path, offset: 0, reason }
         })?;
-        drop(stored);
+        drop(bytes);
         Ok(Chunk::Values(self.decoding.apply(decoded)))
     }
 
-    /// The file of the chunk at `place`, and its stored bytes. Nothing where it is not stored.
-    fn stored(&self, place: &[usize]) -> Result<Option<(PathBuf, Vec<u8>)>> {
-        let most = self.chunk_bytes().0 as u64;
-        let most = most + most / 8 + OVERHEAD;
-        let Some(shards) = &self.metadata.shards else {
-            let path = self.path_of(place);
-            let Some(file) = self.open(&path)? else { return Ok(None) };
-            let bytes = length(&file, &path)?;
-            let stored = self.read(&file, &path, place, (0, bytes), most)?;
-            return Ok(Some((path, stored)));
-        };
-        let shard: Vec<usize> = place.iter().zip(&shards.chunks).map(|(place, chunks)| place / chunks).collect();
-        let within: Vec<usize> = place.iter().zip(&shards.chunks).map(|(place, chunks)| place % chunks).collect();
-        let path = self.path_of(&shard);
-        let grid: Vec<usize> =
-            self.metadata.grid().iter().zip(&shards.chunks).map(|(size, chunks)| size.div_ceil(*chunks)).collect();
-        let index = self.indexes.get(&ravel(&shard, &grid), || {
-            let index = self.index(&path, &shard, shards)?;
-            let bytes = index.as_ref().map_or(1, |index| index.len() * 8);
-            Ok((index, bytes))
-        })?;
-        let Some(index) = &*index else { return Ok(None) };
-        let entry = 2 * ravel(&within, &shards.chunks);
-        let range = (index[entry], index[entry + 1]);
-        if range == (u64::MAX, u64::MAX) {
-            return Ok(None);
+    /// Fails if the array's file is known to have changed since it was opened: chunks that are in the cache would hide it.
+    ///
+    /// # Errors
+    /// [`Error::Changed`], or [`Error::Io`] when it is gone.
+    pub(super) fn check(&self) -> Result<()> {
+        match &self.chunks {
+            ChunkPlaces::Files(_) => Ok(()),
+            ChunkPlaces::References(references) => references.check(),
         }
-        let Some(file) = self.open(&path)? else { return Ok(None) };
-        let stored = self.read(&file, &path, place, range, most)?;
-        Ok(Some((path, stored)))
-    }
-
-    /// Reads the index of the shard at `place`.
-    fn index(&self, path: &Path, place: &[usize], shards: &Shards) -> Result<Option<Vec<u64>>> {
-        let Some(file) = self.open(path)? else { return Ok(None) };
-        let shape = [shards.chunks.iter().product(), 2];
-        let sums = 4 * shards.index.packings.len() as u64;
-        let bytes = shape[0] as u64 * 16 + sums;
-        let length = length(&file, path)?;
-        let refuse = |reason: String| {
-            self.damaged(path, &format!("the index of shard {place:?} of array {:?}: {reason}", self.name))
-        };
-        let start = length.checked_sub(bytes);
-        let start = start.ok_or_else(|| refuse(format!("it has {bytes} bytes, but the file only {length}")))?;
-        let start = if shards.index_is_first { 0 } else { start };
-        let stored = self.read(&file, path, place, (start, bytes), bytes)?;
-        let index = shards.index.decode(&stored, &shape, DType::UInt64).map_err(refuse)?;
-        Ok(Some(index.as_chunks::<8>().0.iter().map(|number| u64::from_ne_bytes(*number)).collect()))
-    }
-
-    fn read(&self, file: &File, path: &Path, place: &[usize], range: (u64, u64), most: u64) -> Result<Vec<u8>> {
-        let (start, bytes) = range;
-        let refuse =
-            |reason: String| self.damaged(path, &format!("chunk {place:?} of array {:?}: {reason}", self.name));
-        let length = length(file, path)?;
-        if start.checked_add(bytes).is_none_or(|end| end > length) {
-            return Err(refuse(format!(
-                "its {bytes} bytes from byte {start} on are not in the file, which has {length}"
-            )));
-        }
-        if bytes > most {
-            return Err(refuse(format!("it has {bytes} bytes, but no more than {most} are expected")));
-        }
-        let mut stored = Vec::new();
-        make_room(&mut stored, bytes as usize)?;
-        match file.read_exact_at(&mut stored, start) {
-            Ok(()) => Ok(stored),
-            Err(error) if error.kind() == ErrorKind::UnexpectedEof => Err(refuse("the file was cut".into())),
-            Err(source) => Err(Error::Io { path: path.to_path_buf(), source }),
-        }
-    }
-
-    /// Opens the file at `path`. Nothing where there is none, but the array is there: an array without a disk under it
-    /// would be full of fill values.
-    fn open(&self, path: &Path) -> Result<Option<File>> {
-        match open_regular(path) {
-            Ok(file) => Ok(Some(file)),
-            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
-                read_metadata(&self.folder, self.metadata.version).map(|_| None)
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    fn path_of(&self, place: &[usize]) -> PathBuf {
-        self.folder.join(self.metadata.names.path(place))
     }
 
     /// Has the operating system begin to read the file of chunk `number`.
     pub(super) fn announce(&self, number: usize) {
-        let place = self.place_of(number);
-        if self.metadata.shards.is_none()
-            && let Ok(file) = open_regular(&self.path_of(&place))
-        {
-            // Whatever is wrong will be said when it is read.
-            let _ = fadvise(&file, 0, None, Advice::WillNeed);
+        match &self.chunks {
+            ChunkPlaces::Files(files) => files.announce(&self.metadata, &self.place_of(number)),
+            ChunkPlaces::References(references) => references.announce(&self.metadata, number),
         }
     }
 
     /// Where chunk `number` is, in words.
     pub(super) fn origin(&self, number: usize) -> String {
         let place = self.place_of(number);
-        format!("{}, chunk {place:?} of array {:?}", self.folder.display(), self.name)
+        let path = match &self.chunks {
+            ChunkPlaces::Files(files) => files.folder(),
+            ChunkPlaces::References(references) => references.path(),
+        };
+        format!("{}, chunk {place:?} of array {:?}", path.display(), self.name)
     }
-
-    fn damaged(&self, path: &Path, reason: &str) -> Error {
-        Error::Format { path: path.to_path_buf(), offset: 0, reason: format!("{reason}; write or copy it again") }
-    }
-}
-
-fn length(file: &File, path: &Path) -> Result<u64> {
-    Ok(file.metadata().map_err(|source| Error::Io { path: path.to_path_buf(), source })?.len())
 }
 
 /// The number of `place` in a grid, in C order.

@@ -22,8 +22,16 @@ pub(super) struct Decoding {
     pub(super) dtype: DType,
     /// Stored elements of these values are missing.
     masked: Vec<f64>,
-    scale: Option<f64>,
-    offset: Option<f64>,
+    scale: Option<Factor>,
+    offset: Option<Factor>,
+}
+
+/// A number by which stored elements are multiplied, or that is added to them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Factor {
+    value: f64,
+    /// Float32, Float64, or Int64.
+    dtype: DType,
 }
 
 impl Decoding {
@@ -57,13 +65,10 @@ impl Decoding {
         let bits: BTreeSet<u64> =
             found.into_iter().flatten().flatten().filter(|value| !value.is_nan()).map(f64::to_bits).collect();
         let masked: Vec<f64> = bits.into_iter().map(f64::from_bits).collect();
-        let (scale, offset) = (factor(attributes, "scale_factor")?, factor(attributes, "add_offset")?);
+        let (scale, offset) = (factor(array, "scale_factor")?, factor(array, "add_offset")?);
         let is_packed = scale.is_some() || offset.is_some();
         let dtype = if is_packed && (!masked.is_empty() || !is_declared) {
-            if offset.is_none() && scale.is_some_and(|(_, is_integer)| is_integer) {
-                return Err("scale_factor: an integer would make integers of the values; write it as a float".into());
-            }
-            DType::Float64
+            unpacked(stored, scale, offset)?
         } else if masked.is_empty() {
             stored
         } else {
@@ -76,7 +81,13 @@ impl Decoding {
         if (dtype != stored || is_packed || !masked.is_empty()) && !is_read(stored) {
             return Err(format!("values of {stored} can't be masked or scaled"));
         }
-        Ok(Self { stored, dtype, masked, scale: scale.map(|of| of.0), offset: offset.map(|of| of.0) })
+        // NumPy takes the numbers of JSON for those of the array's precision, but those of other formats have their own.
+        let is_rounded = dtype == DType::Float32 && array.version != Version::Other;
+        let rounded = |factor: Factor| {
+            let value = if is_rounded { f64::from(factor.value as f32) } else { factor.value };
+            Factor { value, ..factor }
+        };
+        Ok(Self { stored, dtype, masked, scale: scale.map(rounded), offset: offset.map(rounded) })
     }
 
     /// Returns the values of `stored` elements, in the machine's byte order.
@@ -109,20 +120,20 @@ impl Decoding {
         let mut values = Vec::with_capacity(elements.len() * 8);
         for element in elements {
             let mut value = if self.masked.contains(&element) { f64::NAN } else { element };
-            value = self.scale.map_or(value, |scale| value * scale);
-            value = self.offset.map_or(value, |offset| value + offset);
+            value = self.scale.map_or(value, |scale| value * scale.value);
+            value = self.offset.map_or(value, |offset| value + offset.value);
             values.extend_from_slice(&value.to_ne_bytes());
         }
         values
     }
 
     fn singles(&self, elements: impl ExactSizeIterator<Item = f32>) -> Vec<u8> {
-        let (scale, offset) = (self.scale.map(|scale| scale as f32), self.offset.map(|offset| offset as f32));
         let mut values = Vec::with_capacity(elements.len() * 4);
         for element in elements {
             let mut value = if self.masked.contains(&f64::from(element)) { f32::NAN } else { element };
-            value = scale.map_or(value, |scale| value * scale);
-            value = offset.map_or(value, |offset| value + offset);
+            // In double precision, which rounds to the same single when both are singles.
+            value = self.scale.map_or(value, |scale| (f64::from(value) * scale.value) as f32);
+            value = self.offset.map_or(value, |offset| (f64::from(value) + offset.value) as f32);
             values.extend_from_slice(&value.to_ne_bytes());
         }
         values
@@ -209,14 +220,34 @@ fn number(dtype: DType, value: &Value, name: &str) -> Result<f64, String> {
     Ok(if name == "fill_value" && dtype == DType::Float32 { f64::from(found as f32) } else { found })
 }
 
-/// Reads a factor or an offset, and whether it is an integer.
-fn factor(attributes: &Map<String, Value>, name: &str) -> Result<Option<(f64, bool)>, String> {
-    let Some(value) = attributes.get(name) else { return Ok(None) };
+/// Reads a factor or an offset.
+fn factor(array: &ArrayMetadata, name: &str) -> Result<Option<Factor>, String> {
+    let Some(value) = array.attributes.get(name) else { return Ok(None) };
     let found = value.as_f64().ok_or_else(|| format!("{name}: expected a number, got {value}"))?;
-    Ok(Some((found, !value.is_f64())))
+    let dtype = match value.is_f64() {
+        true if array.single_attributes.iter().any(|single| single == name) => DType::Float32,
+        true => DType::Float64,
+        false => DType::Int64,
+    };
+    Ok(Some(Factor { value: found, dtype }))
 }
 
-fn unbase64(text: &str) -> Option<Vec<u8>> {
+/// Returns the data type of elements of `stored` that are scaled.
+fn unpacked(stored: DType, scale: Option<Factor>, offset: Option<Factor>) -> Result<DType, String> {
+    let is_single = |factor: Option<Factor>| factor.is_some_and(|factor| factor.dtype == DType::Float32);
+    match (scale, offset) {
+        (Some(_), Some(_)) if is_single(scale) && is_single(offset) && integer_bytes(stored) != Some(4) => {
+            Ok(DType::Float32)
+        }
+        (_, Some(_)) => Ok(DType::Float64),
+        (Some(Factor { dtype: DType::Int64, .. }), None) => {
+            Err("scale_factor: an integer would make integers of the values; write it as a float".into())
+        }
+        (_, None) => Ok(if is_single(scale) { DType::Float32 } else { DType::Float64 }),
+    }
+}
+
+pub(super) fn unbase64(text: &str) -> Option<Vec<u8>> {
     let (mut bits, mut count, mut bytes) = (0_u32, 0, Vec::new());
     for byte in text.trim_end_matches('=').bytes() {
         let value = match byte {

@@ -138,14 +138,18 @@ impl Codecs {
         if names.is_empty() { "bytes".into() } else { names.join(", ") }
     }
 
-    /// Returns the elements of a chunk of `shape` in C order and the machine's byte order.
+    /// Returns the elements of a chunk of `shape` in C order and the machine's byte order. Codec n was not applied if bit n of
+    /// `skipped` is set.
     ///
     /// # Errors
     /// The name of the codec that finds them damaged, and why.
-    pub(super) fn decode(&self, stored: &[u8], shape: &[usize], dtype: DType) -> Result<Vec<u8>, String> {
+    pub(super) fn decode(&self, stored: &[u8], shape: &[usize], dtype: DType, skipped: u32) -> Result<Vec<u8>, String> {
         let expected = shape.iter().product::<usize>() * dtype.bytes();
         let mut bytes = None;
         for (place, packing) in self.packings.iter().enumerate().rev() {
+            if place < 32 && skipped >> place & 1 == 1 {
+                continue;
+            }
             // What is packed twice may have grown a little the first time.
             let most = if place == 0 { expected } else { expected.saturating_add(expected / 8 + (64 << 10)) };
             let packed = bytes.as_deref().unwrap_or(stored);

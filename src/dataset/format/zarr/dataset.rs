@@ -1,13 +1,16 @@
 //! [`Zarr`]: windows of the arrays of a Zarr store.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::array::{Chunk, ZarrArray};
 use super::field::ZarrField;
+#[cfg(feature = "python")]
+use super::found_array::ForeignArray;
+use super::found_array::FoundArray;
 use super::options::ZarrOptions;
-use super::store::{Contents, Found, all_arrays, named_arrays};
+use super::store::{self, Contents, all_arrays, named_arrays, refuse};
 use super::windows::{WindowAxis, WindowOrder, Windows};
 use crate::dataset::format::block::cache::{BlockCache, CACHED_BYTES, Reads};
 use crate::dataset::format::block::cache_info::CacheInfo;
@@ -59,17 +62,37 @@ impl Zarr {
             Ok(absolute) if absolute.exists() => absolute,
             _ => folder.to_path_buf(),
         };
+        let store = store::open(&folder)?;
         let (found, is_one_array) = match &options.fields {
-            Some(names) => (named_arrays(&folder, names)?, false),
-            None => match all_arrays(&folder)? {
+            Some(names) => (named_arrays(&*store, &folder, names)?, false),
+            None => match all_arrays(&*store, &folder)? {
                 Contents::Array(array) => (vec![*array], true),
                 Contents::Group(arrays) => (with_dimensions(arrays, options), false),
             },
         };
-        if let Some((place, (name, _, _))) = found
-            .iter()
-            .enumerate()
-            .find(|(place, (name, _, _))| found[..*place].iter().any(|(other, _, _)| other == name))
+        Self::of(found, is_one_array, options)
+    }
+
+    /// The windows of arrays of another format. If there are no names in the options, of those that have all dimensions of the
+    /// windows.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    #[cfg(feature = "python")]
+    pub(crate) fn of_other_format(arrays: Vec<ForeignArray>, options: &ZarrOptions) -> Result<Self> {
+        let found = arrays.into_iter().map(|array| {
+            let (name, path) = (array.name.clone(), array.path.clone());
+            array.found().map_err(|reason| refuse(path, format!("array {name:?}: {reason}")))
+        });
+        let found = found.collect::<Result<Vec<_>>>()?;
+        let found = if options.fields.is_none() { with_dimensions(found, options) } else { found };
+        Self::of(found, false, options)
+    }
+
+    fn of(found: Vec<FoundArray>, is_one_array: bool, options: &ZarrOptions) -> Result<Self> {
+        let names = || found.iter().map(|array| &array.name);
+        if let Some((place, name)) =
+            names().enumerate().find(|(place, name)| names().take(*place).any(|other| other == *name))
         {
             let reason = format!("expected each name once, got {name:?} again at place {place}");
             return Err(Error::InvalidArgument { argument: "fields", reason });
@@ -77,7 +100,7 @@ impl Zarr {
         let windows = windows_of(&found, options)?;
         let mut fields: Vec<ZarrField> = Vec::with_capacity(found.len());
         let mut chunks = 0_usize;
-        for (name, folder, metadata) in found {
+        for FoundArray { name, path, metadata, chunks: places, members } in found {
             if options.window.is_none() && metadata.dimensions.first() != windows.axes.first().map(|axis| &axis.name) {
                 let reason = format!(
                     "expected arrays with one first dimension, {:?}, got {name:?} with the dimensions {:?}; pass window=, or \
@@ -86,15 +109,19 @@ impl Zarr {
                 );
                 return Err(Error::InvalidArgument { argument: "fields", reason });
             }
-            let path: PathBuf = folder.clone();
-            let array = ZarrArray::new(name.clone(), folder, metadata, options.decode_cf)
-                .map_err(|reason| Error::Format { path, offset: 0, reason: format!("array {name:?}: {reason}") })?;
-            let field = ZarrField::new(array, &windows, chunks)?;
-            chunks = chunks.checked_add(field.chunks()).ok_or_else(|| Error::InvalidArgument {
+            let array = ZarrArray::new(name.clone(), metadata, places, options.decode_cf)
+                .map_err(|reason| refuse(path, format!("array {name:?}: {reason}")))?;
+            let array = Arc::new(array);
+            let parts = if members.is_empty() { vec![None] } else { members.into_iter().map(Some).collect() };
+            // Parts of the same records share their chunks.
+            for part in parts {
+                fields.push(ZarrField::new(Arc::clone(&array), part, &windows, chunks)?);
+            }
+            let own = fields.last().map_or(0, ZarrField::chunks);
+            chunks = chunks.checked_add(own).ok_or_else(|| Error::InvalidArgument {
                 argument: "fields",
                 reason: "there are more chunks than can be counted".into(),
             })?;
-            fields.push(field);
         }
         let is_row = options.window.is_none();
         let schema = Schema::new(fields.iter().map(|field| field.field(is_row)).collect::<Vec<_>>());
@@ -133,6 +160,10 @@ impl Zarr {
 
     fn write(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
         let starts = indices.iter().map(|&index| self.windows.starts(index)).collect::<Result<Vec<_>>>()?;
+        // Arrays that can change unnoticed are in one file.
+        if let Some(field) = self.fields.first() {
+            field.array.check()?;
+        }
         for (place, field) in self.fields.iter().enumerate() {
             // By chunk: the rows that have elements of it.
             let mut rows: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
@@ -140,9 +171,10 @@ impl Zarr {
                 field.pad(starts, into.sample(row).field(place));
                 field.chunks_of(starts, &mut |number| rows.entry(number).or_default().push(row));
             }
+            let sharing = self.fields.iter().filter(|other| other.first_chunk == field.first_chunk).count();
             let reads = |number: usize, rows: &[usize]| Reads::Counted {
                 now: rows.len(),
-                all: field.windows_of(number, &self.windows),
+                all: field.windows_of(number, &self.windows).saturating_mul(sharing),
             };
             let mut copy = |number: usize, chunk: &Chunk, rows: &[usize]| {
                 for &row in rows {
@@ -161,6 +193,9 @@ impl Zarr {
                 let chunk = self.chunk(field, number, reads(number, &rows))?;
                 copy(number, &chunk, &rows);
             }
+            for row in 0..starts.len() {
+                field.finish(into.sample(row).field(place));
+            }
         }
         Ok(())
     }
@@ -178,10 +213,10 @@ impl Zarr {
 }
 
 /// Those of `arrays` that have all dimensions with windows; for rows, those that have any.
-fn with_dimensions(mut arrays: Vec<Found>, options: &ZarrOptions) -> Vec<Found> {
+fn with_dimensions(mut arrays: Vec<FoundArray>, options: &ZarrOptions) -> Vec<FoundArray> {
     let windows = options.window.as_deref().unwrap_or_default();
     let has_all = |dimensions: &[String]| windows.iter().all(|(name, _)| dimensions.contains(name));
-    let is_some = |(_, _, metadata): &Found| has_all(&metadata.dimensions) && !metadata.dimensions.is_empty();
+    let is_some = |array: &FoundArray| has_all(&array.metadata.dimensions) && !array.metadata.dimensions.is_empty();
     // Where none has them, the error will say which dimensions there are.
     if arrays.iter().any(is_some) {
         arrays.retain(is_some);
@@ -190,9 +225,11 @@ fn with_dimensions(mut arrays: Vec<Found>, options: &ZarrOptions) -> Vec<Found> 
 }
 
 /// The windows along each dimension, of the size that it has in the first array with it.
-fn windows_of(arrays: &[Found], options: &ZarrOptions) -> Result<Windows> {
+fn windows_of(arrays: &[FoundArray], options: &ZarrOptions) -> Result<Windows> {
     let refuse = |argument, reason| Err(Error::InvalidArgument { argument, reason });
-    let Some((name, _, first)) = arrays.first() else { return refuse("fields", "expected at least one name".into()) };
+    let Some(FoundArray { name, metadata: first, .. }) = arrays.first() else {
+        return refuse("fields", "expected at least one name".into());
+    };
     let is_row = options.window.is_none();
     let rows = match first.dimensions.first() {
         Some(dimension) => vec![(dimension.clone(), 1)],
@@ -212,7 +249,7 @@ fn windows_of(arrays: &[Found], options: &ZarrOptions) -> Result<Windows> {
         if windows[..place].iter().any(|(other, _)| other == name) {
             return refuse("window", format!("expected each dimension once, got {name:?} twice"));
         }
-        let sized = arrays.iter().find_map(|(_, _, metadata)| {
+        let sized = arrays.iter().find_map(|FoundArray { metadata, .. }| {
             let axis = metadata.dimensions.iter().position(|dimension| dimension == name)?;
             Some((metadata.shape[axis], metadata.chunk[axis]))
         });
@@ -278,8 +315,11 @@ impl Blocks for Zarr {
 
     fn blocks_of(&self, index: usize, visit: &mut dyn FnMut(usize)) {
         if let Ok(starts) = self.windows.starts(index) {
-            for field in &self.fields {
-                field.chunks_of(&starts, &mut |number| visit(field.first_chunk + number));
+            for (place, field) in self.fields.iter().enumerate() {
+                // Parts of the same records are in the same chunks.
+                if place == 0 || self.fields[place - 1].first_chunk != field.first_chunk {
+                    field.chunks_of(&starts, &mut |number| visit(field.first_chunk + number));
+                }
             }
         }
     }

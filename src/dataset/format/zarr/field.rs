@@ -1,8 +1,11 @@
 //! [`ZarrField`]: the part of an array that a sample has, and how it is copied from chunks.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::array::{Chunk, ZarrArray, ravel};
+use super::element::to_native;
+use super::found_array::Member;
 use super::windows::Windows;
 use crate::{Error, Field, Result};
 
@@ -11,7 +14,9 @@ const LARGEST_WINDOW: usize = 1 << 40;
 
 /// An array, and which part of it a window has.
 pub(super) struct ZarrField {
-    pub(super) array: ZarrArray,
+    pub(super) array: Arc<ZarrArray>,
+    /// If only a part of each record is read. Records are the last axis.
+    member: Option<Member>,
     /// By axis of the array, the axis of the windows that cuts it, if one does.
     cuts: Vec<Option<usize>>,
     /// The shape of a window in the array.
@@ -22,11 +27,16 @@ pub(super) struct ZarrField {
 }
 
 impl ZarrField {
-    /// `array`, cut along those of its dimensions that have windows.
+    /// `array`, or `member` of its records, cut along those of its dimensions that have windows.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] when a dimension has another size than in the other arrays, or none is cut.
-    pub(super) fn new(array: ZarrArray, windows: &Windows, first_chunk: usize) -> Result<Self> {
+    pub(super) fn new(
+        array: Arc<ZarrArray>,
+        member: Option<Member>,
+        windows: &Windows,
+        first_chunk: usize,
+    ) -> Result<Self> {
         let refuse = |argument, reason| Err(Error::InvalidArgument { argument, reason });
         let metadata = &array.metadata;
         let mut cuts = Vec::with_capacity(metadata.shape.len());
@@ -55,19 +65,35 @@ impl ZarrField {
         }
         let shape =
             cuts.iter().zip(&metadata.shape).map(|(cut, &size)| cut.map_or(size, |axis| windows.axes[axis].window));
-        let (shape, grid): (Vec<usize>, _) = (shape.collect(), metadata.grid());
+        let (mut shape, grid): (Vec<usize>, _) = (shape.collect(), metadata.grid());
+        if let (Some(member), Some(bytes)) = (&member, shape.last_mut()) {
+            *bytes = member.bytes();
+        }
         let bytes = shape.iter().try_fold(array.dtype().bytes(), |bytes, &axis| bytes.checked_mul(axis));
         if bytes.is_none_or(|bytes| bytes > LARGEST_WINDOW) {
             let reason = format!("expected windows that fit into memory, got {shape:?} of {:?}", array.name());
             return refuse("window", reason);
         }
-        Ok(Self { cuts, shape, first_chunk, grid, array })
+        Ok(Self { cuts, shape, first_chunk, grid, array, member })
     }
 
     /// The field of a sample. Rows have no axis of their own.
     pub(super) fn field(&self, is_row: bool) -> Field {
         let shape = if is_row { &self.shape[1..] } else { &self.shape[..] };
-        Field::new(self.array.name(), self.array.dtype(), shape)
+        match &self.member {
+            None => Field::new(self.array.name(), self.array.dtype(), shape),
+            Some(member) => {
+                let shape = [&shape[..shape.len() - 1], &member.shape[..]].concat();
+                Field::new(&member.name, member.dtype, shape)
+            }
+        }
+    }
+
+    /// Brings what was copied for a window to the machine's byte order.
+    pub(super) fn finish(&self, into: &mut [u8]) {
+        if let Some(member) = &self.member {
+            to_native(into, member.dtype, member.is_big);
+        }
     }
 
     /// The number of chunks.
@@ -77,7 +103,11 @@ impl ZarrField {
 
     /// Where the window that starts at `starts` begins in the array.
     fn start(&self, starts: &[usize]) -> Vec<usize> {
-        self.cuts.iter().map(|cut| cut.map_or(0, |axis| starts[axis])).collect()
+        let mut start: Vec<usize> = self.cuts.iter().map(|cut| cut.map_or(0, |axis| starts[axis])).collect();
+        if let (Some(member), Some(last)) = (&self.member, start.last_mut()) {
+            *last = member.offset;
+        }
+        start
     }
 
     /// Calls `visit` with each chunk that the window at `starts` has elements of.

@@ -10,11 +10,13 @@ use crate::DType;
 const LARGEST_CHUNK: usize = 4 << 30;
 const MOST_AXES: usize = 32;
 
-/// The version of Zarr that an array is stored in.
+/// What an array is stored in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Version {
     V2,
     V3,
+    /// Another format than Zarr: HDF5, or netCDF.
+    Other,
 }
 
 /// How the file of a chunk is called.
@@ -52,6 +54,8 @@ pub(super) struct ArrayMetadata {
     /// Of the axes; `dim_0`, ... for those without a name.
     pub(super) dimensions: Vec<String>,
     pub(super) attributes: Map<String, Value>,
+    /// The names of the attributes that are stored in single precision.
+    pub(super) single_attributes: Vec<String>,
 }
 
 impl ArrayMetadata {
@@ -114,6 +118,7 @@ impl ArrayMetadata {
             names,
             dimensions,
             attributes,
+            single_attributes: Vec::new(),
         };
         array.check().map(|()| Some(array))
     }
@@ -150,8 +155,34 @@ impl ArrayMetadata {
             names,
             dimensions,
             attributes,
+            single_attributes: Vec::new(),
         };
         array.check().map(|()| array)
+    }
+
+    /// The same array, as another format than Zarr has it: `fill` is the element of chunks that are not stored.
+    ///
+    /// # Errors
+    /// `fill` is not one element.
+    pub(super) fn of_other_format(self, fill: Vec<u8>, single_attributes: Vec<String>) -> Result<Self, String> {
+        if fill.len() != self.dtype.bytes() {
+            return Err(format!("a fill value of {} bytes, for elements of {}", fill.len(), self.dtype));
+        }
+        Ok(Self { version: Version::Other, fill, single_attributes, ..self })
+    }
+
+    /// The same array in chunks of `chunk`.
+    ///
+    /// # Errors
+    /// They are too large.
+    pub(super) fn in_chunks_of(self, chunk: Vec<usize>) -> Result<Self, String> {
+        let array = Self { chunk, ..self };
+        array.check().map(|()| array)
+    }
+
+    /// The number of bytes of the elements of a chunk.
+    pub(super) fn chunk_bytes(&self) -> usize {
+        self.chunk.iter().product::<usize>() * self.dtype.bytes()
     }
 
     /// Refuses what can't be counted, or is too large to be decoded at once.
@@ -203,6 +234,15 @@ impl ChunkNames {
             path.push_str(&part);
         });
         path
+    }
+
+    /// The coordinates of the chunk whose file has this path, in an array of `axes` axes.
+    pub(super) fn place(self, path: &str, axes: usize) -> Option<Vec<usize>> {
+        let place: Vec<usize> = path.split(self.separator).map(str::parse).collect::<Result<_, _>>().ok()?;
+        match axes {
+            0 if place == [0] => Some(Vec::new()),
+            _ => (place.len() == axes && axes > 0).then_some(place),
+        }
     }
 }
 

@@ -1,18 +1,31 @@
-//! Zarr: chunked arrays in a folder, versions 2 and 3.
+//! Zarr: chunked arrays in a folder, versions 2 and 3; and arrays of other formats that lie in files as such chunks do.
 
 mod array;
 mod blosc;
 mod cf;
+mod chunk_files;
 mod codecs;
 mod dataset;
 mod element;
 mod field;
+mod folder_store;
+mod found_array;
+mod kerchunk;
 mod metadata;
+mod netcdf3;
 mod options;
 mod packing;
+mod references;
 mod store;
+mod stored_chunk;
 mod windows;
 
 pub use dataset::Zarr;
+#[cfg(feature = "python")]
+pub(crate) use element::numpy_type;
+#[cfg(feature = "python")]
+pub(crate) use found_array::{ForeignArray, ForeignChunks, Member};
 pub use options::ZarrOptions;
+#[cfg(feature = "python")]
+pub(crate) use references::{Reference, ReferenceLayout, ReferenceSource};
 pub use windows::{WindowEdges, WindowOrder};

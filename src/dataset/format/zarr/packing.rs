@@ -11,8 +11,10 @@ use super::blosc::{unblosc, unshuffle};
 pub(super) enum Packing {
     Blosc,
     Crc32c,
+    Fletcher32,
     Gzip,
     Lz4,
+    Lzf,
     /// The filter of numcodecs, with the number of bytes of an element.
     Shuffle(usize),
     Zlib,
@@ -25,8 +27,10 @@ impl Packing {
         Ok(match name.strip_prefix("numcodecs.").unwrap_or(name) {
             "blosc" => Self::Blosc,
             "crc32c" => Self::Crc32c,
+            "fletcher32" => Self::Fletcher32,
             "gzip" => Self::Gzip,
             "lz4" => Self::Lz4,
+            "lzf" => Self::Lzf,
             "shuffle" => {
                 let size = configuration.get("elementsize").map_or(Some(4), serde_json::Value::as_u64);
                 let size = size.and_then(|size| usize::try_from(size).ok()).filter(|&size| size > 0);
@@ -36,8 +40,8 @@ impl Packing {
             "zstd" => Self::Zstd,
             _ => {
                 return Err(format!(
-                    "codec {name:?} is not read: expected blosc, crc32c, gzip, lz4, shuffle, zlib or zstd; write the \
-                     array with one of these"
+                    "codec {name:?} is not read: expected blosc, crc32c, fletcher32, gzip, lz4, lzf, shuffle, \
+                     zlib or zstd; write the array with one of these"
                 ));
             }
         })
@@ -48,8 +52,10 @@ impl Packing {
         match self {
             Self::Blosc => "blosc",
             Self::Crc32c => "crc32c",
+            Self::Fletcher32 => "fletcher32",
             Self::Gzip => "gzip",
             Self::Lz4 => "lz4",
+            Self::Lzf => "lzf",
             Self::Shuffle(_) => "shuffle",
             Self::Zlib => "zlib",
             Self::Zstd => "zstd",
@@ -60,14 +66,8 @@ impl Packing {
     pub(super) fn unpack(self, packed: &[u8], most: usize) -> Result<Vec<u8>, String> {
         match self {
             Self::Blosc => unblosc(packed, most),
-            Self::Crc32c => {
-                let (bytes, sum) = packed.split_last_chunk::<4>().ok_or("the data is truncated")?;
-                let (stored, found) = (u32::from_le_bytes(*sum), crc32c::crc32c(bytes));
-                if stored != found {
-                    return Err(format!("the checksum is {found:08x}, but {stored:08x} was stored"));
-                }
-                Ok(bytes.to_vec())
-            }
+            Self::Crc32c => checked(packed, crc32c::crc32c),
+            Self::Fletcher32 => checked(packed, fletcher32),
             Self::Gzip => read_most(MultiGzDecoder::new(packed), most),
             Self::Lz4 => {
                 let (size, block) = packed.split_first_chunk::<4>().ok_or("the data is truncated")?;
@@ -77,6 +77,7 @@ impl Packing {
                 }
                 unlz4(block, size)
             }
+            Self::Lzf => unlzf(packed, most),
             Self::Shuffle(size) => {
                 let mut plain = Vec::with_capacity(packed.len());
                 unshuffle(packed, size, &mut plain);
@@ -86,6 +87,72 @@ impl Packing {
             Self::Zstd => unzstd(packed, most),
         }
     }
+}
+
+/// Returns the bytes before a little-endian checksum, if it is that of `sum`.
+fn checked(packed: &[u8], sum: impl Fn(&[u8]) -> u32) -> Result<Vec<u8>, String> {
+    let (bytes, stored) = packed.split_last_chunk::<4>().ok_or("the data is truncated")?;
+    let (stored, found) = (u32::from_le_bytes(*stored), sum(bytes));
+    if stored != found {
+        return Err(format!("the checksum is {found:08x}, but {stored:08x} was stored"));
+    }
+    Ok(bytes.to_vec())
+}
+
+/// The checksum of the filter `fletcher32` of HDF5: of big-endian words of 16 bits, the last of which may be one byte.
+fn fletcher32(bytes: &[u8]) -> u32 {
+    let (words, rest) = bytes.as_chunks::<2>();
+    let (mut first, mut second) = (0_u32, 0_u32);
+    let fold = |sum: u32| (sum & 0xffff) + (sum >> 16);
+    // After more words, the sums would no longer fit.
+    for words in words.chunks(360) {
+        for word in words {
+            first += u32::from(u16::from_be_bytes(*word));
+            second += first;
+        }
+        (first, second) = (fold(first), fold(second));
+    }
+    if let [byte] = rest {
+        first += u32::from(*byte) << 8;
+        second += first;
+        (first, second) = (fold(first), fold(second));
+    }
+    fold(second) << 16 | fold(first)
+}
+
+/// Returns the bytes of a block of LZF, at most `most`.
+///
+/// Source: `lzf_d.c` of LibLZF, whose format HDF5 has through h5py.
+fn unlzf(packed: &[u8], most: usize) -> Result<Vec<u8>, String> {
+    let damaged = || "a block of lzf is damaged".to_owned();
+    let mut out = room(most)?;
+    let mut rest = packed;
+    while let [control, after @ ..] = rest {
+        let control = usize::from(*control);
+        rest = after;
+        if control < 32 {
+            let literal = rest.get(..=control).filter(|literal| literal.len() <= most - out.len());
+            out.extend_from_slice(literal.ok_or_else(damaged)?);
+            rest = &rest[control + 1..];
+            continue;
+        }
+        let mut length = 2 + (control >> 5);
+        if length == 9 {
+            let [more, after @ ..] = rest else { return Err(damaged()) };
+            (length, rest) = (length + usize::from(*more), after);
+        }
+        let [low, after @ ..] = rest else { return Err(damaged()) };
+        rest = after;
+        let distance = ((control & 31) << 8) + usize::from(*low) + 1;
+        if distance > out.len() || length > most - out.len() {
+            return Err(damaged());
+        }
+        let start = out.len() - distance;
+        for at in start..start + length {
+            out.push(out[at]);
+        }
+    }
+    Ok(out)
 }
 
 /// Returns the bytes of frames of Zstandard, at most `most`.

@@ -1,0 +1,111 @@
+"""`ArrayWindows`: the base of datasets of windows, or rows, of arrays in chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from sluicegate import _core
+from sluicegate.checked_number import checked_number
+from sluicegate.native.blocks import DecodedDataset
+
+# Default limit of the cache of decoded chunks.
+CACHE_BYTES = 256 << 20
+
+
+class ArrayWindows(DecodedDataset):
+    """Windows of arrays; a derived class opens them with `_open`."""
+
+    _OPENED = (*DecodedDataset._OPENED, "_blocks", "_sizes")
+
+    path: str
+    _blocks: _core.WindowBlocks
+    _sizes: np.ndarray[Any, np.dtype[np.int64]] | None
+
+    def _set_arguments(
+        self,
+        fields: str | Sequence[str] | None,
+        window: Mapping[str, int] | None,
+        stride: Mapping[str, int] | None,
+        edges: str,
+        order: str,
+        decode_cf: bool,
+        cache_bytes: int,
+    ) -> None:
+        for name, value, known in (("edges", edges, ("drop", "pad", "shift")), ("order", order, ("rows", "chunks"))):
+            if value not in known:
+                raise ValueError(f"{name}: expected one of {', '.join(map(repr, known))}, but got {value!r}")
+        self.fields = fields if fields is None or isinstance(fields, str) else tuple(fields)
+        self.window = None if window is None else _numbers("window", window)
+        self.stride = None if stride is None else _numbers("stride", stride)
+        self.edges = edges
+        self.order = order
+        self.decode_cf = bool(decode_cf)
+        self.cache_bytes = checked_number("cache_bytes", cache_bytes)
+        self.on_error = "raise"
+
+    def _field_names(self) -> list[str] | None:
+        if self.fields is None:
+            return None
+        return [self.fields] if isinstance(self.fields, str) else list(self.fields)
+
+    def _core_arguments(self) -> dict[str, Any]:
+        return {
+            "fields": self._field_names(),
+            "window": None if self.window is None else list(self.window.items()),
+            "stride": list((self.stride or {}).items()),
+            "edges": self.edges,
+            "order": self.order,
+            "decode_cf": self.decode_cf,
+            "cache_bytes": self.cache_bytes,
+        }
+
+    def _set_windows(
+        self, core: _core.Dataset, is_one_array: bool, cache: _core.BlockCache, blocks: _core.WindowBlocks
+    ) -> None:
+        self._blocks = blocks
+        self._sizes = None
+        self._caches = [cache]
+        self.damages = []
+        is_alone = is_one_array or (isinstance(self.fields, str) and len(core.fields) == 1)
+        structure: Any = 0 if is_alone else {name: number for number, (name, _, _) in enumerate(core.fields)}
+        self._set_core(core, structure, ["tensor"] * len(core.fields))
+
+    @property
+    def block_sizes(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """The number of windows in each block, int64, read-only; used by `BlockShuffleSampler`. Listed on first use."""
+        if self._sizes is None:
+            counts = [np.array(along, np.int64) for along in self._blocks.counts()]
+            self._sizes = reduce(np.multiply.outer, counts).ravel()
+            self._sizes.flags.writeable = False
+        return self._sizes
+
+    @property
+    def block_size(self) -> int:
+        """The most common number of windows in a block; at least 1."""
+        sizes, counts = np.unique(self.block_sizes[self.block_sizes > 0], return_counts=True)
+        return int(sizes[counts == counts.max()].max()) if len(sizes) else 1
+
+    def _source_paths(self) -> list[str]:
+        return [self.path]
+
+    def _shown(self) -> str:
+        fields = list(self.fields) if isinstance(self.fields, tuple) else self.fields
+        options = {"window": self.window, "stride": self.stride}
+        more = "".join(f", {name}={value!r}" for name, value in options.items() if value is not None)
+        return f"{self.path!r}, fields={fields!r}{more}"
+
+
+def _numbers(name: str, numbers: Any) -> dict[str, int]:
+    """Return the sizes by dimension.
+
+    Raises:
+        TypeError: it is not a mapping of names to integers.
+        ValueError: a number is negative.
+    """
+    if not isinstance(numbers, Mapping) or not all(isinstance(dimension, str) for dimension in numbers):
+        raise TypeError(f"{name}: expected numbers by dimension, such as {{'time': 24}}, but got {numbers!r}")
+    return {dimension: checked_number(f"{name}[{dimension!r}]", number) for dimension, number in numbers.items()}

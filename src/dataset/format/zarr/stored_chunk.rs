@@ -1,0 +1,65 @@
+//! [`StoredChunk`]: the bytes of a chunk as they lie in a file, and how they are read.
+
+use std::fs::File;
+use std::io::ErrorKind;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::metadata::ArrayMetadata;
+use crate::dataset::format::file::room::make_room;
+use crate::{Error, Result};
+
+/// Maximum number of bytes that compression adds to a chunk where it does not help.
+const OVERHEAD: u64 = 1 << 20;
+
+/// The bytes of a chunk, not decoded yet.
+pub(super) struct StoredChunk {
+    pub(super) path: PathBuf,
+    pub(super) bytes: Vec<u8>,
+    /// Bit n is set if codec n was not applied to this chunk.
+    pub(super) skipped: u32,
+}
+
+/// The most bytes that a chunk of `array` may have in a file.
+pub(super) fn most_bytes(array: &ArrayMetadata) -> u64 {
+    let most = array.chunk_bytes() as u64;
+    most + most / 8 + OVERHEAD
+}
+
+/// Reads `range` (start and length) of the file at `path`, at most `most` bytes. `name` is that of the range in errors.
+///
+/// # Errors
+/// [`Error::Format`] when the file does not have these bytes; [`Error::Io`].
+pub(super) fn read_range(file: &File, path: &Path, name: &str, range: (u64, u64), most: u64) -> Result<Vec<u8>> {
+    let (start, bytes) = range;
+    let length = length(file, path)?;
+    if start.checked_add(bytes).is_none_or(|end| end > length) {
+        let reason = format!("its {bytes} bytes from byte {start} on are not in the file, which has {length}");
+        return Err(damaged(path, name, &reason));
+    }
+    if bytes > most {
+        return Err(damaged(path, name, &format!("it has {bytes} bytes, but no more than {most} are expected")));
+    }
+    let mut stored = Vec::new();
+    make_room(&mut stored, bytes as usize)?;
+    match file.read_exact_at(&mut stored, start) {
+        Ok(()) => Ok(stored),
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Err(damaged(path, name, "the file was cut")),
+        Err(source) => Err(Error::Io { path: path.to_path_buf(), source }),
+    }
+}
+
+/// The size of `file` in bytes.
+pub(super) fn length(file: &File, path: &Path) -> Result<u64> {
+    Ok(file.metadata().map_err(|source| Error::Io { path: path.to_path_buf(), source })?.len())
+}
+
+/// The error of a part of a file, called `name`, that is damaged.
+pub(super) fn damaged(path: &Path, name: &str, reason: &str) -> Error {
+    Error::Format { path: path.to_path_buf(), offset: 0, reason: format!("{name}: {reason}; write or copy it again") }
+}
+
+/// The name of a chunk in errors.
+pub(super) fn chunk_name(array: &str, place: &[usize]) -> String {
+    format!("chunk {place:?} of array {array:?}")
+}
