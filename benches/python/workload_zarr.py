@@ -5,18 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import throughput
+from chunked_field import BATCH_SIZE, CHUNKS, SHAPE, WINDOW, WORKERS, check, cut, slabs, starts
 from loaders import IMPORTS, data_loader, present
 from machine import CACHE
 from protocol import Case, Contender, Epoch, Workload
-
-SHAPE = (240, 1024, 1024)
-CHUNKS = (24, 128, 128)
-WINDOW = {"time": 24, "y": 64, "x": 64}
-BATCH_SIZE = 8
-WORKERS = 2
 
 _FOLDER = CACHE / "zarr"
 
@@ -35,24 +29,10 @@ def _open() -> Any:
             compressors=zarr.codecs.ZstdCodec(level=3),
             dimension_names=["time", "y", "x"],
         )
-        generator = np.random.default_rng(0)
-        y, x = np.mgrid[: SHAPE[1], : SHAPE[2]].astype(np.float32)
-        for start in range(0, SHAPE[0], CHUNKS[0]):
-            hours = np.arange(start, start + CHUNKS[0], dtype=np.float32)[:, None, None]
-            field = 280 + 10 * np.sin(y / 90 + hours / 12) * np.cos(x / 120 - hours / 24)
-            values = np.round(field + generator.normal(0, 0.1, field.shape), 1).astype(np.float32)
-            # The first number of each window is its own, by which a batch is recognized.
-            first = _starts().index((start, 0, 0))
-            corners = values[0, :: WINDOW["y"], :: WINDOW["x"]]
-            corners[...] = np.arange(first, first + corners.size).reshape(corners.shape)
+        for start, values in slabs():
             array[start : start + CHUNKS[0]] = values
         part.rename(_FOLDER)
     return zarr.open_array(_FOLDER / "t", mode="r")
-
-
-def _starts() -> list[tuple[int, int, int]]:
-    steps = [range(0, size - window + 1, window) for size, window in zip(SHAPE, WINDOW.values(), strict=True)]
-    return [(time, y, x) for time in steps[0] for y in steps[1] for x in steps[2]]
 
 
 class _ByHand:
@@ -60,7 +40,7 @@ class _ByHand:
 
     def __init__(self) -> None:
         self.array: Any = None
-        self.starts = _starts()
+        self.starts = starts()
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -71,8 +51,7 @@ class _ByHand:
 
         if self.array is None:
             self.array = zarr.open_array(_FOLDER / "t", mode="r")
-        cut = tuple(slice(start, start + size) for start, size in zip(self.starts[index], WINDOW.values(), strict=True))
-        return torch.from_numpy(np.asarray(self.array[cut]))
+        return torch.from_numpy(np.asarray(self.array[cut(self.starts[index])]))
 
 
 class _Xbatcher:
@@ -114,15 +93,6 @@ def _torch(dataset: type) -> Any:
     return lambda _: lambda: iter(data_loader("torch", dataset(), batch_size=BATCH_SIZE, **options))
 
 
-def _check(batch: Any, opened: Any) -> npt.NDArray[np.int64]:
-    windows, starts = np.asarray(batch), _starts()
-    indices = windows[:, 0, 0, 0].astype(np.int64)
-    for window, index in zip(windows, indices, strict=True):
-        cut = tuple(slice(start, start + size) for start, size in zip(starts[index], WINDOW.values(), strict=True))
-        assert np.array_equal(window, opened[cut]), f"window {index} is another one"
-    return indices
-
-
 WORKLOAD = Workload(
     name="zarr",
     title="Zarr: windows of 24x64x64 over chunks of 24x128x128 in zstd, batches of 8, shuffled",
@@ -134,9 +104,9 @@ WORKLOAD = Workload(
             name="zarr",
             title="1 GB of float32, page cache warm",
             open=_open,
-            samples=len(_starts()),
+            samples=len(starts()),
             batch_size=BATCH_SIZE,
-            check=_check,
+            check=check,
             contenders=present(
                 Contender(
                     "xbatcher under torch, 2 workers", _torch(_Xbatcher), (*IMPORTS["torch"], "xarray", "xbatcher")

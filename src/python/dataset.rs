@@ -54,7 +54,10 @@ impl Dataset {
 }
 
 /// The blocks of these sizes without the samples that are left out.
-fn whole_sizes<D: crate::Dataset>(rows: &WholeSamples<D>, all: impl IntoIterator<Item = usize>) -> Vec<usize> {
+pub(super) fn whole_sizes<D: crate::Dataset>(
+    rows: &WholeSamples<D>,
+    all: impl IntoIterator<Item = usize>,
+) -> Vec<usize> {
     let mut start = 0;
     let sizes = all.into_iter().map(|size| {
         start += size;

@@ -7,46 +7,50 @@ use pyo3::prelude::*;
 use serde_json::Value;
 
 use super::block_cache::BlockCache;
-use super::dataset::Dataset;
+use super::dataset::{Dataset, whole_sizes};
 use super::detach::opening;
 use super::error::unknown;
 use crate::dataset::format::{
     ForeignArray, ForeignChunks, Member, Reference, ReferenceLayout, ReferenceSource, numpy_type,
 };
-use crate::{Error, Result, WindowEdges, WindowOrder, Zarr, ZarrOptions};
+use crate::{Error, Result, WholeSamples, WindowEdges, WindowOrder, Zarr, ZarrOptions};
 
-/// The windows of the store of Zarr or netCDF-3 at `path`; whether it is an array, the cache of its chunks, and the blocks of
-/// its windows.
+/// The dataset of windows; whether the store is an array; the cache of its chunks, the blocks of the windows, and what was
+/// left out.
+type Opened = (Dataset, bool, BlockCache, WindowBlocks, Vec<String>);
+
+/// The windows of the store of Zarr or netCDF-3 at `path`.
 #[pyfunction]
-pub(super) fn zarr_windows(
-    py: Python<'_>,
-    path: PathBuf,
-    arguments: ZarrArguments,
-) -> PyResult<(Dataset, bool, BlockCache, WindowBlocks)> {
-    let windows = opening(py, || Zarr::open(path, &arguments.options()?))?;
-    let is_one_array = windows.is_one_array();
-    let (dataset, cache, blocks) = of_windows(windows);
-    Ok((dataset, is_one_array, cache, blocks))
+pub(super) fn zarr_windows(py: Python<'_>, path: PathBuf, arguments: ZarrArguments) -> PyResult<Opened> {
+    opening(py, || {
+        let leave_out = arguments.leave_out;
+        opened(Zarr::open(path, &arguments.options()?)?, leave_out)
+    })
 }
 
-/// The windows of `arrays` of HDF5; the cache of their chunks, and the blocks of the windows.
+/// The windows of `arrays` of HDF5.
 #[pyfunction]
-pub(super) fn hdf5_windows(
-    py: Python<'_>,
-    arrays: Vec<ArrayArguments>,
-    arguments: ZarrArguments,
-) -> PyResult<(Dataset, BlockCache, WindowBlocks)> {
-    let windows = opening(py, || {
+pub(super) fn hdf5_windows(py: Python<'_>, arrays: Vec<ArrayArguments>, arguments: ZarrArguments) -> PyResult<Opened> {
+    opening(py, || {
+        let leave_out = arguments.leave_out;
         let arrays = arrays.into_iter().map(ArrayArguments::array).collect::<Result<Vec<_>>>()?;
-        Zarr::of_other_format(arrays, &arguments.options()?)
-    })?;
-    Ok(of_windows(windows))
+        opened(Zarr::of_other_format(arrays, &arguments.options()?)?, leave_out)
+    })
 }
 
-fn of_windows(windows: Zarr) -> (Dataset, BlockCache, WindowBlocks) {
+fn opened(windows: Zarr, leave_out: bool) -> Result<Opened> {
+    let is_one_array = windows.is_one_array();
+    if leave_out {
+        let windows = windows.without_damage()?;
+        let (damages, windows) = (windows.damages().to_vec(), Arc::new(windows));
+        let cache = BlockCache::of(&windows, |windows| windows.dataset().cache_info());
+        let dataset = Dataset(Arc::clone(&windows) as Arc<dyn crate::Dataset>);
+        return Ok((dataset, is_one_array, cache, WindowBlocks(BlocksOf::Whole(windows)), damages));
+    }
     let windows = Arc::new(windows);
     let cache = BlockCache::of(&windows, Zarr::cache_info);
-    (Dataset(Arc::clone(&windows) as Arc<dyn crate::Dataset>), cache, WindowBlocks(windows))
+    let dataset = Dataset(Arc::clone(&windows) as Arc<dyn crate::Dataset>);
+    Ok((dataset, is_one_array, cache, WindowBlocks(BlocksOf::All(windows)), Vec::new()))
 }
 
 /// How a Zarr store is read, as Python says it.
@@ -60,6 +64,7 @@ pub(super) struct ZarrArguments {
     order: String,
     decode_cf: bool,
     cache_bytes: usize,
+    leave_out: bool,
 }
 
 impl ZarrArguments {
@@ -155,12 +160,30 @@ impl ArrayArguments {
 
 /// The blocks of the windows of a Zarr store, which are listed only when they are asked for.
 #[pyclass(frozen, module = "sluicegate._core")]
-pub(super) struct WindowBlocks(Arc<Zarr>);
+pub(super) struct WindowBlocks(BlocksOf);
+
+/// What has the blocks.
+enum BlocksOf {
+    All(Arc<Zarr>),
+    /// Without those that were left out.
+    Whole(Arc<WholeSamples<Zarr>>),
+}
 
 #[pymethods]
 impl WindowBlocks {
-    /// The number of windows in each block, along each axis that has windows.
+    /// The number of windows in each block, along each axis that has windows; of all windows.
     fn counts(&self) -> Vec<Vec<usize>> {
-        self.0.block_counts()
+        match &self.0 {
+            BlocksOf::All(windows) => windows.block_counts(),
+            BlocksOf::Whole(windows) => windows.dataset().block_counts(),
+        }
+    }
+
+    /// How many of the windows in blocks of these sizes are left.
+    fn left(&self, sizes: Vec<usize>) -> Vec<usize> {
+        match &self.0 {
+            BlocksOf::All(_) => sizes,
+            BlocksOf::Whole(windows) => whole_sizes(windows, sizes),
+        }
     }
 }

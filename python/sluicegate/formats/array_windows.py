@@ -11,6 +11,7 @@ import numpy as np
 from sluicegate import _core
 from sluicegate.checked_number import checked_number
 from sluicegate.native.blocks import DecodedDataset
+from sluicegate.native.dataset import leaves_out
 
 # Default limit of the cache of decoded chunks.
 CACHE_BYTES = 256 << 20
@@ -34,6 +35,7 @@ class ArrayWindows(DecodedDataset):
         order: str,
         decode_cf: bool,
         cache_bytes: int,
+        on_error: str,
     ) -> None:
         for name, value, known in (("edges", edges, ("drop", "pad", "shift")), ("order", order, ("rows", "chunks"))):
             if value not in known:
@@ -45,7 +47,7 @@ class ArrayWindows(DecodedDataset):
         self.order = order
         self.decode_cf = bool(decode_cf)
         self.cache_bytes = checked_number("cache_bytes", cache_bytes)
-        self.on_error = "raise"
+        self.on_error = on_error
 
     def _field_names(self) -> list[str] | None:
         if self.fields is None:
@@ -61,15 +63,21 @@ class ArrayWindows(DecodedDataset):
             "order": self.order,
             "decode_cf": self.decode_cf,
             "cache_bytes": self.cache_bytes,
+            "leave_out": leaves_out(self.on_error),
         }
 
     def _set_windows(
-        self, core: _core.Dataset, is_one_array: bool, cache: _core.BlockCache, blocks: _core.WindowBlocks
+        self,
+        core: _core.Dataset,
+        is_one_array: bool,
+        cache: _core.BlockCache,
+        blocks: _core.WindowBlocks,
+        damages: list[str],
     ) -> None:
         self._blocks = blocks
         self._sizes = None
         self._caches = [cache]
-        self.damages = []
+        self.damages = damages
         is_alone = is_one_array or (isinstance(self.fields, str) and len(core.fields) == 1)
         structure: Any = 0 if is_alone else {name: number for number, (name, _, _) in enumerate(core.fields)}
         self._set_core(core, structure, ["tensor"] * len(core.fields))
@@ -80,6 +88,8 @@ class ArrayWindows(DecodedDataset):
         if self._sizes is None:
             counts = [np.array(along, np.int64) for along in self._blocks.counts()]
             self._sizes = reduce(np.multiply.outer, counts).ravel()
+            if self.damages:
+                self._sizes = np.array(self._blocks.left(self._sizes.tolist()), np.int64)
             self._sizes.flags.writeable = False
         return self._sizes
 

@@ -60,8 +60,12 @@ class Hdf5Dataset(ArrayWindows):
         order: how windows are numbered, as in `ZarrDataset`.
         decode_cf: whether values are decoded as xarray decodes them, or stay as stored.
         cache_bytes: size limit of the cache of decoded chunks, in bytes; 256 MiB by default.
+        on_error: "raise", or "skip": all chunks are decoded once when the dataset is opened, and windows with elements
+            of a damaged one are excluded from `len`, indices, ids and batches. Chunks that are not stored are not
+            damaged.
 
     Attributes:
+        damages: the chunks that `on_error="skip"` found damaged, one line each; the first 1,000.
         block_sizes: the number of windows in each block; used by `BlockShuffleSampler`.
         block_size: the most common block size.
 
@@ -96,10 +100,11 @@ class Hdf5Dataset(ArrayWindows):
         order: Literal["rows", "chunks"] = "rows",
         decode_cf: bool = True,
         cache_bytes: int = CACHE_BYTES,
+        on_error: Literal["raise", "skip"] = "raise",
     ) -> None:
         self.path = local("path", path)
         self.group = group
-        self._set_arguments(fields, window, stride, edges, order, decode_cf, cache_bytes)
+        self._set_arguments(fields, window, stride, edges, order, decode_cf, cache_bytes, on_error)
         self._open()
 
     def _open(self) -> None:
@@ -107,8 +112,7 @@ class Hdf5Dataset(ArrayWindows):
             is_netcdf3 = file.read(len(_NETCDF3)) == _NETCDF3
         if not is_netcdf3:
             arrays = hdf5_arrays(self.path, self.group, self._field_names())
-            core, cache, blocks = _core.hdf5_windows(arrays, self._core_arguments())
-            self._set_windows(core, False, cache, blocks)
+            self._set_windows(*_core.hdf5_windows(arrays, self._core_arguments()))
             return
         if self.group.strip("/"):
             raise ValueError(f"group: expected '/', because netCDF-3 has no groups, but got {self.group!r}")

@@ -332,7 +332,7 @@ def _attributes(dataset: Any) -> tuple[list[str], dict[str, Any]]:
         if value.dtype.kind in "SOU":
             attributes[name] = _text(dataset.attrs[name])
         elif value.dtype.kind in "biuf" and value.size:
-            # As netCDF has it, one number is no list.
+            # As in netCDF, a list of one number is that number.
             attributes[name] = value.item() if value.size == 1 else value.tolist()
             if value.dtype == np.float32 and value.size == 1:
                 single.append(name)

@@ -59,8 +59,12 @@ class ZarrDataset(ArrayWindows):
             are chunks. That needs the least memory; the chunks are those of the first array with the dimension.
         decode_cf: whether values are decoded as xarray decodes them, or stay as stored.
         cache_bytes: size limit of the cache of decoded chunks, in bytes; 256 MiB by default.
+        on_error: "raise", or "skip": all chunks are decoded once when the dataset is opened, and windows with elements
+            of a damaged one are excluded from `len`, indices, ids and batches. Chunks that are not stored are not
+            damaged.
 
     Attributes:
+        damages: the chunks that `on_error="skip"` found damaged, one line each; the first 1,000.
         block_sizes: the number of windows in each block; used by `BlockShuffleSampler`.
         block_size: the most common block size.
 
@@ -93,9 +97,10 @@ class ZarrDataset(ArrayWindows):
         order: Literal["rows", "chunks"] = "rows",
         decode_cf: bool = True,
         cache_bytes: int = CACHE_BYTES,
+        on_error: Literal["raise", "skip"] = "raise",
     ) -> None:
         self.path = local("path", path)
-        self._set_arguments(fields, window, stride, edges, order, decode_cf, cache_bytes)
+        self._set_arguments(fields, window, stride, edges, order, decode_cf, cache_bytes, on_error)
         self._open()
 
     def _open(self) -> None:

@@ -33,7 +33,7 @@ const FORMATS: &[(&str, &[&str])] = &[
     ("tar", &["array", "block", "field", "file", "index", "packing", "sequential", "shard"]),
     ("tfrecord", &["field", "file", "index", "sequential"]),
     ("tokens", &["array", "file", "shard"]),
-    ("zarr", &["block", "file"]),
+    ("zarr", &["block", "file", "index"]),
 ];
 
 /// On top of the formats: it alone knows them.

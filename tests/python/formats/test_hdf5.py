@@ -296,6 +296,36 @@ def test_damage_and_changes_are_errors(tmp_path: Path) -> None:
             Hdf5Dataset(path, "x")[40]
 
 
+def test_windows_of_damaged_chunks_are_skipped(tmp_path: Path) -> None:
+    values = _numbers("<f4", (20, 12))
+    path = _write(tmp_path / "x.h5", {"x": values, "y": values * 2}, chunks=(4, 6), fletcher32=True)
+    data = bytearray(path.read_bytes())
+    with h5py.File(path) as file:
+        for name, number in (("x", 3), ("y", 6), ("x", 4)):
+            data[file[name].id.get_chunk_info(number).byte_offset + 5] ^= 1
+    path.write_bytes(data)
+    for order in ("rows", "chunks"):
+        arguments: dict[str, Any] = {"window": {"dim_0": 3, "dim_1": 4}, "stride": {"dim_0": 2, "dim_1": 2}}
+        dataset = Hdf5Dataset(path, **arguments, order=order, on_error="skip")
+        damaged = Hdf5Dataset(path, **arguments, order=order)
+        whole = []
+        for index in range(len(damaged)):
+            try:
+                whole.append(damaged[index])
+            except ValueError:
+                continue
+        assert 0 < len(whole) < len(damaged)
+        assert_same([dataset[index] for index in range(len(dataset))], whole)
+        assert len(dataset.damages) == 3
+        assert "chunk [1, 1] of array" in dataset.damages[0]
+        assert dataset.block_sizes.sum() == len(dataset)
+        loader = DataLoader(dataset, 5, sampler=BlockShuffleSampler(dataset, window=2), num_workers=2, seed=0)
+        assert sum(len(batch["x"]) for batch in loader) == len(dataset)
+    assert len(Hdf5Dataset(path, "x", on_error="skip")) == 12
+    with pytest.raises(ValueError, match="on_error: expected 'raise' or 'skip', but got 'no'"):
+        Hdf5Dataset(path, on_error="no")  # type: ignore[arg-type]
+
+
 @pytest.mark.filterwarnings("ignore::xarray.coding.common.SerializationWarning")
 def test_netcdf4_as_xarray_decodes_it(tmp_path: Path) -> None:
     """Random packings, fill values, data types, and signs, written by HDF5 and read by xarray."""

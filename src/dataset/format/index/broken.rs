@@ -82,6 +82,12 @@ impl Broken {
         self.extend(index..index + 1);
     }
 
+    /// The samples `run`, which lie behind all that were pushed before, without a text: [`push_rest`](Self::push_rest) has it.
+    #[cfg(feature = "zarr")]
+    pub(in crate::dataset::format) fn leave_out(&mut self, run: Range<usize>) {
+        self.extend(run);
+    }
+
     /// What was left out whose samples are unknown.
     pub(in crate::dataset::format) fn push_rest(&mut self, error: &Error) {
         self.tell(|| error.to_string());

@@ -150,6 +150,24 @@ impl Zarr {
         self.chunks.info()
     }
 
+    /// The number of chunks of all fields.
+    pub(super) fn chunk_count(&self) -> usize {
+        self.fields.last().map_or(0, |field| field.first_chunk + field.chunks())
+    }
+
+    /// Decodes chunk `number`, and forgets it.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn try_chunk(&self, number: usize) -> Result<()> {
+        self.field_of(number).map_or(Ok(()), |(field, number)| field.array.chunk(number).map(|_| ()))
+    }
+
+    /// The windows that have elements of chunk `number`.
+    pub(super) fn windows_with(&self, number: usize) -> Vec<usize> {
+        self.field_of(number).map_or_else(Vec::new, |(field, number)| field.windows_with(number, &self.windows))
+    }
+
     /// The field that has chunk `number`, and its number there.
     fn field_of(&self, number: usize) -> Option<(&ZarrField, usize)> {
         let field = self.fields.partition_point(|field| field.first_chunk <= number).checked_sub(1)?;
@@ -310,7 +328,7 @@ impl ReadMany for Zarr {
 
 impl Blocks for Zarr {
     fn count(&self) -> usize {
-        self.fields.last().map_or(0, |field| field.first_chunk + field.chunks())
+        self.chunk_count()
     }
 
     fn blocks_of(&self, index: usize, visit: &mut dyn FnMut(usize)) {

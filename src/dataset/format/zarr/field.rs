@@ -135,15 +135,30 @@ impl ZarrField {
 
     /// The number of windows that have elements of chunk `number`.
     pub(super) fn windows_of(&self, number: usize, windows: &Windows) -> usize {
+        let touching = self.touching(number, windows);
+        touching.iter().fold(1, |product, along| product.saturating_mul(along.len()))
+    }
+
+    /// The windows that have elements of chunk `number`.
+    pub(super) fn windows_with(&self, number: usize, windows: &Windows) -> Vec<usize> {
+        let mut numbers = vec![Vec::new()];
+        for along in self.touching(number, windows) {
+            numbers = numbers.iter().flat_map(|one| along.clone().map(|next| [&one[..], &[next]].concat())).collect();
+        }
+        numbers.iter().map(|numbers| windows.index(numbers)).collect()
+    }
+
+    /// By axis of the windows, those that have elements of chunk `number` if the others do along theirs.
+    fn touching(&self, number: usize, windows: &Windows) -> Vec<Range<usize>> {
         let (place, chunk) = (self.array.place_of(number), &self.array.metadata.chunk);
-        let mut touching: Vec<usize> = windows.axes.iter().map(|axis| axis.count).collect();
+        let mut touching: Vec<Range<usize>> = windows.axes.iter().map(|axis| 0..axis.count).collect();
         for (axis, cut) in self.cuts.iter().enumerate() {
             if let Some(cut) = *cut {
                 let start = place[axis] * chunk[axis];
                 touching[cut] = windows.axes[cut].touching(start, start + chunk[axis]);
             }
         }
-        touching.iter().fold(1, |product, &count| product.saturating_mul(count))
+        touching
     }
 
     /// Fills the places of a window that are behind the end of the array, if it has some.

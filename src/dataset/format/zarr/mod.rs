@@ -18,6 +18,7 @@ mod packing;
 mod references;
 mod store;
 mod stored_chunk;
+mod whole;
 mod windows;
 
 pub use dataset::Zarr;

@@ -1,5 +1,7 @@
 //! [`Windows`]: where each sample lies in the arrays, computed from its index.
 
+use std::ops::Range;
+
 use crate::{Error, Result};
 
 /// What becomes of windows that reach past the end of a dimension.
@@ -86,9 +88,9 @@ impl WindowAxis {
         if place > self.last { self.count } else { place.div_ceil(self.stride).min(self.count) }
     }
 
-    /// The number of windows that have an element in `start..end`.
-    pub(super) fn touching(&self, start: usize, end: usize) -> usize {
-        self.before(end) - (start + 1).checked_sub(self.window).map_or(0, |place| self.before(place))
+    /// The windows that have an element in `start..end`.
+    pub(super) fn touching(&self, start: usize, end: usize) -> Range<usize> {
+        (start + 1).checked_sub(self.window).map_or(0, |place| self.before(place))..self.before(end)
     }
 
     /// The first window of `block`, which may be one behind the last block.
@@ -163,6 +165,23 @@ impl Windows {
     }
 }
 
+impl Windows {
+    /// The index of the window with these numbers along the axes; the opposite of [`starts`](Self::starts).
+    pub(super) fn index(&self, numbers: &[usize]) -> usize {
+        let (mut here, mut behind, mut index) = (1, self.len, 0);
+        let mut inner = 0;
+        for (axis, &number) in self.axes.iter().zip(numbers) {
+            behind /= axis.count;
+            let block = axis.block_of(number);
+            let (first, end) = (axis.first_of(block), axis.first_of(block.saturating_add(1)));
+            index += first * here * behind;
+            here *= end - first;
+            inner = inner * (end - first) + (number - first);
+        }
+        index + inner
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -195,7 +214,7 @@ mod tests {
                 assert!(starts.iter().all(|&start| start < size), "{starts:?}");
                 assert_eq!(starts.iter().filter(|&&start| start < 5).count(), axis.before(5));
                 let touching = starts.iter().filter(|&&start| start < 6 && start + window > 4).count();
-                assert_eq!(axis.touching(4, 6), touching, "{axis:?}");
+                assert_eq!(axis.touching(4, 6).len(), touching, "{axis:?}");
                 let axis = axis.in_blocks_of(chunk);
                 assert_eq!(axis.block_counts().iter().sum::<usize>(), axis.count);
                 let other = WindowAxis::new("y", 11, 3, 2, edges).unwrap().in_blocks_of(5);
@@ -204,6 +223,13 @@ mod tests {
                 let windows = Windows::new(axes.clone()).unwrap();
                 let found: Vec<Vec<usize>> = (0..windows.len()).map(|index| windows.starts(index).unwrap()).collect();
                 assert_eq!(found, listed(&axes));
+                let numbers = |start: &Vec<usize>| -> Vec<usize> {
+                    let number = |(axis, start): (&WindowAxis, &usize)| {
+                        (0..axis.count).find(|&number| axis.start(number) == *start).unwrap()
+                    };
+                    axes.iter().zip(start).map(number).collect()
+                };
+                assert!(found.iter().enumerate().all(|(index, start)| windows.index(&numbers(start)) == index));
                 assert!(matches!(windows.starts(windows.len()), Err(Error::IndexOutOfRange { .. })));
             }
         }

@@ -1,0 +1,58 @@
+//! Windows without those that have elements of damaged chunks.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::path::Path;
+
+use super::dataset::Zarr;
+use super::options::ZarrOptions;
+use crate::dataset::format::file::scan::scan;
+use crate::dataset::format::index::broken::{Broken, is_damage};
+use crate::dataset::format::index::whole_samples::WholeSamples;
+use crate::{Error, Result};
+
+/// The number of chunks that a thread decodes at a time.
+const PART: usize = 16;
+
+impl Zarr {
+    /// Opens the store in `folder` as [`open`](Self::open) does, and leaves out the windows that have elements of a damaged
+    /// chunk. All chunks are decoded for that, once.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); [`Error::Io`] when a chunk can't be read.
+    pub fn open_whole(folder: impl AsRef<Path>, options: &ZarrOptions) -> Result<WholeSamples<Self>> {
+        Self::open(folder, options)?.without_damage()
+    }
+
+    /// The windows that have no elements of damaged chunks.
+    ///
+    /// # Errors
+    /// As [`open_whole`](Self::open_whole).
+    pub(crate) fn without_damage(self) -> Result<WholeSamples<Self>> {
+        let count = self.chunk_count();
+        let parts: Vec<Range<usize>> = (0..count).step_by(PART).map(|start| start..(start + PART).min(count)).collect();
+        let damaged = scan(&parts, |part| self.damaged_chunks(part.clone()))?;
+        let mut broken = Broken::default();
+        let mut windows = BTreeSet::new();
+        for (chunk, error) in damaged.into_iter().flatten() {
+            broken.push_rest(&error);
+            windows.extend(self.windows_with(chunk));
+        }
+        for window in windows {
+            broken.leave_out(window..window + 1);
+        }
+        Ok(WholeSamples::new(self, broken))
+    }
+
+    fn damaged_chunks(&self, part: Range<usize>) -> Result<Vec<(usize, Error)>> {
+        let mut damaged = Vec::new();
+        for chunk in part {
+            match self.try_chunk(chunk) {
+                Ok(()) => {}
+                Err(error) if is_damage(&error) => damaged.push((chunk, error)),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(damaged)
+    }
+}
