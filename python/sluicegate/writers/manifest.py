@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
-import hashlib
-import json
 import os
-import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from sluicegate.system.own_file import open_new, open_own, read_regular
+from sluicegate.system.exclusive_lock import ExclusiveLock
+from sluicegate.system.record_file import RecordFile
 
 from .shard_names import ShardNames, without_number
 
@@ -64,7 +60,8 @@ class ShardManifest:
         self.is_whole = False
         self._waiting: dict[int, dict[str, Any]] = {}
         self._is_writing = False
-        self._lock: int | None = None
+        self._file = RecordFile(self.path)
+        self._lock = ExclusiveLock(f"{self.path}.lock", f"writes to {pattern!r}", "pattern")
 
     @property
     def samples(self) -> int:
@@ -78,22 +75,24 @@ class ShardManifest:
             ValueError: it was begun with other arguments, or the file is damaged.
             FileExistsError: files that no manifest lists would be read together with the shards.
         """
-        found = self._found()
-        # A damaged manifest cannot be trusted to list only its own files.
-        known = found if isinstance(found, dict) and found.get("digest") == _digest(found) else None
-        if resume and found is not None:
-            if known is None:
-                raise ValueError(f"{self.path!r} is damaged; pass resume=False to write all shards again")
-            if known["arguments"] != self.arguments:
-                raise ValueError(
-                    f"{self.path!r}: expected the arguments that these shards were begun with, {known['arguments']}, "
-                    f"but got {self.arguments}; pass the same arguments, or resume=False"
-                )
+        is_damaged = False
+        try:
+            known = self._file.read()
+        except ValueError:
+            # A damaged manifest cannot be trusted to list only its own files.
+            known, is_damaged = None, True
+        if resume and is_damaged:
+            raise ValueError(f"{self.path!r} is damaged; pass resume=False to write all shards again")
+        if resume and known is not None and known["arguments"] != self.arguments:
+            raise ValueError(
+                f"{self.path!r}: expected the arguments that these shards were begun with, {known['arguments']}, "
+                f"but got {self.arguments}; pass the same arguments, or resume=False"
+            )
         if known is not None:
             _remove_unfinished(*_owned(known, self.names))
         if resume and known is not None:
             self.reserved = known["reserved"]
-        self._refuse_look_alikes(known, has_manifest=found is not None)
+        self._refuse_look_alikes(known, is_damaged=is_damaged)
         if not resume:
             if known is not None:
                 names, reserved = _owned(known, self.names)
@@ -111,23 +110,13 @@ class ShardManifest:
             self.shards.append(shard)
         self.is_whole = bool(known["whole"]) and len(self.shards) == len(known["shards"])
 
-    def _found(self) -> Any:
-        try:
-            return json.loads(read_regular(self.path))
-        except FileNotFoundError:
-            return None
-        except (ValueError, RecursionError):
-            return False
-
-    def _refuse_look_alikes(self, known: dict[str, Any] | None, *, has_manifest: bool) -> None:
+    def _refuse_look_alikes(self, known: dict[str, Any] | None, *, is_damaged: bool) -> None:
         """Raise an error if a glob would find files other than this job's or those of a job that it replaces."""
         names, reserved = (self.names, 0) if known is None else _owned(known, self.names)
         owned = set(names.present(range(reserved)))
         others = [path for path in self.names.look_alikes(0) if path not in owned]
         if others:
-            missing = "does not exist"
-            if has_manifest:
-                missing = "is damaged" if known is None else "does not list it"
+            missing = "is damaged" if is_damaged else "does not exist" if known is None else "does not list it"
             raise FileExistsError(
                 f"{others[0]!r} exists, but {self.path!r}, which lists the shards written by this function, {missing}; "
                 "remove the file (it would be read as one of the shards), or pass a different pattern"
@@ -173,29 +162,16 @@ class ShardManifest:
 
     def save(self) -> None:
         """Write the manifest to disk."""
-        unfinished = f"{self.path}.unfinished"
-        known = {
-            "arguments": self.arguments,
-            "form": self.form,
-            "first": self.first,
-            "shards": self.shards,
-            "reserved": self.reserved,
-            "whole": self.is_whole,
-        }
-        known["digest"] = _digest(known)
-        try:
-            with open(open_new(unfinished), "w", encoding="utf-8") as file:
-                json.dump(known, file)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(unfinished, self.path)
-        except BaseException as error:
-            if os.path.lexists(unfinished):
-                os.remove(unfinished)
-            if isinstance(error, OSError) and error.errno is not None and error.filename is None:
-                # A failed write does not name its file.
-                raise OSError(error.errno, error.strerror, unfinished) from error
-            raise
+        self._file.write(
+            {
+                "arguments": self.arguments,
+                "form": self.form,
+                "first": self.first,
+                "shards": self.shards,
+                "reserved": self.reserved,
+                "whole": self.is_whole,
+            }
+        )
 
     def finish(self) -> None:
         """Record that all shards are listed, and remove other files of the job."""
@@ -226,52 +202,12 @@ class ShardManifest:
         Raises:
             RuntimeError: another process or thread has it.
         """
-        path = f"{self.path}.lock"
-        while True:
-            lock = open_own(path)
-            try:
-                # The lock belongs to the open file, so threads of one process exclude each other too.
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                os.close(lock)
-                if error.errno in (errno.EACCES, errno.EAGAIN):
-                    raise RuntimeError(
-                        f"another process or thread writes to {self.pattern!r}, and has the lock {path!r}; wait for "
-                        "it, or pass a different pattern"
-                    ) from None
-                # The file system has no locks.
-                with suppress(OSError):
-                    os.remove(path)
-                return self
-            # The previous owner may have removed the file in the meantime.
-            if os.path.lexists(path) and os.path.samestat(os.fstat(lock), os.stat(path)):
-                self._lock = lock
-                _locked.add(self)
-                return self
-            os.close(lock)
+        self._lock.__enter__()
+        return self
 
     def __exit__(self, *_: object) -> None:
         """Give up the right to write."""
-        if self._lock is not None:
-            os.remove(f"{self.path}.lock")
-            os.close(self._lock)
-            self._lock = None
-
-
-_locked: weakref.WeakSet[ShardManifest] = weakref.WeakSet()
-
-
-def _leave_locks_to_parent() -> None:
-    """Close the locks in a forked child, which would otherwise keep the right after its parent has died."""
-    for manifest in _locked:
-        if manifest._lock is not None:
-            with suppress(OSError):
-                os.close(manifest._lock)
-            manifest._lock = None
-    _locked.clear()
-
-
-os.register_at_fork(after_in_child=_leave_locks_to_parent)
+        self._lock.__exit__()
 
 
 def _owned(known: dict[str, Any], names: ShardNames) -> tuple[ShardNames, int]:
@@ -287,9 +223,3 @@ def _remove_unfinished(names: ShardNames, reserved: int) -> None:
         for path in names.paths(number):
             with suppress(FileNotFoundError):
                 os.remove(f"{path}.unfinished")
-
-
-def _digest(known: dict[str, Any]) -> str:
-    """Return the digest that reveals changes to the file."""
-    rest = {name: value for name, value in known.items() if name != "digest"}
-    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()

@@ -197,10 +197,10 @@ def test_two_threads_do_not_write_at_once_and_a_fork_keeps_nobody_out(tmp_path: 
         time.sleep(100)
         os._exit(0)
     assert os.read(ready, 1) == b"x"
-    assert first._lock is not None
+    assert first._lock.descriptor is not None
     # As where the parent dies.
-    os.close(first._lock)
-    first._lock = None
+    os.close(first._lock.descriptor)
+    first._lock.descriptor = None
     with manifest():
         pass
     os.kill(child, signal.SIGKILL)
