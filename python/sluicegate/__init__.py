@@ -82,6 +82,8 @@ from .loader.patch import Patch, patch
 from .loader.stats import LoaderStats
 from .order.ids import BatchIds
 from .packing import PackCollate
+from .passes.field_statistics import FieldStatistics
+from .passes.statistics import statistics
 from .rng.sample import sample_rng
 from .sampler import (
     BalancedBatchSampler,
@@ -131,6 +133,7 @@ __all__ = [
     "Dataset",
     "DistributedSampler",
     "Explanation",
+    "FieldStatistics",
     "FolderDataset",
     "Hdf5Dataset",
     "ImageField",
@@ -195,6 +198,7 @@ __all__ = [
     "sample_rng",
     "shard_iterable",
     "split_by_class",
+    "statistics",
     "transforms",
     "write_parquet",
     "write_tar",

@@ -53,6 +53,7 @@ LAYERS: dict[str, set[str]] = {
     "by_class": {
         "formats", "loader", "loader_state", "order", "recognition", "rng", "sampler", "state", "stream", "system",
     },
+    "passes": {"fetch", "loader", "system"},
     "writers": {"formats", "loader", "system"},
     "accelerate": {"loader", "loader_state", "order", "rng", "sampler", "state"},
     "transformers": {"accelerate", "loader"},
