@@ -109,6 +109,7 @@ from .stream.shuffle_buffer import ShuffleBuffer
 from .writers.parquet import write_parquet
 from .writers.tar import write_tar
 from .writers.tokens import write_tokens
+from .writers.zarr import write_zarr
 
 # The name in torchdata.
 StatefulDataLoader = DataLoader
@@ -203,6 +204,7 @@ __all__ = [
     "write_parquet",
     "write_tar",
     "write_tokens",
+    "write_zarr",
 ]
 
 # Pickles and messages name the package, so that a class may move within it.

@@ -54,7 +54,7 @@ LAYERS: dict[str, set[str]] = {
         "formats", "loader", "loader_state", "order", "recognition", "rng", "sampler", "state", "stream", "system",
     },
     "passes": {"fetch", "loader", "system"},
-    "writers": {"formats", "loader", "system"},
+    "writers": {"formats", "loader", "passes", "system"},
     "accelerate": {"loader", "loader_state", "order", "rng", "sampler", "state"},
     "transformers": {"accelerate", "loader"},
     "xarray": {"formats", "native"},

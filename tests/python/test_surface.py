@@ -77,6 +77,7 @@ OWN_NAMES = [
     "write_parquet",
     "write_tar",
     "write_tokens",
+    "write_zarr",
 ]
 SUBCLASSED_BY_USERS = [
     "ChainDataset",

@@ -37,6 +37,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "Hdf5": sluicegate.Hdf5Dataset,
     "write_tokens": lambda path: sluicegate.write_tokens([[1]], f"{path}-{{}}.bin"),
     "write_parquet": lambda path: sluicegate.write_parquet([{"x": 1}], f"{path}-{{}}.parquet"),
+    "write_zarr": lambda path: sluicegate.write_zarr([1], path),
     "write_tar": lambda path: sluicegate.write_tar([{"x.txt": b"1"}], f"{path}-{{}}.tar"),
 }
 

@@ -1,0 +1,608 @@
+"""`write_zarr`: what zarr, xarray, and `ZarrDataset` read is what was written, also by jobs that were killed."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from checks.programs import exit_code
+from sluicegate import DataLoader, IterableDataset, StackDataset, TensorDataset, ZarrDataset, write_zarr
+from sluicegate.system.exclusive_lock import ExclusiveLock
+
+zarr = pytest.importorskip("zarr")
+xarray = pytest.importorskip("xarray")
+
+from sluicegate.writers import zarr_job, zarr_layout, zarr_store  # noqa: E402
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:::zarr"),
+    pytest.mark.filterwarnings("ignore:::xarray"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+X = np.random.default_rng(0).standard_normal((23, 7, 5)).astype(np.float32)
+Y = np.arange(23) ** 9
+ROWS = StackDataset(x=X, y=Y)
+OPTIONS: dict[str, Any] = {
+    "dims": {"x": ["time", "lat", "lon"], "y": ["time"]},
+    "chunks": {"time": 2, "lat": 3},
+    "shards": {"time": 4, "lat": 6},
+    "attributes": {"model": "a", "limits": [0, 1.5, None]},
+    "field_attributes": {"x": {"units": "K"}},
+}
+
+
+def assert_stored(path: Path, x: Any = X, y: Any = Y) -> None:
+    """Assert that three readers find the arrays, bit for bit, and that nothing is left of the job."""
+    group = zarr.open(path)
+    assert group["x"][:].tobytes() == x.tobytes()
+    assert group["y"][:].tobytes() == y.tobytes()
+    data = xarray.open_zarr(path, chunks=None)
+    assert data["x"].dims == ("time", "lat", "lon")
+    assert data["x"].values.tobytes() == x.tobytes()
+    assert data["y"].values.tobytes() == y.tobytes()
+    samples = ZarrDataset(path)
+    assert len(samples) == len(x)
+    for index in (0, len(x) // 2, len(x) - 1):
+        assert samples[index]["x"].numpy().tobytes() == x[index].tobytes()
+        assert samples[index]["y"].item() == y[index]
+    assert sorted(os.listdir(path.parent)) == [path.name, f"{path.name}.shards.json"]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_three_readers_find_what_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    assert write_zarr(ROWS, path, **OPTIONS) == str(path)
+    assert_stored(path)
+    x = zarr.open(path)["x"]
+    assert (x.metadata.zarr_format, x.chunks, x.shards) == (3, (2, 3, 5), (4, 6, 5))
+    assert dict(x.attrs) == {"units": "K"}
+    assert dict(zarr.open(path).attrs) == {"model": "a", "limits": [0, 1.5, None]}
+    # 6 rows of 2 shards: 7 elements do not fill the second.
+    assert len(list((path / "x" / "c").glob("*/*/*"))) == 12
+    assert len(list((path / "y" / "c").iterdir())) == 6
+    codecs = json.loads((path / "x" / "zarr.json").read_text())["codecs"]
+    assert [codec["name"] for codec in codecs] == ["sharding_indexed"]
+    assert [codec["name"] for codec in codecs[0]["configuration"]["codecs"]] == ["bytes", "zstd"]
+
+
+class Samples(IterableDataset[Any]):
+    def __iter__(self) -> Iterator[Any]:
+        return ({"x": x, "y": y} for x, y in zip(X, Y, strict=True))
+
+
+def batches(start: int = 0, size: int = 5) -> Iterator[Any]:
+    return ({"x": X[first : first + size], "y": Y[first : first + size]} for first in range(start, len(X), size))
+
+
+DATASETS: dict[str, Callable[[], Any]] = {
+    "stream of samples": Samples,
+    "loader": lambda: DataLoader(ROWS, batch_size=9),
+    "generator": batches,
+    "batches larger than a row": lambda: batches(size=21),
+    "function": lambda: batches,
+    "store": lambda: None,
+}
+
+
+@pytest.mark.parametrize("kind", DATASETS)
+def test_all_kinds_of_datasets_make_the_same_store(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "other").mkdir()
+    write_zarr(ROWS, tmp_path / "one" / "store", **OPTIONS)
+    dataset = ZarrDataset(tmp_path / "one" / "store") if kind == "store" else DATASETS[kind]()
+    write_zarr(dataset, tmp_path / "other" / "store", **OPTIONS, num_workers=2)
+    assert_stored(tmp_path / "other" / "store")
+    assert files(tmp_path / "other" / "store") == files(tmp_path / "one" / "store")
+
+
+DTYPES = [
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "complex64", "complex128"),
+]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("compression", ["zstd", None])
+def test_extremes_of_all_types_are_kept(tmp_path: Path, dtype: str, compression: str | None) -> None:
+    if dtype == "bool":
+        values = np.array([False, True, False, True, True])
+    elif dtype.startswith(("int", "uint")):
+        limits = np.iinfo(dtype)
+        values = np.array([limits.min, 0, 1, limits.max, limits.max - 1], dtype)
+    else:
+        real = np.finfo(dtype)
+        values = np.array([-0.0, real.max, real.min, real.tiny, math.nan, math.inf, -math.inf, 0.0], dtype)
+    # A whole shard of zeros, or negative zeros, is stored as well.
+    values = np.repeat(values, 4).reshape(-1, 2)
+    path = tmp_path / "store"
+    options: dict[str, Any] = {"chunks": {"sample": 1}, "shards": {"sample": 2}, "compression": compression}
+    write_zarr(torch.from_numpy(values), path, fields="v", **options)
+    assert zarr.open(path)["v"][:].tobytes() == values.tobytes()
+    assert zarr.open(path)["v"].dtype == values.dtype
+    read = ZarrDataset(path, "v")
+    assert b"".join(read[index].numpy().tobytes() for index in range(len(read))) == values.tobytes()
+    swapped = values.astype(values.dtype.newbyteorder(">"))
+    write_zarr(iter([swapped]), tmp_path / "swapped", fields="v", **options)
+    assert zarr.open(tmp_path / "swapped")["v"][:].tobytes() == values.tobytes()
+
+
+@pytest.mark.parametrize("length", [1, 3, 4, 5, 8, 9])
+@pytest.mark.parametrize("is_known", [False, True])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {},
+        {"chunks": {"time": 1}},
+        {"chunks": {"time": 3, "lon": 2}, "shards": {"time": 6, "lon": 4}},
+        {"chunks": {"lat": 100, "time": 100}},
+        {"shards": {"time": 2, "lat": 3, "lon": 3}},
+        {"shards": {"time": 7}},
+    ],
+)
+def test_any_length_fits_any_shards(tmp_path: Path, length: int, is_known: bool, sizes: dict[str, Any]) -> None:
+    dataset = StackDataset(x=X[:length], y=Y[:length])
+    options = {**OPTIONS, "chunks": {}, "shards": {}, **sizes}
+    write_zarr(dataset if is_known else DataLoader(dataset, batch_size=2), tmp_path / "store", **options)
+    assert_stored(tmp_path / "store", X[:length], Y[:length])
+    x = zarr.open(tmp_path / "store")["x"]
+    for dimension, chunk, shard in zip(("time", "lat", "lon"), x.chunks, x.shards, strict=True):
+        assert chunk == sizes.get("chunks", {}).get(dimension, chunk)
+        assert shard == sizes.get("shards", {}).get(dimension, shard)
+
+
+def test_defaults_depend_on_the_size_of_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zarr_layout, "_CHUNK_BYTES", 1000)
+    monkeypatch.setattr(zarr_layout, "_ROW_BYTES", 5000)
+    dataset = StackDataset(x=np.zeros((100, 15, 4), np.float32), y=np.zeros(100, np.int16))
+    write_zarr(dataset, tmp_path / "a")
+    group = zarr.open(tmp_path / "a")
+    # 242 bytes a sample: 20 fit, of which a power of two is taken, and 240 bytes in an array, of which 4 fit a chunk.
+    assert (group["x"].shards, group["x"].chunks) == ((16, 15, 4), (4, 15, 4))
+    assert (group["y"].shards, group["y"].chunks) == ((16,), (16,))
+    assert group["x"].metadata.dimension_names == ("sample", "x_dim_1", "x_dim_2")
+    assert group["y"].metadata.dimension_names == ("sample",)
+    write_zarr(dataset, tmp_path / "b", chunks={"sample": 3})
+    assert zarr.open(tmp_path / "b")["x"].shards == (18, 15, 4)
+    # A sample that is larger than a chunk should be is a chunk all the same.
+    write_zarr(np.zeros((3, 2000)), tmp_path / "c")
+    assert zarr.open(tmp_path / "c")["data"].shards == (1, 2000)
+    write_zarr(np.zeros((3, 0)), tmp_path / "d")
+    assert zarr.open(tmp_path / "d")["data"].shape == (3, 0)
+
+
+def test_many_chunks(tmp_path: Path) -> None:
+    values = np.arange(300 * 40, dtype=np.uint16).reshape(300, 40)
+    write_zarr(values, tmp_path / "store", chunks={"sample": 1, "data_dim_1": 4}, shards={"sample": 100})
+    assert (zarr.open(tmp_path / "store")["data"][:] == values).all()
+    assert len(ZarrDataset(tmp_path / "store", window={"sample": 1, "data_dim_1": 4})) == 3000
+
+
+def test_names_of_fields(tmp_path: Path) -> None:
+    write_zarr(TensorDataset(torch.from_numpy(X), torch.from_numpy(Y)), tmp_path / "a", fields=["image", "label"])
+    assert sorted(zarr.open(tmp_path / "a")) == ["image", "label"]
+    write_zarr(ROWS, tmp_path / "b", fields="y")
+    assert sorted(zarr.open(tmp_path / "b")) == ["y"]
+    assert ZarrDataset(tmp_path / "b", "y")[5].item() == 5**9
+
+
+class Counting(StackDataset[Any]):
+    """Counts how often each sample was read, and kills its process at one."""
+
+    def __init__(self, killed_at: int | None = None) -> None:
+        super().__init__(x=X, y=Y)
+        self.reads = [0] * len(X)
+        self.killed_at = killed_at
+
+    def __getitem__(self, index: int) -> Any:
+        self.reads[index] += 1
+        if index == self.killed_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().__getitem__(index)
+
+    __getitems__ = None
+
+
+def save_each_row() -> None:
+    zarr_job._INTERVAL = 0
+
+
+def write_and_die(path: Path, killed_at: int) -> None:
+    save_each_row()
+    # So that a batch is a sample.
+    write_zarr(lambda start: DataLoader(Counting(killed_at), sampler=range(start, len(X))), path, **OPTIONS)
+
+
+@pytest.mark.parametrize("killed_at", [0, 3, 4, 13, 22])
+def test_killed_it_resumes_after_the_last_complete_row(tmp_path: Path, killed_at: int) -> None:
+    path = tmp_path / "store"
+    assert exit_code(write_and_die, path, killed_at) == -signal.SIGKILL
+    assert not path.exists()
+    rows = 0
+    if killed_at:
+        assert (tmp_path / "store.unfinished").exists()
+        rows = len(json.loads((tmp_path / "store.shards.json").read_text())["rows"])
+        # One row may be in the thread that writes.
+        assert killed_at // 4 - 1 <= rows <= killed_at // 4
+    starts: list[int] = []
+    kept = files(tmp_path / "store.unfinished" / "x" / "c") if rows else {}
+
+    def rest(start: int) -> Any:
+        starts.append(start)
+        return DataLoader(ROWS, sampler=range(start, len(X)))
+
+    write_zarr(rest, path, **OPTIONS)
+    assert starts == [4 * rows]
+    assert_stored(path)
+    whole = files(path / "x" / "c")
+    assert all(whole[name] == data for name, data in kept.items() if int(name.split("/")[0]) < rows)
+    write_zarr(lambda start: batches(start, 4), tmp_path / "at once", **OPTIONS)
+    assert files(tmp_path / "at once") == files(path)
+
+
+JOB = """
+import os, signal, sys
+sys.path.insert(0, {tests!r})
+import numpy as np
+from sluicegate import write_zarr
+from sluicegate.writers import zarr_job
+zarr_job._INTERVAL = 0
+
+class Rows:
+    def __len__(self):
+        return 600
+
+    def __getitem__(self, index):
+        if index == {killed_at}:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return np.full(50, index)
+
+write_zarr(Rows(), {path!r}, shards={{"sample": 10}}, num_workers={workers})
+"""
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_program_that_was_killed_resumes(tmp_path: Path, workers: int) -> None:
+    path = tmp_path / "store"
+    values: dict[str, Any] = {"tests": str(Path(__file__).parents[1]), "path": str(path), "workers": workers}
+    # A worker process that is killed is an error of the program, which ends as well.
+    program = JOB.format(**values, killed_at=500)
+    ended = subprocess.run([sys.executable, "-c", program], stderr=subprocess.PIPE, timeout=100, check=False)
+    assert ended.returncode == (1 if workers else -signal.SIGKILL)
+    assert not path.exists()
+    known = json.loads((tmp_path / "store.shards.json").read_text())
+    assert known["samples"] == 10 * len(known["rows"]) >= 200
+    again = JOB.format(**values, killed_at=known["samples"] - 1)
+    subprocess.run([sys.executable, "-c", again], timeout=100, check=True)
+    assert (zarr.open(path)["data"][:] == np.arange(600)[:, None]).all()
+
+
+def test_a_map_style_dataset_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zarr_job, "_INTERVAL", 0)
+    dataset = Counting()
+    write_zarr(dataset, tmp_path / "store", **OPTIONS)
+    assert dataset.reads == [1] * len(X)
+    before = {path: os.stat(path).st_mtime_ns for path in (tmp_path / "store").rglob("*")}
+    # A finished store is kept, and nothing is read.
+    write_zarr(dataset, tmp_path / "store", **OPTIONS)
+    assert dataset.reads == [1] * len(X)
+    assert {path: os.stat(path).st_mtime_ns for path in (tmp_path / "store").rglob("*")} == before
+    assert_stored(tmp_path / "store")
+
+
+def test_each_shard_is_written_once_and_none_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    found: list[str] = []
+    local = zarr.storage.LocalStore
+    get, put = local.get, local.set
+
+    async def counted_get(self: Any, key: str, *arguments: Any, **more: Any) -> Any:
+        value = await get(self, key, *arguments, **more)
+        found.extend([key] if "/c/" in key and value is not None else [])
+        return value
+
+    async def counted_set(self: Any, key: str, *arguments: Any, **more: Any) -> Any:
+        written.extend([key] if "/c/" in key else [])
+        return await put(self, key, *arguments, **more)
+
+    monkeypatch.setattr(local, "get", counted_get)
+    monkeypatch.setattr(local, "set", counted_set)
+    write_zarr(batches(), tmp_path / "store", **OPTIONS)
+    assert len(written) == len(set(written)) == 18
+    assert found == []
+
+
+def kill_at_step(step: int, write: Callable[[], Any]) -> int | None:
+    """Kill a process at a step of its work with files; return 0 if it has fewer."""
+
+    def job() -> None:
+        save_each_row()
+        steps = itertools.count()
+
+        def deadly(function: Callable[..., Any]) -> Callable[..., Any]:
+            def called(*arguments: Any, **more: Any) -> Any:
+                if next(steps) == step:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                result = function(*arguments, **more)
+                if next(steps) == step:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return result
+
+            return called
+
+        for owner, name in (
+            (zarr_job.RecordFile, "write"),
+            (zarr_job.os, "rename"),
+            (zarr_job.os, "remove"),
+            (shutil, "rmtree"),
+            (zarr_store.ZarrStore, "create"),
+            (zarr_store.ZarrStore, "write"),
+            (zarr_store.ZarrStore, "finish"),
+        ):
+            setattr(owner, name, deadly(getattr(owner, name)))
+        write()
+
+    return exit_code(job)
+
+
+@pytest.mark.parametrize("kind", ["new", "replaced", "stream"])
+def test_killed_at_any_step_it_resumes(tmp_path: Path, kind: str) -> None:
+    write_zarr(ROWS, tmp_path / "expected", **OPTIONS)
+    expected = files(tmp_path / "expected")
+    for step in itertools.count():
+        folder = tmp_path / str(step)
+        folder.mkdir()
+        path = folder / "store"
+        if kind == "replaced":
+            write_zarr(batches(3), path, **OPTIONS)
+        dataset = DataLoader(ROWS, batch_size=3) if kind == "stream" else ROWS
+        ended = kill_at_step(step, lambda dataset=dataset, path=path: write_zarr(  # type: ignore[misc]
+            dataset, path, **OPTIONS, resume=kind != "replaced"
+        ))  # fmt: skip
+        if ended == 0:
+            break
+        assert ended == -signal.SIGKILL
+        if path.exists() and kind != "replaced":
+            assert files(path) == expected
+        # A job that was killed before it removed the old store removes it now; later, it resumes.
+        record = folder / "store.shards.json"
+        is_old = record.exists() and json.loads(record.read_text())["arguments"]["length"] != (
+            None if kind == "stream" else len(X)
+        )
+        write_zarr(dataset, path, **OPTIONS, resume=not is_old)
+        assert_stored(path)
+        assert files(path) == expected
+    assert step > 20
+
+
+class Interrupted(IterableDataset[Any]):
+    def __init__(self, stop: int) -> None:
+        self.stop = stop
+
+    def __iter__(self) -> Iterator[Any]:
+        for index in range(len(X)):
+            if index == self.stop:
+                raise ZeroDivisionError
+            yield {"x": X[index], "y": Y[index]}
+
+
+@pytest.mark.parametrize("stop", [0, 1, 4, 5, 12, 22])
+def test_interrupted_anywhere_it_resumes(tmp_path: Path, stop: int) -> None:
+    path = tmp_path / "store"
+    with pytest.raises(ZeroDivisionError):
+        write_zarr(DataLoader(Interrupted(stop), batch_size=1), path, **OPTIONS)
+    left = sorted(each.name for each in tmp_path.iterdir())
+    # Without a complete row nothing is left.
+    assert left == (["store.shards.json", "store.unfinished"] if stop >= 4 else [])
+    if left:
+        assert len(json.loads((tmp_path / "store.shards.json").read_text())["rows"]) == stop // 4
+    write_zarr(DataLoader(Interrupted(-1), batch_size=6), path, **OPTIONS)
+    assert_stored(path)
+
+
+def begun(tmp_path: Path) -> Path:
+    """Return the path of a store whose job was interrupted after some rows."""
+    path = tmp_path / "store"
+    with pytest.raises(ZeroDivisionError):
+        write_zarr(DataLoader(Interrupted(14), batch_size=1), path, **OPTIONS)
+    return path
+
+
+def test_rows_that_were_lost_are_written_again(tmp_path: Path) -> None:
+    path = begun(tmp_path)
+    os.remove(tmp_path / "store.unfinished" / "x" / "c" / "1" / "0" / "0")
+    starts: list[int] = []
+
+    def rest(start: int) -> Any:
+        starts.append(start)
+        return batches(start)
+
+    write_zarr(rest, path, **OPTIONS)
+    assert starts == [4]
+    assert_stored(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"chunks": {"time": 4}}, r"chunks: expected \{'time': 2, 'lat': 3\}, with which .*store' was begun, but got"),
+        ({"shards": {"time": 8}}, "shards: expected"),
+        ({"dims": {"x": ["t", "lat", "lon"], "y": ["t"]}}, "dims: expected"),
+        ({"compression": None}, "compression: expected 'zstd'"),
+        ({"attributes": {"model": "b"}}, "attributes: expected"),
+        ({"field_attributes": None}, "field_attributes: expected"),
+        ({"fields": ["x"]}, "fields: expected None"),
+    ],
+)
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_other_arguments_are_named(tmp_path: Path, change: dict[str, Any], words: str, is_whole: bool) -> None:
+    path = tmp_path / "store"
+    if is_whole:
+        write_zarr(batches(), path, **OPTIONS)
+    else:
+        begun(tmp_path)
+    before = files(tmp_path)
+    with pytest.raises(ValueError, match=f"{words}.*; pass the same, or resume=False"):
+        write_zarr(batches(), path, **{**OPTIONS, **change})
+    assert files(tmp_path) == before
+    write_zarr(batches(), path, **OPTIONS)
+    assert_stored(path)
+
+
+def test_other_samples_are_named(tmp_path: Path) -> None:
+    path = begun(tmp_path)
+    before = files(tmp_path / "store.unfinished")
+    with pytest.raises(ValueError, match=r"length: expected None, .* but got 23"):
+        write_zarr(ROWS, path, **OPTIONS)
+    with pytest.raises(ValueError, match=r"field 'x': expected .* float32 .*\(7, 5\).* got float64 with \(7, 5\)"):
+        write_zarr(iter([{"x": X.astype(float), "y": Y}]), path, **OPTIONS)
+    with pytest.raises(ValueError, match=r"field 'x': expected .* but got float32 with \(6, 5\)"):
+        write_zarr(iter([{"x": X[:, 1:], "y": Y}]), path, **OPTIONS)
+    with pytest.raises(ValueError, match=r"expected the fields \['x', 'y'\] in each batch, but got \['x'\]"):
+        write_zarr(iter([{"x": X}]), path, **OPTIONS)
+    with pytest.raises(ValueError, match="expected the 12 samples that were read before, but got 5"):
+        write_zarr(batches(18), path, **OPTIONS)
+    assert files(tmp_path / "store.unfinished") == before
+
+
+def test_a_store_is_replaced_only_if_this_function_wrote_it(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    write_zarr(batches(3), path, **OPTIONS)
+    write_zarr(ROWS, path, **OPTIONS, resume=False)
+    assert_stored(path)
+    # Coordinates that were added since do not make it another one.
+    coordinates = xarray.Dataset(coords={"lat": np.arange(7.0)})
+    coordinates.to_zarr(path, mode="a")
+    write_zarr(ROWS, path, **OPTIONS)
+    assert "lat" in xarray.open_zarr(path, chunks=None).coords
+    os.remove(path / "x" / "c" / "1" / "0" / "0")
+    with pytest.raises(ValueError, match=r"path: a shard of row 1 of .* is missing or was changed; pass resume=False"):
+        write_zarr(ROWS, path, **OPTIONS)
+    write_zarr(ROWS, path, **OPTIONS, resume=False)
+    assert_stored(path)
+    zarr.open(path)["x"].attrs["units"] = "degree"
+    for resume in (False, True):
+        with pytest.raises(FileExistsError, match=r"path: .*store' exists, but it was .* changed since; remove it"):
+            write_zarr(ROWS, path, **OPTIONS, resume=resume)
+    shutil.rmtree(path)
+    write_zarr(ROWS, path, **OPTIONS)
+    assert_stored(path)
+
+
+@pytest.mark.parametrize("resume", [False, True])
+@pytest.mark.parametrize("name", ["store", "store.unfinished"])
+def test_folders_of_others_are_left_alone(tmp_path: Path, name: str, resume: bool) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "theirs").write_text("theirs")
+    with pytest.raises(FileExistsError, match=rf"path: .*{name}' exists, but .*\.json.* does not exist; remove it"):
+        write_zarr(ROWS, tmp_path / "store", **OPTIONS, resume=resume)
+    assert files(tmp_path) == {f"{name}/theirs": b"theirs"}
+    shutil.rmtree(tmp_path / name)
+    begun(tmp_path)
+    if name == "store":
+        (tmp_path / name).mkdir()
+        with pytest.raises(FileExistsError, match="it was not written by this function"):
+            write_zarr(batches(), tmp_path / "store", **OPTIONS, resume=resume)
+
+
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_a_damaged_record_is_named(tmp_path: Path, is_whole: bool) -> None:
+    path = begun(tmp_path)
+    if is_whole:
+        write_zarr(batches(), path, **OPTIONS)
+    record = tmp_path / "store.shards.json"
+    record.write_bytes(record.read_bytes()[:-20])
+    with pytest.raises(ValueError, match=r"store\.shards\.json' is damaged; pass resume=False"):
+        write_zarr(batches(), path, **OPTIONS)
+    # It does not say what may be removed.
+    with pytest.raises(FileExistsError, match=r"is damaged; remove it"):
+        write_zarr(batches(), path, **OPTIONS, resume=False)
+    shutil.rmtree(path if is_whole else tmp_path / "store.unfinished")
+    write_zarr(batches(), path, **OPTIONS, resume=False)
+    assert_stored(path)
+
+
+def test_one_at_a_time_writes(tmp_path: Path) -> None:
+    with (
+        ExclusiveLock(str(tmp_path / "store.shards.json.lock"), "writes", "path"),
+        pytest.raises(RuntimeError, match=r"another process or thread writes to .*store'.*different path"),
+    ):
+        write_zarr(ROWS, tmp_path / "store")
+    with pytest.raises(FileNotFoundError):
+        write_zarr(ROWS, tmp_path / "no folder" / "store")
+
+
+def test_what_was_computed_is_stored(tmp_path: Path) -> None:
+    # As in the documentation: only predictions that are not stored yet are computed.
+    computed = []
+
+    def predictions(start: int) -> Iterator[torch.Tensor]:
+        for batch in DataLoader(X, batch_size=2, sampler=range(start, len(X))):
+            computed.append(len(batch))
+            yield batch.mean((1, 2)).requires_grad_()
+
+    write_zarr(predictions, tmp_path / "store", fields="prediction")
+    assert sum(computed) == len(X)
+    found = xarray.open_zarr(tmp_path / "store", chunks=None)["prediction"]
+    np.testing.assert_array_equal(found, torch.from_numpy(X).mean((1, 2)))
+
+
+@pytest.mark.parametrize(
+    ("dataset", "options", "error", "words"),
+    [
+        ([], {}, ValueError, "dataset: expected at least one sample, but got none"),
+        (torch.zeros(3, dtype=torch.bfloat16), {}, TypeError, "field 'data': Zarr has no data type bfloat16"),
+        (["a"], {}, TypeError, "field 'data|field '0'"),
+        (ROWS, {"chunks": {"time": 2}}, ValueError, r"chunks: expected dimensions among \['sample', .* got \['time'\]"),
+        (ROWS, {"chunks": {"sample": 0}}, ValueError, r"chunks\['sample'\] should be 1 or more"),
+        (ROWS, {"chunks": [2]}, TypeError, "chunks: expected sizes by dimension"),
+        (
+            ROWS,
+            {"chunks": {"sample": 2}, "shards": {"sample": 3}},
+            ValueError,
+            r"shards\['sample'\]: .* of the 2",
+        ),
+        (X, {"dims": ["time", "lat"]}, ValueError, "dims: expected 3 different names for field 'data'"),
+        (X, {"dims": ["time", "lat", "lat"]}, ValueError, "dims: expected 3 different names"),
+        (X, {"dims": "xyz"}, ValueError, "dims: expected 3 different names"),
+        (ROWS, {"dims": {"z": ["time"]}}, ValueError, r"dims: expected fields among \['x', 'y'\], but got \['z'\]"),
+        (
+            ROWS,
+            {"dims": {"x": ["t", "a", "b"], "y": ["time"]}},
+            ValueError,
+            "dims: expected one name for the first axis",
+        ),
+        (
+            StackDataset(x=X, y=X[:, 1:]),
+            {"dims": ["time", "lat", "lon"]},
+            ValueError,
+            "dims: dimension 'lat' has 7 elements in one field, and 6 in field 'y'",
+        ),
+        (ROWS, {"compression": "gzip"}, ValueError, "compression should be 'zstd' or None, but got 'gzip'"),
+        (ROWS, {"attributes": {"x": np.zeros(2)}}, TypeError, "attributes: expected values that JSON has"),
+        (iter([{"a/b": X}]), {}, ValueError, "fields: 'a/b' cannot be the name of a Zarr array"),
+        (iter([{"..": X}]), {}, ValueError, "fields: '..' cannot be the name"),
+    ],
+)
+def test_what_can_not_be_written_is_named(
+    tmp_path: Path, dataset: Any, options: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        write_zarr(dataset, tmp_path / "store", **options)
+    assert list(tmp_path.iterdir()) == []
