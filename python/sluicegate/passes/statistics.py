@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -20,6 +21,7 @@ from sluicegate.system.record_file import RecordFile
 
 from .field_statistics import FieldStatistics
 from .named_batches import Array, Fields, NamedBatches, sample_count
+from .rounding import rounded_deviation, rounded_mean
 
 _VERSION = 1
 
@@ -206,7 +208,7 @@ class _Adders:
     def add(self, batch: Mapping[str, Array]) -> None:
         """Begin to add a batch; wait if all threads are busy."""
         # Before anything is added: an error leaves the sums as they were.
-        parts = {name: _Part(name, array) for name, array in batch.items()}
+        parts = [_part(name, array) for name, array in batch.items()]
         if not self._free:
             self._free.append(self._running.pop(0).result())
         self._running.append(self._pool.submit(_added, self._free.pop(), parts))
@@ -222,37 +224,40 @@ class _Adders:
             yield moments
 
 
-class _Part:
-    """The elements of a field in a batch, in one piece of memory."""
-
-    def __init__(self, name: str, array: Array) -> None:
-        self.dtype = str(array.dtype).removeprefix("torch.")
-        self.array: Array
-        if isinstance(array, torch.Tensor):
-            self.array = array.contiguous()
-            self.address, self.count = self.array.data_ptr(), self.array.numel()
-        else:
-            self.dtype = array.dtype.name
-            self.array = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
-            self.address, self.count = self.array.ctypes.data, self.array.size
-        if self.dtype not in _DTYPES:
-            raise TypeError(
-                f"field {name!r}: expected real numbers, but got {self.dtype}; convert them, or name others"
-            )
+def _part(name: str, array: Array) -> tuple[str, str, int, tuple[int], tuple[int], Array]:
+    """Return the elements of a field of a batch, in one piece of memory, as the core takes them."""
+    if isinstance(array, torch.Tensor):
+        array = array.contiguous()
+        dtype, address, size = str(array.dtype).removeprefix("torch."), array.data_ptr(), array.numel()
+    else:
+        array = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
+        dtype, address, size = array.dtype.name, array.ctypes.data, array.size
+    if dtype not in _DTYPES:
+        raise TypeError(f"field {name!r}: expected real numbers, but got {dtype}; name other fields")
+    return name, dtype, address, (size,), (array.itemsize,), array
 
 
-def _added(moments: dict[str, _core.Moments], parts: Mapping[str, _Part]) -> dict[str, _core.Moments]:
-    for name, part in parts.items():
-        moments.setdefault(name, _core.Moments()).add(part.address, part.dtype, part.count)
+def _added(
+    moments: dict[str, _core.Moments], parts: list[tuple[str, str, int, tuple[int], tuple[int], Array]]
+) -> dict[str, _core.Moments]:
+    for part in parts:
+        moments.setdefault(part[0], _core.Moments()).add(part)
     return moments
 
 
 def _result(moments: _core.Moments) -> FieldStatistics:
+    total, squares = (int.from_bytes(each, "little", signed=True) for each in (moments.sum, moments.squares))
+    below, above = moments.infinite
+    mean = std = math.nan
+    if below or above:
+        mean = math.nan if below and above else math.copysign(math.inf, above - below)
+    elif moments.count:
+        mean, std = rounded_mean(moments.count, total), rounded_deviation(moments.count, total, squares)
     return FieldStatistics(
         count=moments.count,
         missing=moments.missing,
-        mean=moments.mean,
-        std=moments.std,
-        min=moments.min,
-        max=moments.max,
+        mean=mean,
+        std=std,
+        min=moments.min if moments.count else math.nan,
+        max=moments.max if moments.count else math.nan,
     )
