@@ -121,7 +121,6 @@ class ZarrJob:
                 )
             return
         self.samples = min(kept * store.row, known["samples"])
-        kept = -(-self.samples // store.row)
         if self.samples != self.arguments["length"]:
             # More samples belong into a row that was not filled.
             kept = self.samples // store.row

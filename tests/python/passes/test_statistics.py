@@ -221,6 +221,9 @@ def test_killed_it_counts_each_sample_once(tmp_path: Path, killed_at: int) -> No
     # What is counted is not read again.
     assert statistics(rows, state=path) == expected(flat(values))
     assert sum(rows.reads) == 1000 - begun
+    statistics(DataLoader(rows, batch_size=9), state=tmp_path / "other")
+    assert statistics(Interrupted(values, 0), state=path.with_name("other")) == expected(flat(values))
+    (tmp_path / "other").unlink()
     assert [each.name for each in tmp_path.iterdir()] == ["state.json"]
 
 

@@ -338,6 +338,9 @@ def kill_at_step(step: int, write: Callable[[], Any]) -> int | None:
         def deadly(function: Callable[..., Any]) -> Callable[..., Any]:
             def called(*arguments: Any, **more: Any) -> Any:
                 if next(steps) == step:
+                    if function.__name__ == "rmtree":
+                        # In its middle.
+                        os.remove(next(Path(arguments[0]).rglob("x/zarr.json")))
                     os.kill(os.getpid(), signal.SIGKILL)
                 result = function(*arguments, **more)
                 if next(steps) == step:
@@ -363,17 +366,19 @@ def kill_at_step(step: int, write: Callable[[], Any]) -> int | None:
 
 @pytest.mark.parametrize("kind", ["new", "replaced", "stream"])
 def test_killed_at_any_step_it_resumes(tmp_path: Path, kind: str) -> None:
-    write_zarr(ROWS, tmp_path / "expected", **OPTIONS)
+    # Three rows.
+    options = {**OPTIONS, "shards": {"time": 8, "lat": 6}}
+    write_zarr(ROWS, tmp_path / "expected", **options)
     expected = files(tmp_path / "expected")
     for step in itertools.count():
         folder = tmp_path / str(step)
         folder.mkdir()
         path = folder / "store"
         if kind == "replaced":
-            write_zarr(batches(3), path, **OPTIONS)
+            write_zarr(batches(3), path, **options)
         dataset = DataLoader(ROWS, batch_size=3) if kind == "stream" else ROWS
         ended = kill_at_step(step, lambda dataset=dataset, path=path: write_zarr(  # type: ignore[misc]
-            dataset, path, **OPTIONS, resume=kind != "replaced"
+            dataset, path, **options, resume=kind != "replaced"
         ))  # fmt: skip
         if ended == 0:
             break
@@ -385,7 +390,7 @@ def test_killed_at_any_step_it_resumes(tmp_path: Path, kind: str) -> None:
         is_old = record.exists() and json.loads(record.read_text())["arguments"]["length"] != (
             None if kind == "stream" else len(X)
         )
-        write_zarr(dataset, path, **OPTIONS, resume=not is_old)
+        write_zarr(dataset, path, **options, resume=not is_old)
         assert_stored(path)
         assert files(path) == expected
     assert step > 20
@@ -422,6 +427,18 @@ def begun(tmp_path: Path) -> Path:
     with pytest.raises(ZeroDivisionError):
         write_zarr(DataLoader(Interrupted(14), batch_size=1), path, **OPTIONS)
     return path
+
+
+def test_files_of_a_killed_process_are_removed(tmp_path: Path) -> None:
+    path = begun(tmp_path)
+    # Of rows that were not recorded, of a longer stream, and of the package zarr.
+    for name in ("x/c/3/0/0", "x/c/9/1/0", "y/c/7", "y/c/3.0123456789abcdef.partial"):
+        (tmp_path / "store.unfinished" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "store.unfinished" / name).write_bytes(b"left")
+    write_zarr(batches(), path, **OPTIONS)
+    assert_stored(path)
+    write_zarr(batches(), tmp_path / "at once", **OPTIONS)
+    assert files(path) == files(tmp_path / "at once")
 
 
 def test_rows_that_were_lost_are_written_again(tmp_path: Path) -> None:
