@@ -13,7 +13,7 @@ use super::error::unknown;
 use crate::dataset::format::{
     ForeignArray, ForeignChunks, Member, Reference, ReferenceLayout, ReferenceSource, numpy_type,
 };
-use crate::{Error, Result, WholeSamples, WindowEdges, WindowOrder, Zarr, ZarrOptions};
+use crate::{DType, Error, Result, WholeSamples, WindowEdges, WindowOrder, Zarr, ZarrOptions};
 
 /// The dataset of windows; whether the store is an array; the cache of its chunks, the blocks of the windows, and what was
 /// left out.
@@ -101,7 +101,7 @@ pub(super) struct ArrayArguments {
     attributes: String,
     single_attributes: Vec<String>,
     fill: Vec<u8>,
-    /// Name, data type, first byte in a record, and shape.
+    /// Name, data type (`"S"`: a text, whose shape is the number of its bytes), first byte in a record, and shape.
     members: Vec<(String, String, usize, Vec<usize>)>,
     /// Where the elements are in the file, if they are in one piece.
     offset: Option<u64>,
@@ -117,8 +117,12 @@ impl ArrayArguments {
     pub(super) fn array(self) -> Result<ForeignArray> {
         let refuse = |reason: String| Error::InvalidArgument { argument: "arrays", reason };
         let member = |(name, dtype, offset, shape): (String, String, usize, Vec<usize>)| {
-            let (dtype, is_big) = numpy_type(&Value::String(dtype)).map_err(refuse)?;
-            Ok(Member { name, offset, dtype, is_big, shape })
+            let is_text = dtype == "S";
+            let (dtype, is_big) = match is_text {
+                true => (DType::UInt8, false),
+                false => numpy_type(&Value::String(dtype)).map_err(refuse)?,
+            };
+            Ok(Member { name, offset, dtype, is_big, shape, is_text })
         };
         let chunks = match (self.offset, self.chunks, self.inline) {
             (Some(offset), None, None) => {

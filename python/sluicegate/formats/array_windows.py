@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -73,6 +73,7 @@ class ArrayWindows(DecodedDataset):
         cache: _core.BlockCache,
         blocks: _core.WindowBlocks,
         damages: list[str],
+        texts: Collection[str] = (),
     ) -> None:
         self._blocks = blocks
         self._sizes = None
@@ -80,7 +81,7 @@ class ArrayWindows(DecodedDataset):
         self.damages = damages
         is_alone = is_one_array or (isinstance(self.fields, str) and len(core.fields) == 1)
         structure: Any = 0 if is_alone else {name: number for number, (name, _, _) in enumerate(core.fields)}
-        self._set_core(core, structure, ["tensor"] * len(core.fields))
+        self._set_core(core, structure, ["bytes" if name in texts else "tensor" for name, _, _ in core.fields])
 
     @property
     def block_sizes(self) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -111,8 +111,9 @@ class Hdf5Dataset(ArrayWindows):
         with open(self.path, "rb") as file:
             is_netcdf3 = file.read(len(_NETCDF3)) == _NETCDF3
         if not is_netcdf3:
-            arrays = hdf5_arrays(self.path, self.group, self._field_names())
-            self._set_windows(*_core.hdf5_windows(arrays, self._core_arguments()))
+            arrays = hdf5_arrays(self.path, self.group, self._field_names(), self.window is None)
+            texts = {name for array in arrays for name, dtype, *_ in array["members"] if dtype == "S"}
+            self._set_windows(*_core.hdf5_windows(arrays, self._core_arguments()), texts)
             return
         if self.group.strip("/"):
             raise ValueError(f"group: expected '/', because netCDF-3 has no groups, but got {self.group!r}")

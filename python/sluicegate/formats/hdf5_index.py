@@ -35,10 +35,11 @@ class _NotReadError(ValueError):
     """The array can't be read by its chunks; the message says why."""
 
 
-def hdf5_arrays(path: str, group: str, fields: Sequence[str] | None) -> list[dict[str, Any]]:
+def hdf5_arrays(path: str, group: str, fields: Sequence[str] | None, are_rows: bool) -> list[dict[str, Any]]:
     """Return the arrays called `fields` in `group` of the file, as `_core.hdf5_windows` takes them.
 
-    Without `fields`, those that are not coordinates of others and have a data type that is read.
+    Without `fields`, those that are not coordinates of others and have a data type that is read. Text is among them
+    only if samples are rows (`are_rows`).
 
     Raises:
         ImportError: h5py is not installed.
@@ -57,7 +58,7 @@ def hdf5_arrays(path: str, group: str, fields: Sequence[str] | None) -> list[dic
             found = file.get(group)
             if not isinstance(found, h5py.Group):
                 raise _NamedError(f"group: expected the name of a group in {path!r}, but got {group!r}")
-            return _named(path, found, fields) if fields is not None else _all(path, found)
+            return _named(path, found, fields) if fields is not None else _all(path, found, are_rows)
     except _NamedError as error:
         raise ValueError(_printable(str(error))) from None
     except OSError as error:
@@ -111,7 +112,7 @@ def _find(group: Any, name: str) -> Any:
     return None
 
 
-def _all(path: str, group: Any) -> list[dict[str, Any]]:
+def _all(path: str, group: Any, are_rows: bool) -> list[dict[str, Any]]:
     coordinates = set(_text(group.attrs.get("coordinates", "")).split())
     arrays: dict[str, dict[str, Any]] = {}
     unread: dict[str, _NotReadError] = {}
@@ -122,7 +123,7 @@ def _all(path: str, group: Any) -> list[dict[str, Any]]:
         coordinates.update(_text(dataset.attrs.get("coordinates", "")).split())
         shown = name.removeprefix(_NOT_COORDINATE)
         try:
-            arrays[shown] = _described(path, shown, dataset, None)
+            arrays[shown] = _described(path, shown, dataset, None, with_text=are_rows and dataset.ndim == 1)
         except _NotReadError as error:
             unread[shown] = error
     kept = [array for name, array in arrays.items() if name not in coordinates]
@@ -142,13 +143,13 @@ class _NoNumbersError(_NotReadError):
     """The array has text, references, or other values without a size."""
 
 
-def _described(path: str, name: str, dataset: Any, member: str | None) -> dict[str, Any]:
+def _described(path: str, name: str, dataset: Any, member: str | None, *, with_text: bool = True) -> dict[str, Any]:
     import h5py
 
     if dataset.shape is None:
         raise _NoNumbersError("it is empty (a null dataspace)")
     dtype = dataset.dtype
-    members = _members(name, dataset, member)
+    members = _members(name, dataset, member, with_text)
     if not members:
         _check_numbers(dtype)
         _check_type(dataset.id.get_type())
@@ -212,15 +213,26 @@ def _described(path: str, name: str, dataset: Any, member: str | None) -> dict[s
     }
 
 
-def _members(name: str, dataset: Any, member: str | None) -> list[tuple[str, str, int, tuple[int, ...]]]:
-    """Return the parts of records that are read: name, data type, first byte, and shape."""
+def _members(
+    name: str, dataset: Any, member: str | None, with_text: bool
+) -> list[tuple[str, str, int, tuple[int, ...]]]:
+    """Return the parts of records that are read: name, data type, first byte, and shape.
+
+    Text of a fixed length is the only part of a record of bytes.
+    """
+    if dataset.dtype.kind == "S" and with_text:
+        return [(name, "S", 0, (dataset.dtype.itemsize,))]
     if dataset.dtype.names is None:
         return []
-    members = []
+    members: list[tuple[str, str, int, tuple[int, ...]]] = []
     kind = dataset.id.get_type()
     for number, own in enumerate(dataset.dtype.names):
         dtype, offset = dataset.dtype.fields[own][:2]
         if member not in (None, own):
+            continue
+        shown = name if member is not None else f"{name}/{own}"
+        if dtype.kind == "S" and with_text:
+            members.append((shown, "S", offset, (dtype.itemsize,)))
             continue
         base, shape = dtype.subdtype if dtype.subdtype else (dtype, ())
         try:
@@ -230,9 +242,9 @@ def _members(name: str, dataset: Any, member: str | None) -> list[tuple[str, str
             if member is not None:
                 raise type(error)(f"member {own!r}: {error}") from None
             continue
-        members.append((name if member is not None else f"{name}/{own}", base.str, offset, shape))
+        members.append((shown, base.str, offset, shape))
     if not members:
-        raise _NoNumbersError("its records have no members that are numbers")
+        raise _NoNumbersError("its records have no members that are numbers or text of a fixed length")
     return members
 
 
@@ -243,7 +255,9 @@ def _check_numbers(dtype: np.dtype[Any]) -> None:
     if base.kind not in "biufc":
         texts = h5py.check_string_dtype(base) is not None
         what = "text" if texts else "data of variable length" if base.kind == "O" else f"data type {base}"
-        raise _NoNumbersError(f"{what} is not read here, only numbers and bools are; read it with h5py")
+        raise _NoNumbersError(
+            f"{what} is not read here, only numbers, bools, and text of a fixed length are; read it with h5py"
+        )
     if base.itemsize > 16 or (base.kind == "f" and base.itemsize > 8):
         raise _NotReadError(f"data type {base} is not read: torch has none of that size")
 
@@ -275,7 +289,8 @@ def _check_fill(dataset: Any, members: list[tuple[str, str, int, tuple[int, ...]
     """Refuse records that were never written and are not zero."""
     fill = np.asarray(dataset.fillvalue, dataset.dtype).tobytes()
     for _, dtype, offset, shape in members:
-        if any(fill[offset : offset + np.dtype(dtype).itemsize * math.prod(shape)]):
+        size = 1 if dtype == "S" else np.dtype(dtype).itemsize
+        if any(fill[offset : offset + size * math.prod(shape)]):
             raise _NotReadError("its records have a fill value that is not zero; read it with h5py")
 
 

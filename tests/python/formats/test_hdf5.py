@@ -157,6 +157,7 @@ def test_groups_and_names(tmp_path: Path) -> None:
     with h5py.File(path, "w") as file:
         file["run/a"], file["run/b"], file["other/a"] = np.arange(5), np.arange(5) * 2.0, np.arange(7)
         file["run/text"] = ["x"] * 5
+        file["other/grid"] = np.array([[b"x"]] * 7)
         file["run/objects"] = np.array([file["run"].ref] * 5, h5py.ref_dtype)
     assert_same(Hdf5Dataset(path, group="run")[3], {"a": torch.tensor(3), "b": torch.tensor(6.0, dtype=torch.float64)})
     assert_same(Hdf5Dataset(path, ["run/b"])[1], {"run/b": torch.tensor(2.0, dtype=torch.float64)})
@@ -188,6 +189,7 @@ def test_members_of_records_are_fields(tmp_path: Path) -> None:
     for options in ({}, {"chunks": (4, 2), "compression": "gzip", "shuffle": True}):
         path = _write(tmp_path / f"{len(options)}.h5", {"table": records}, **options)
         dataset = Hdf5Dataset(path)
+        # A text is read if a sample has only one.
         assert set(dataset[0]) == {"table/id", "table/place", "table/flag", "table/z"}
         with h5py.File(path) as file:
             stored = file["table"][...]
@@ -200,8 +202,34 @@ def test_members_of_records_are_fields(tmp_path: Path) -> None:
         # Each chunk was decoded once for all members.
         chunks = 6 if options else 1
         assert dataset.cache_info().decoded == chunks
-        with pytest.raises(ValueError, match=r"array 'table/name': member 'name': text is not read"):
+        with pytest.raises(
+            ValueError, match=r"fields: expected one text for each sample, got windows of \[1, 2\] texts"
+        ):
             Hdf5Dataset(path, "table/name")
+
+
+def test_text_of_a_fixed_length_is_bytes(tmp_path: Path) -> None:
+    names = np.array([b"", b"a", b"\xc3\xa4b", b"a\0b", b"abcd", b"x"] * 4)
+    table = np.zeros(24, [("n", "<i4"), ("name", "S4")])
+    table["n"], table["name"] = np.arange(24), names[::-1]
+    for options in ({}, {"chunks": (5,), "compression": "gzip"}):
+        arrays = {"names": names, "table": table, "x": np.arange(24.0)}
+        path = _write(tmp_path / f"{len(options)}.h5", arrays, **options)
+        with h5py.File(path) as file:
+            file_names, file_table = file["names"][...], file["table"][...]
+        dataset = Hdf5Dataset(path)
+        assert set(dataset[0]) == {"names", "table/n", "table/name", "x"}
+        assert [dataset[index]["names"] for index in range(24)] == list(file_names)
+        assert [dataset[index]["table/name"] for index in range(24)] == list(file_table["name"])
+        for workers in (0, 2):
+            batches = list(DataLoader(dataset, 7, shuffle=True, num_workers=workers, seed=2))
+            order = torch.cat([batch["table/n"] for batch in batches]).numpy()
+            assert [name for batch in batches for name in batch["names"]] == list(file_names[order])
+        assert_same(
+            list(DataLoader(Hdf5Dataset(path, "names"), 9)), list(torch.utils.data.DataLoader(file_names.tolist(), 9))
+        )
+        # With windows, text is left out.
+        assert set(Hdf5Dataset(path, window={"dim_0": 3})[0]) == {"table/n", "x"}
 
 
 def test_windows_blocks_and_resume(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 //! [`ZarrArray`]: one array of a store, and its chunks.
 
+use std::path::Path;
+
 use super::cf::Decoding;
 use super::chunk_files::ChunkFiles;
 use super::metadata::ArrayMetadata;
@@ -106,6 +108,20 @@ impl ZarrArray {
         }
     }
 
+    /// The error of an array that has other elements than a moment ago.
+    pub(super) fn changed(&self) -> Error {
+        let reason = format!("a text of array {:?} has another length", self.name);
+        Error::Changed { path: self.path().to_path_buf(), reason }
+    }
+
+    /// The file or the folder that has it.
+    fn path(&self) -> &Path {
+        match &self.chunks {
+            ChunkPlaces::Files(files) => files.folder(),
+            ChunkPlaces::References(references) => references.path(),
+        }
+    }
+
     /// Has the operating system begin to read the file of chunk `number`.
     pub(super) fn announce(&self, number: usize) {
         match &self.chunks {
@@ -117,11 +133,7 @@ impl ZarrArray {
     /// Where chunk `number` is, in words.
     pub(super) fn origin(&self, number: usize) -> String {
         let place = self.place_of(number);
-        let path = match &self.chunks {
-            ChunkPlaces::Files(files) => files.folder(),
-            ChunkPlaces::References(references) => references.path(),
-        };
-        format!("{}, chunk {place:?} of array {:?}", path.display(), self.name)
+        format!("{}, chunk {place:?} of array {:?}", self.path().display(), self.name)
     }
 }
 

@@ -14,8 +14,8 @@ use super::store::{self, Contents, all_arrays, named_arrays, refuse};
 use super::windows::{WindowAxis, WindowOrder, Windows};
 use crate::dataset::format::block::cache::{BlockCache, CACHED_BYTES, Reads};
 use crate::dataset::format::block::cache_info::CacheInfo;
-use crate::dataset::{BlockSize, Blocks, Dataset, ReadMany};
-use crate::{BatchWriter, Error, Result, SampleWriter, Schema};
+use crate::dataset::{BlockSize, Blocks, Dataset, ReadMany, VariableSize};
+use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
 
 /// Windows of the arrays of a Zarr store (v2 or v3) in a folder, or the rows of its arrays.
 ///
@@ -183,37 +183,63 @@ impl Zarr {
             field.array.check()?;
         }
         for (place, field) in self.fields.iter().enumerate() {
-            // By chunk: the rows that have elements of it.
-            let mut rows: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-            for (row, starts) in starts.iter().enumerate() {
-                field.pad(starts, into.sample(row).field(place));
-                field.chunks_of(starts, &mut |number| rows.entry(number).or_default().push(row));
-            }
-            let sharing = self.fields.iter().filter(|other| other.first_chunk == field.first_chunk).count();
-            let reads = |number: usize, rows: &[usize]| Reads::Counted {
-                now: rows.len(),
-                all: field.windows_of(number, &self.windows).saturating_mul(sharing),
-            };
-            let mut copy = |number: usize, chunk: &Chunk, rows: &[usize]| {
-                for &row in rows {
-                    field.copy(number, chunk, &starts[row], into.sample(row).field(place));
+            if field.text_bytes().is_some() {
+                for (row, text) in self.texts(field, &starts)?.iter().enumerate() {
+                    // Its size was asked for before, of the same chunk.
+                    let mut sample = into.sample(row);
+                    let bytes = sample.field(place);
+                    let text = text.get(..bytes.len()).ok_or_else(|| field.array.changed())?;
+                    bytes.copy_from_slice(text);
                 }
-            };
-            // What is there before what is not: it may go when room is made for others.
-            let mut missing = Vec::new();
-            for (number, rows) in rows {
-                match self.chunks.peek(&(field.first_chunk + number), reads(number, &rows)) {
-                    Some(chunk) => copy(number, &chunk, &rows),
-                    None => missing.push((number, rows)),
-                }
+                continue;
             }
-            for (number, rows) in missing {
-                let chunk = self.chunk(field, number, reads(number, &rows))?;
-                copy(number, &chunk, &rows);
+            self.read_field(field, &starts, &mut |row, write| write(into.sample(row).field(place)))?;
+        }
+        Ok(())
+    }
+
+    /// The texts of `field` at `starts`, without the NUL at their ends.
+    fn texts(&self, field: &ZarrField, starts: &[Vec<usize>]) -> Result<Vec<Vec<u8>>> {
+        let mut texts = vec![vec![0; field.text_bytes().unwrap_or(0)]; starts.len()];
+        self.read_field(field, starts, &mut |row, write| write(&mut texts[row]))?;
+        for text in &mut texts {
+            text.truncate(text.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1));
+        }
+        Ok(texts)
+    }
+
+    /// Reads the windows of `field` at `starts`; `at` calls what it gets with the place of a row.
+    fn read_field(&self, field: &ZarrField, starts: &[Vec<usize>], at: &mut RowPlaces<'_>) -> Result<()> {
+        // By chunk: the rows that have elements of it.
+        let mut rows: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (row, starts) in starts.iter().enumerate() {
+            at(row, &mut |into| field.pad(starts, into));
+            field.chunks_of(starts, &mut |number| rows.entry(number).or_default().push(row));
+        }
+        let sharing = self.fields.iter().filter(|other| other.first_chunk == field.first_chunk).count();
+        let reads = |number: usize, rows: &[usize]| Reads::Counted {
+            now: rows.len(),
+            all: field.windows_of(number, &self.windows).saturating_mul(sharing),
+        };
+        let mut copy = |number: usize, chunk: &Chunk, rows: &[usize]| {
+            for &row in rows {
+                at(row, &mut |into| field.copy(number, chunk, &starts[row], into));
             }
-            for row in 0..starts.len() {
-                field.finish(into.sample(row).field(place));
+        };
+        // What is there before what is not: it may go when room is made for others.
+        let mut missing = Vec::new();
+        for (number, rows) in rows {
+            match self.chunks.peek(&(field.first_chunk + number), reads(number, &rows)) {
+                Some(chunk) => copy(number, &chunk, &rows),
+                None => missing.push((number, rows)),
             }
+        }
+        for (number, rows) in missing {
+            let chunk = self.chunk(field, number, reads(number, &rows))?;
+            copy(number, &chunk, &rows);
+        }
+        for row in 0..starts.len() {
+            at(row, &mut |into| field.finish(into));
         }
         Ok(())
     }
@@ -229,6 +255,9 @@ impl Zarr {
         })
     }
 }
+
+/// Calls what it is given with the bytes of a row.
+type RowPlaces<'a> = dyn FnMut(usize, &mut dyn FnMut(&mut [u8])) + 'a;
 
 /// Those of `arrays` that have all dimensions with windows; for rows, those that have any.
 fn with_dimensions(mut arrays: Vec<FoundArray>, options: &ZarrOptions) -> Vec<FoundArray> {
@@ -312,6 +341,10 @@ impl Dataset for Zarr {
         Some(self)
     }
 
+    fn as_variable(&self) -> Option<&dyn VariableSize> {
+        self.schema.is_variable().then_some(self)
+    }
+
     fn origin(&self, index: usize, field: usize) -> Option<String> {
         let (starts, field) = (self.windows.starts(index).ok()?, self.fields.get(field)?);
         let mut first = None;
@@ -323,6 +356,18 @@ impl Dataset for Zarr {
 impl ReadMany for Zarr {
     fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
         self.write(indices, into)
+    }
+}
+
+impl VariableSize for Zarr {
+    fn sizes(&self, indices: &[usize], into: &mut SizesWriter<'_>) -> Result<()> {
+        let starts = indices.iter().map(|&index| self.windows.starts(index)).collect::<Result<Vec<_>>>()?;
+        for (place, field) in self.fields.iter().enumerate().filter(|(_, field)| field.text_bytes().is_some()) {
+            for (row, text) in self.texts(field, &starts)?.iter().enumerate() {
+                into.set(row, place, text.len());
+            }
+        }
+        Ok(())
     }
 }
 

@@ -69,6 +69,17 @@ impl ZarrField {
         if let (Some(member), Some(bytes)) = (&member, shape.last_mut()) {
             *bytes = member.bytes();
         }
+        if let Some(member) = member.as_ref().filter(|member| member.is_text)
+            && shape[..shape.len() - 1].iter().any(|&axis| axis != 1)
+        {
+            let reason = format!(
+                "expected one text for each sample, got windows of {:?} texts of {:?}; leave it out, or make samples the \
+                 rows of an array with one axis",
+                &shape[..shape.len() - 1],
+                member.name
+            );
+            return refuse("fields", reason);
+        }
         let bytes = shape.iter().try_fold(array.dtype().bytes(), |bytes, &axis| bytes.checked_mul(axis));
         if bytes.is_none_or(|bytes| bytes > LARGEST_WINDOW) {
             let reason = format!("expected windows that fit into memory, got {shape:?} of {:?}", array.name());
@@ -82,11 +93,17 @@ impl ZarrField {
         let shape = if is_row { &self.shape[1..] } else { &self.shape[..] };
         match &self.member {
             None => Field::new(self.array.name(), self.array.dtype(), shape),
+            Some(member) if member.is_text => Field::variable(&member.name, member.dtype, []),
             Some(member) => {
                 let shape = [&shape[..shape.len() - 1], &member.shape[..]].concat();
                 Field::new(&member.name, member.dtype, shape)
             }
         }
+    }
+
+    /// The most bytes that a sample has, if it is a text.
+    pub(super) fn text_bytes(&self) -> Option<usize> {
+        self.member.as_ref().filter(|member| member.is_text).map(Member::bytes)
     }
 
     /// Brings what was copied for a window to the machine's byte order.

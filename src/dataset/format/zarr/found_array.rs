@@ -29,6 +29,8 @@ pub(crate) struct Member {
     pub(crate) is_big: bool,
     /// If it is an array.
     pub(crate) shape: Vec<usize>,
+    /// A text of at most so many bytes (`uint8` elements), which is filled up with NUL.
+    pub(crate) is_text: bool,
 }
 
 impl Member {
