@@ -41,7 +41,7 @@ def slabs() -> Iterator[tuple[int, npt.NDArray[np.float32]]]:
         yield start, values
 
 
-def check(batch: Any, stored: Any) -> npt.NDArray[np.int64]:
+def check(stored: Any, batch: Any) -> npt.NDArray[np.int64]:
     """Assert that `batch` has windows of `stored`, and return their numbers."""
     windows, all_starts = np.asarray(batch), starts()
     indices = windows[:, 0, 0, 0].astype(np.int64)
