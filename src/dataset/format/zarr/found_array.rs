@@ -29,7 +29,7 @@ pub(crate) struct Member {
     pub(crate) is_big: bool,
     /// If it is an array.
     pub(crate) shape: Vec<usize>,
-    /// A text of at most so many bytes (`uint8` elements), which is filled up with NUL.
+    /// A text, filled up with NUL; its shape is the number of bytes.
     pub(crate) is_text: bool,
 }
 
