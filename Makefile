@@ -104,9 +104,9 @@ $(TRAINERS): tests/python/trainers.txt $(VENV)/.installed
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --target $(@D) --requirement $<
 	@touch $@
 
-test-trainers: $(TRAINERS) $(VENV)/.built ## Run the documentation's examples with the trainers of trainers.txt
+test-trainers: $(TRAINERS) $(VENV)/.built ## Run examples and kill trainings in the trainers of trainers.txt
 	PYTHONPATH=$(CURDIR)/$(<D) YOLO_CONFIG_DIR=$(CURDIR)/$(<D)/settings TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 \
-		$(BIN)/python -m pytest --quiet tests/python/test_documentation.py -k trainers
+		$(BIN)/python -m pytest --quiet tests/python/test_documentation.py tests/python/test_trainers_killed.py -k trainers
 
 # Where there is a GPU there need be no compiler and no network: a wheel that was built elsewhere, and a Python that has torch
 # and pytest.
