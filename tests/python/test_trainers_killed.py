@@ -31,13 +31,30 @@ def imported(package: str, *modules: str) -> Iterator[Run]:
     """Run programs that find a trainer imported, and what it imports when it trains."""
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"{package} is not installed")
-    yield from zygote(package, *modules)
+    yield from zygote(*modules)
 
 
 @pytest.fixture(scope="module")
 def trl() -> Iterator[Run]:
     trainers = [f"trl.trainer.{name}_trainer" for name in ("sft", "dpo", "grpo")]
     yield from imported("trl", *trainers, "torch._dynamo")
+
+
+@pytest.fixture(scope="module")
+def torchtitan() -> Iterator[Run]:
+    yield from imported("torchtitan", "torchtitan.trainer", "torch.distributed.checkpoint", "torch._dynamo")
+
+
+@pytest.fixture(scope="module")
+def deepspeed() -> Iterator[Run]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DS_ACCELERATOR", "cpu")
+        yield from imported("deepspeed", "deepspeed", "torch._dynamo")
+
+
+@pytest.fixture(scope="module")
+def open_clip() -> Iterator[Run]:
+    yield from imported("open_clip_train", "open_clip_train.train", "open_clip_train.data", "torch._dynamo")
 
 
 def train(run: Run, script: str, path: Path, folder: Path, *, stop: int | None = None, **given: Any) -> Lines:
@@ -107,3 +124,24 @@ def test_trl_is_sharded(trl: Run, tmp_path: Path, kind: str, given: dict[str, An
     counts = Counter(sample for lines in ranks for line in lines for sample in line[1])
     assert counts == dict.fromkeys(range(24), repeats)  # TRL: sharded
     assert len(ranks[0]) == len(ranks[1])
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("workers", [0, 2])
+def test_torchtitan_resumes(torchtitan: Run, tmp_path: Path, workers: int) -> None:
+    for resumed, rest in killed_and_resumed(torchtitan, "torchtitan_training", tmp_path, 3, workers=workers):
+        assert resumed == rest  # torchtitan: resumes
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("given", [{}, {"stage": 1, "accumulates": 2}], ids=str)
+def test_deepspeed_resumes(deepspeed: Run, tmp_path: Path, given: dict[str, Any]) -> None:
+    for resumed, rest in killed_and_resumed(deepspeed, "deepspeed_training", tmp_path, 4, **given):
+        assert resumed == rest  # DeepSpeed: resumes
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("workers", [0, 2])
+def test_open_clip_resumes(open_clip: Run, tmp_path: Path, workers: int) -> None:
+    for resumed, rest in killed_and_resumed(open_clip, "open_clip_training", tmp_path, 3, workers=workers):
+        assert resumed == rest  # OpenCLIP: resumes
