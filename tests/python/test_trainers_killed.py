@@ -57,6 +57,11 @@ def open_clip() -> Iterator[Run]:
     yield from imported("open_clip_train", "open_clip_train.train", "open_clip_train.data", "torch._dynamo")
 
 
+@pytest.fixture(scope="module")
+def composer() -> Iterator[Run]:
+    yield from imported("composer", "composer", "torch._dynamo")
+
+
 def train(run: Run, script: str, path: Path, folder: Path, *, stop: int | None = None, **given: Any) -> Lines:
     """What a training wrote; with `stop`, it has killed itself after that many batches."""
     source = f"import cases.{script}; cases.{script}.train(path, folder, stop=stop, **given)"
@@ -145,3 +150,22 @@ def test_deepspeed_resumes(deepspeed: Run, tmp_path: Path, given: dict[str, Any]
 def test_open_clip_resumes(open_clip: Run, tmp_path: Path, workers: int) -> None:
     for resumed, rest in killed_and_resumed(open_clip, "open_clip_training", tmp_path, 3, workers=workers):
         assert resumed == rest  # OpenCLIP: resumes
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("saves", "first"), [("3ba", 3), ("5ba", 5), ("1ep", 10)])
+def test_composer_resumes(composer: Run, tmp_path: Path, saves: str, first: int) -> None:
+    """The second checkpoint of five batches is of a whole epoch that Composer has not counted yet."""
+    for resumed, rest in killed_and_resumed(composer, "composer_training", tmp_path, first, saves=saves):
+        assert resumed == rest  # Composer: resumes
+
+
+COMPOSE = 'from cases import composer_training; composer_training.train(f"{path}-{rank}", f"{path}-checkpoints")'
+
+
+@pytest.mark.timeout(300)
+def test_composer_is_sharded(composer: Run, tmp_path: Path) -> None:
+    launch(composer, COMPOSE, 2, path=str(tmp_path / "lines"))
+    ranks = [written(tmp_path / f"lines-{rank}") for rank in range(2)]
+    first = [sample for lines in ranks for line in lines[:5] for sample in line[1]]
+    assert sorted(first) == [*range(40)]  # Composer: sharded

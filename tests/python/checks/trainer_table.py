@@ -17,6 +17,7 @@ PAGE = TESTS.parents[1] / "docs" / "trainers.md"
 COLUMNS = ("engine kept", "sharded", "resumes")
 # Where the installed version is pinned, under a name that differs from that of the trainer.
 _PACKAGES = {
+    "Composer": "mosaicml",
     "Fabric": "lightning",
     "OpenCLIP": "open_clip_torch",
     "Ray Train": "ray",
