@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import runpy
+import sys
 import warnings
 from pathlib import Path
 
@@ -14,6 +15,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# Packages with the interface of those that can't be installed. Where one is installed, it comes first.
+DOUBLES = Path(__file__).parent / "doubles" / "trainers"
 # An example that needs a package which may be missing has a comment before it. `make test-trainers` installs them.
 _BLOCK = re.compile(
     r"(?:^<!-- needs: (?P<needs>\w+) -->\n\n)?^```python\n(?P<code>.*?)^```", flags=re.DOTALL | re.MULTILINE
@@ -71,6 +74,10 @@ def test_an_example_runs(
     page: Path, example: str, needs: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(DOUBLES)])
+    if needs == "verl":  # The example replaces the class, which other packages import.
+        torchdata = pytest.importorskip("torchdata.stateful_dataloader")
+        monkeypatch.setattr(torchdata, "StatefulDataLoader", torchdata.StatefulDataLoader)
     with warnings.catch_warnings():
         if needs is not None:
             warnings.simplefilter("ignore")  # Their own, of other packages' versions.

@@ -31,7 +31,7 @@ def test_each_package_has_a_folder_with_tests() -> None:
 def test_each_folder_is_for_a_package_or_for_helpers() -> None:
     folders = {module.parent.relative_to(TESTS) for module in MODULES}
     packages = {path.parent.relative_to(PACKAGE) for path in PACKAGE.rglob("__init__.py")}
-    assert folders - packages == {Path(name) for name in HELPERS}
+    assert {folder.parts[0] for folder in folders - packages} == HELPERS
 
 
 def test_all_else_is_in_the_folders_of_helpers() -> None:

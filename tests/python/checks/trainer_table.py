@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 TESTS = Path(__file__).parents[1]
+DOUBLES = TESTS / "doubles" / "trainers"
 PAGE = TESTS.parents[1] / "docs" / "trainers.md"
 COLUMNS = ("engine kept", "sharded", "resumes")
 # Where the installed version is pinned, under a name that differs from that of the trainer.
@@ -65,9 +66,15 @@ def lines_to_change(code: str) -> int:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that are pinned for tests, by package."""
+    """Return what tests run with, by package: the pinned version, or a double of one."""
     texts = [(TESTS / name).read_text("utf-8") for name in ("requirements.txt", "trainers.txt")]
-    return {name: version for text in texts for name, version in re.findall(r"^([\w-]+)==([\w.]+)", text, re.MULTILINE)}
+    pinned = [found for text in texts for found in re.findall(r"^([\w-]+)==([\w.]+)", text, re.MULTILINE)]
+    found = {package: f"{package} {version}" for package, version in pinned}
+    for module in DOUBLES.glob("*/__init__.py"):
+        version = re.search(r'^__version__ = "(.+)"$', module.read_text("utf-8"), re.MULTILINE)
+        assert version is not None
+        found[module.parent.name] = f"a double of {module.parent.name} {version[1]}"
+    return found
 
 
 def table(page: str) -> str:
@@ -79,13 +86,13 @@ def table(page: str) -> str:
     lines = dict.fromkeys((each.trainer for each in recipes), 0)
     for each in recipes:
         lines[each.trainer] += lines_to_change(each.code)
-    pinned = versions()
+    tested = versions()
     rows = [["trainer", *COLUMNS, "lines to change", "tested with"], ["---"] * (len(COLUMNS) + 3)]
     for trainer, count in lines.items():
         proved = ["yes" if (trainer, column) in cells else "" for column in COLUMNS]
         package = _PACKAGES.get(trainer, trainer.lower())
         anchor = re.sub(r"[^\w-]", "", trainer.lower().replace(" ", "-"))
-        rows.append([f"[{trainer}](#{anchor})", *proved, str(count), f"{package} {pinned[package]}"])
+        rows.append([f"[{trainer}](#{anchor})", *proved, str(count), tested[package]])
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
