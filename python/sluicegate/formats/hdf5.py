@@ -111,10 +111,20 @@ class Hdf5Dataset(ArrayWindows):
         with open(self.path, "rb") as file:
             is_netcdf3 = file.read(len(_NETCDF3)) == _NETCDF3
         if not is_netcdf3:
+            before = _version(self.path)
             arrays = hdf5_arrays(self.path, self.group, self._field_names(), self.window is None)
             texts = {name for array in arrays for name, dtype, *_ in array["members"] if dtype == "S"}
-            self._set_windows(*_core.hdf5_windows(arrays, self._core_arguments()), texts)
+            opened = _core.hdf5_windows(arrays, self._core_arguments())
+            # The chunks were found in the file that is read only if it is the same before and after.
+            if _version(self.path) != before:
+                raise OSError(f"{self.path} changed while it was opened: leave it alone, and open it again")
+            self._set_windows(*opened, texts)
             return
         if self.group.strip("/"):
             raise ValueError(f"group: expected '/', because netCDF-3 has no groups, but got {self.group!r}")
         self._set_windows(*_core.zarr_windows(self.path, self._core_arguments()))
+
+
+def _version(path: str) -> tuple[int, ...]:
+    found = os.stat(path)
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

@@ -73,9 +73,18 @@ def native_windows(variables: Mapping[Any, xarray.Variable], windows: Windows, c
         )
     except (ValueError, OSError, ImportError) as error:
         raise NotStoredError(f"cannot be read by {kind.__name__}: {error}") from error
-    for (name, variable), (_, dtype, _) in zip(variables.items(), dataset.core.fields, strict=True):
+    if len(dataset) != math.prod(axis.count for axis in axes.values()):
+        raise NotStoredError(f"its dimensions have other sizes for {kind.__name__} than for xarray")
+    for (name, variable), part, (_, dtype, shape) in zip(
+        variables.items(), stored.values(), dataset.core.fields, strict=True
+    ):
         if variable.dtype.name != dtype:
             raise NotStoredError(f"variable {name!r} has the data type {variable.dtype}, not {dtype}")
+        expected = [
+            axes[each].length if each in axes else size for each, size in zip(part.dimensions, part.sizes, strict=True)
+        ]
+        if list(shape) != expected:
+            raise NotStoredError(f"variable {name!r} has windows of {list(shape)}, not {expected}")
     core, block_sizes = dataset.core, dataset.block_sizes
     if any(len(axis.wanted) != axis.count for axis in axes.values()):
         core, block_sizes = _subset(core, block_sizes, list(axes.values()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -302,6 +303,99 @@ def test_what_is_not_read_is_named(tmp_path: Path) -> None:
         Hdf5Dataset(tmp_path)
 
 
+@pytest.mark.parametrize("version", ["earliest", "v110", "latest"])
+@pytest.mark.parametrize("limits", list(itertools.product((None, 0), repeat=3)))
+def test_arrays_that_may_grow(tmp_path: Path, version: str, limits: tuple[int | None, ...]) -> None:
+    """HDF5 2.0 lists wrong coordinates if only an axis after the first is unlimited."""
+    shape, generator = (5, 6, 7), np.random.default_rng(0)
+    path = tmp_path / "file.h5"
+    maxshape = tuple(None if limit is None else size for limit, size in zip(limits, shape, strict=True))
+    with h5py.File(path, "w", libver=version) as file:
+        for name, part in {"whole": shape, "part": (3, 2, 3)}.items():
+            array = file.create_dataset(name, shape, "f4", chunks=(2, 2, 3), maxshape=maxshape, fillvalue=9)
+            array[tuple(slice(size) for size in part)] = generator.random(part)
+        shrunk = file.create_dataset("shrunk", shape, "f4", chunks=(2, 2, 3), maxshape=maxshape)
+        shrunk[...] = 1
+        shrunk.resize((5, 0, 7))
+    refused = 0
+    with h5py.File(path) as file:
+        for name in ("whole", "part"):
+            try:
+                _same(Hdf5Dataset(path, name), file[name][...])
+            except ValueError as error:
+                assert re.search("at wrong places|too much alike", str(error))  # noqa: PT017
+                refused += 1
+    assert refused == 0 or (limits.count(None) == 1 and limits[0] is not None)
+    assert Hdf5Dataset(path, "shrunk")[4].shape == (0, 7)
+
+
+def test_links(tmp_path: Path) -> None:
+    other = _write(tmp_path / "other.h5", {"x": np.arange(100, 104), "g/x": np.arange(200, 204)})
+    path = _write(tmp_path / "file.h5", {"own": np.arange(4), "g/own": np.arange(4) + 10})
+    with h5py.File(path, "a") as file:
+        file["outside"] = h5py.ExternalLink(str(other), "/x")
+        file["outside_group"] = h5py.ExternalLink(str(other), "/g")
+        file["soft"], file["nowhere"] = h5py.SoftLink("/g/own"), h5py.SoftLink("/none")
+        file["lost"] = h5py.ExternalLink(str(tmp_path / "none.h5"), "/x")
+    assert Hdf5Dataset(path, "soft").__getitems__([1, 3]) == [11, 13]
+    for name in ("outside", "outside_group/x"):
+        with pytest.raises(ValueError, match=rf"array '{name}': it is in another file, .* open '{other}'"):
+            Hdf5Dataset(path, name)
+    for name in ("nowhere", "lost"):
+        with pytest.raises(ValueError, match="fields: expected names of arrays"):
+            Hdf5Dataset(path, name)
+
+
+def test_types_that_are_stored_in_another_way_than_numpy_has_them(tmp_path: Path) -> None:
+    path = tmp_path / "file.h5"
+
+    def compound(members: list[tuple[str, int]], size: int) -> Any:
+        kind = h5py.h5t.create(h5py.h5t.COMPOUND, size)
+        for name, offset in members:
+            kind.insert(name.encode(), offset, h5py.h5t.IEEE_F32LE)
+        return kind
+
+    with h5py.File(path, "w") as file:
+        flags = h5py.h5t.enum_create(h5py.h5t.STD_I32LE)
+        flags.enum_insert(b"FALSE", 0)
+        flags.enum_insert(b"TRUE", 1)
+        kinds = {
+            "flags": flags,
+            "padded": compound([("r", 0), ("i", 8)], 16),
+            "swapped": compound([("i", 0), ("r", 4)], 8),
+            "complex": compound([("r", 0), ("i", 4)], 8),
+        }
+        for name, kind in kinds.items():
+            h5py.h5d.create(file.id, name.encode(), kind, h5py.h5s.create_simple((4,)))
+        file["complex"][...] = [1 + 2j, 3, 4j, -1]
+        file.create_dataset("texts", (3,), [("name", h5py.string_dtype()), ("a", "i4")])
+        file["texts"][0] = ("x", 5)
+    _same(Hdf5Dataset(path, "complex"), np.array([1 + 2j, 3, 4j, -1], np.complex64))
+    assert set(Hdf5Dataset(path, "swapped")[0]) == {"swapped/i", "swapped/r"}
+    for name in ("flags", "padded"):
+        with pytest.raises(ValueError, match=r"an unusual layout of bits"):
+            Hdf5Dataset(path, name)
+    for name in ("texts", "texts/a"):
+        with pytest.raises(ValueError, match="its records have text of variable length"):
+            Hdf5Dataset(path, name)
+
+
+def test_a_file_that_changes_while_it_is_opened_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sluicegate.formats import hdf5
+
+    path = _write(tmp_path / "file.h5", {"x": np.arange(4)})
+    found = hdf5.hdf5_arrays
+
+    def slow(*arguments: Any) -> Any:
+        arrays = found(*arguments)
+        _write(path, {"y": np.arange(9), "x": np.arange(4) + 7})
+        return arrays
+
+    monkeypatch.setattr(hdf5, "hdf5_arrays", slow)
+    with pytest.raises(OSError, match="changed while it was opened"):
+        Hdf5Dataset(path, "x")
+
+
 def test_damage_and_changes_are_errors(tmp_path: Path) -> None:
     values = _numbers("<f4", (64, 64))
     for name, options in {"zlib": {"compression": "gzip"}, "fletcher32": {"fletcher32": True}}.items():
@@ -435,3 +529,32 @@ def test_dimensions_of_netcdf4(tmp_path: Path) -> None:
         file["time"].resize((9,))
     with pytest.raises(ValueError, match="it has 6 elements along dimension 'time', which has 9"):
         Hdf5Dataset(path, "t")
+
+
+def test_odd_dimensions_of_netcdf4(tmp_path: Path) -> None:
+    h5netcdf = pytest.importorskip("h5netcdf")
+    path = tmp_path / "file.nc"
+    with h5netcdf.File(path, "w") as file:
+        file.dimensions = {"x": 5, "y": 3, "t": None}
+        # A variable that has the name of another dimension, and one that is shorter than its dimension.
+        file.create_variable("x", ("y",), "f4")[...] = np.arange(3) + 1.5
+        file.resize_dimension("t", 6)
+        file.create_variable("long", ("x", "t"), "f4")[...] = np.ones((5, 6))
+        file.create_group("g").create_variable("y", ("x",), "i4")[...] = np.arange(5)
+    assert Hdf5Dataset(path, "x").__getitems__([0, 2]) == [1.5, 3.5]
+    assert Hdf5Dataset(path, "g/y").__getitems__([0, 4]) == [0, 4]
+    # A dimension without coordinates has the size of its longest variable.
+    assert Hdf5Dataset(path, "long", window={"t": 2})[1].shape == (5, 2)
+    with h5py.File(path, "a") as file:
+        short = file.create_dataset("short", (5, 0), "f4", chunks=(5, 2), maxshape=(5, None))
+        for axis, name in enumerate(("x", "t")):
+            short.dims[axis].attach_scale(file[name])
+        # Scales that are none.
+        for name, values in {"lost": np.arange(2), "scalar": 3}.items():
+            file[name], file[f"of_{name}"] = values, np.arange(5)
+            file[name].make_scale(name)
+            file[f"of_{name}"].dims[0].attach_scale(file[name])
+        del file["lost"]
+    assert Hdf5Dataset(path, ["of_lost", "of_scalar"])[1] == {"of_lost": 1, "of_scalar": 1}
+    with pytest.raises(ValueError, match="it has 0 elements along dimension 't', which has 6"):
+        Hdf5Dataset(path, "short")

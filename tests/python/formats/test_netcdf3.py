@@ -95,6 +95,20 @@ def test_large_files_of_cdf5(tmp_path: Path) -> None:
         _same(Hdf5Dataset(tmp_path / "file.nc", own), expected)
 
 
+def test_places_past_the_end_have_the_fill_value(tmp_path: Path) -> None:
+    path = tmp_path / "file.nc"
+    with netcdf(path, "w") as file:
+        file.createDimension("x", 3)
+        for name, kind in (("a", "i2"), ("b", "i2"), ("c", "f4")):
+            file.createVariable(name, kind, ("x",))[:] = np.arange(3)
+        file.variables["b"]._FillValue = np.int16(-5)
+    for decode_cf, b in ((False, -5), (True, np.nan)):
+        last = Hdf5Dataset(path, window={"x": 2}, edges="pad", decode_cf=decode_cf)[1]
+        assert last["a"].tolist() == [2, -32767]
+        assert np.array_equal(last["b"].numpy(), [2, b], equal_nan=True)
+        assert last["c"][1].item() == float(np.float32(9.969209968386869e36))
+
+
 @pytest.mark.filterwarnings("ignore::xarray.coding.common.SerializationWarning")
 def test_numbers_are_decoded_as_by_xarray(tmp_path: Path) -> None:
     xarray = pytest.importorskip("xarray")

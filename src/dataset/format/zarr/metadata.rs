@@ -309,7 +309,7 @@ fn dimensions(names: Option<&Value>, axes: usize) -> Result<Vec<String>, String>
     let name = |(axis, name): (usize, &Value)| name.as_str().map_or_else(|| unnamed(axis), str::to_owned);
     let names: Vec<String> = names.iter().enumerate().map(name).collect();
     match names.iter().enumerate().find(|(axis, name)| names[..*axis].contains(name)) {
-        Some((_, name)) => Err(format!("two dimensions are called {name:?}")),
+        Some((_, name)) => Err(format!("two dimensions are called {name:?}; give them different names")),
         None => Ok(names),
     }
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
+use super::element::{fill_bytes, numpy_type};
 use super::found_array::{ForeignArray, ForeignChunks, FoundArray};
 use super::references::{ReferenceLayout, ReferenceSource};
 use super::store::{Store, names_of, refuse};
@@ -21,6 +22,9 @@ const ATTRIBUTES: u32 = 12;
 
 /// The number of records of a file that is still being written.
 const STREAMED: u64 = u32::MAX as u64;
+
+/// The elements that netCDF fills variables with that have no `_FillValue`.
+const FILL_FLOAT: f64 = 9.969_209_968_386_869e36;
 
 /// The variables of a file.
 pub(super) struct Netcdf3Store {
@@ -123,9 +127,30 @@ impl Netcdf3Store {
         total.ok_or_else(|| refuse(self.path.clone(), "the sizes of its records can't be counted".into()))
     }
 
+    /// The element that `variable` has where nothing was written.
+    fn fill(&self, variable: &Variable) -> std::result::Result<Vec<u8>, String> {
+        let (name, _) = element(variable.kind).unwrap_or_default();
+        // Text is refused by itself.
+        let Ok((dtype, _)) = numpy_type(&json!(name)) else { return Ok(Vec::new()) };
+        let default = match variable.kind {
+            1 => json!(-127),
+            3 => json!(-32_767),
+            4 => json!(-2_147_483_647),
+            5 | 6 => json!(FILL_FLOAT),
+            7 => json!(u8::MAX),
+            8 => json!(u16::MAX),
+            9 => json!(u32::MAX),
+            10 => json!(i64::MIN + 2),
+            _ => json!(u64::MAX - 1),
+        };
+        let own = variable.attributes.values.get("_FillValue");
+        // One that is not an element is none.
+        own.and_then(|own| fill_bytes(own, dtype).ok()).map_or_else(|| fill_bytes(&default, dtype), Ok)
+    }
+
     fn found(&self, variable: &Variable) -> Result<FoundArray> {
         let refused = |reason: String| refuse(self.path.clone(), format!("variable {:?}: {reason}", variable.name));
-        let (dtype, size) = element(variable.kind).ok_or_else(|| refused("its data type is not known".into()))?;
+        let (dtype, _) = element(variable.kind).ok_or_else(|| refused("its data type is not known".into()))?;
         let axis = |&dimension: &usize| self.dimensions[dimension].1.unwrap_or(self.records);
         let shape: Vec<u64> = variable.dimensions.iter().map(axis).collect();
         let names: Vec<&String> = variable.dimensions.iter().map(|&axis| &self.dimensions[axis].0).collect();
@@ -155,7 +180,7 @@ impl Netcdf3Store {
             metadata: metadata.to_string(),
             attributes: Value::Object(attributes).to_string(),
             single_attributes: variable.attributes.singles.clone(),
-            fill: vec![0; size as usize],
+            fill: self.fill(variable).map_err(refused)?,
             members: Vec::new(),
             chunks,
         };
