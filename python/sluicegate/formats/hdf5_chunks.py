@@ -71,7 +71,7 @@ def _check_places(dataset: Any, chunks: list[Any]) -> None:
             different.add(stored)
     if is_doubtful and len(different) < number and len(chunks) > 1:
         raise NotReadError(
-            "an axis after the first may grow, and its chunks are too much alike to find out how HDF5 orders them; "
+            "an axis after the first may grow, and too few of its chunks differ to find out how HDF5 orders them; "
             "read it with h5py"
         )
 

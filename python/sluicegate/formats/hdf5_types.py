@@ -22,7 +22,7 @@ class NoNumbersError(NotReadError):
 
 
 def record_members(name: str, dataset: Any, member: str | None, with_text: bool) -> list[Member]:
-    """Return the parts of records that are read; none if the elements are no records.
+    """Return the parts of records that are read; none if the elements are not records.
 
     Text of a fixed length is the only part of a record of bytes.
 
