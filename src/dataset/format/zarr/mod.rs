@@ -5,6 +5,7 @@ mod blosc;
 mod cf;
 mod chunk_files;
 mod codecs;
+mod cuts;
 mod dataset;
 mod element;
 mod field;
