@@ -106,7 +106,8 @@ $(TRAINERS): tests/python/trainers.txt $(VENV)/.installed
 
 test-trainers: $(TRAINERS) $(VENV)/.built ## Run examples and kill trainings in the trainers of trainers.txt
 	PYTHONPATH=$(CURDIR)/$(<D) YOLO_CONFIG_DIR=$(CURDIR)/$(<D)/settings TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 \
-		$(BIN)/python -m pytest --quiet tests/python/test_documentation.py tests/python/test_trainers_killed.py -k trainers
+		$(BIN)/python -m pytest --quiet tests/python/test_documentation.py tests/python/test_trainers_killed.py \
+		tests/python/test_trainers_sharded.py -k trainers
 
 # Where there is a GPU there need be no compiler and no network: a wheel that was built elsewhere, and a Python that has torch
 # and pytest.

@@ -6,9 +6,6 @@ the sum of the weights. The lines of a resumed training have to be those of an u
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import os
 import random
 import signal
 from collections import Counter
@@ -19,19 +16,11 @@ from typing import Any
 import pytest
 
 from checks.gloo_ranks import launch
-from checks.programs import Run, zygote
+from checks.programs import Run
+from checks.trainer_lines import KILLS, Lines, imported, written
 
-# Seconds that a training may take, and how many of each are killed.
+# Seconds that a training may take.
 DEADLINE = 120.0
-KILLS = int(os.environ.get("SLUICEGATE_TRAINER_KILLS", "1"))
-Lines = list[list[Any]]
-
-
-def imported(package: str, *modules: str) -> Iterator[Run]:
-    """Run programs that find a trainer imported, and what it imports when it trains."""
-    if importlib.util.find_spec(package) is None:
-        pytest.skip(f"{package} is not installed")
-    yield from zygote(*modules)
 
 
 @pytest.fixture(scope="module")
@@ -68,10 +57,6 @@ def train(run: Run, script: str, path: Path, folder: Path, *, stop: int | None =
     ended = run(source, deadline=DEADLINE, path=str(path), folder=str(folder), stop=stop, given=given)
     ended.check(code=0 if stop is None else -signal.SIGKILL, stderr=None)
     return written(path)
-
-
-def written(path: Path) -> Lines:
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def killed_and_resumed(run: Run, script: str, path: Path, first: int, **given: Any) -> Iterator[tuple[Lines, Lines]]:

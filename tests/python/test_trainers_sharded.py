@@ -1,0 +1,133 @@
+"""Trainings on several ranks: each sample once per epoch, also when all ranks are killed at a random step and resumed.
+
+Each script trains as users of the trainer do, and writes a line for each batch: the step, the samples, the loss, and
+the sum of the weights. `make test-trainers` installs the trainers.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cases.recorded_training import ROWS, noted
+from checks.gloo_ranks import launch
+from checks.programs import Run
+from checks.trainer_lines import KILLS, Lines, imported, written
+
+TRAIN = "from cases import {script}; {script}.train(f'{{path}}-{{rank}}', folder, **given)"
+
+
+@pytest.fixture(scope="module")
+def fabric() -> Iterator[Run]:
+    yield from imported("lightning", "lightning.fabric", "torch._dynamo")
+
+
+@pytest.fixture(scope="module")
+def timm() -> Iterator[Run]:
+    yield from imported("timm", "timm.data", "torch._dynamo")
+
+
+@pytest.fixture(scope="module")
+def mmengine() -> Iterator[Run]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")  # Its checkpoints are not of weights alone.
+        patch.setenv("DS_ACCELERATOR", "cpu")  # mmengine imports DeepSpeed, which prints what it finds otherwise.
+        yield from imported("mmengine", "mmengine.runner", "torch._dynamo")
+
+
+def train(run: Run, script: str, path: Path, folder: Path, *, size: int = 2, **given: Any) -> list[Lines]:
+    """Train on `size` ranks, and return the lines of each."""
+    folder.mkdir(exist_ok=True)
+    launch(run, TRAIN.format(script=script), size, path=str(path), folder=str(folder), given=given)
+    return [written(path.with_name(f"{path.name}-{rank}")) for rank in range(size)]
+
+
+def samples(ranks: list[Lines]) -> list[int]:
+    return [sample for lines in ranks for line in lines for sample in line[1]]
+
+
+def read(path: Path, size: int = 2) -> Counter[int]:
+    """Count what the ranks of a training read."""
+    return Counter(index for rank in range(size) for index in noted(path.with_name(f"{path.name}-{rank}-reads")))
+
+
+def by_epoch(ranks: list[Lines], epochs: int) -> Iterator[list[int]]:
+    """Yield the samples of each epoch on all ranks, in order; the ranks have as many batches."""
+    (steps,) = {len(lines) for lines in ranks}
+    assert steps % epochs == 0
+    for epoch in range(epochs):
+        first = epoch * steps // epochs
+        yield sorted(samples([lines[first : first + steps // epochs] for lines in ranks]))
+
+
+def resumed_ranks(
+    run: Run, script: str, path: Path, whole: list[Lines], **given: Any
+) -> Iterator[tuple[list[Lines], list[Lines]]]:
+    """Yield the lines of ranks that were killed at a random step and resumed, and those of the uninterrupted run."""
+    for stop in random.sample(range(4, len(whole[0])), KILLS):
+        folder, name = path / str(stop), path / f"resumed-{stop}"
+        killed = train(run, script, path / f"killed-{stop}", folder, stop=stop, **given)
+        assert killed == [lines[:stop] for lines in whole], stop
+        resumed = train(run, script, name, folder, resumes=True, **given)
+        count = len(resumed[0])
+        assert len(whole[0]) - stop <= count < len(whole[0]), stop
+        assert read(name) == Counter(samples(resumed))  # nothing twice
+        yield resumed, [lines[-count:] for lines in whole]
+
+
+@pytest.fixture(params=["fabric_training", "mmengine_training"])
+def seeded_trainer(request: pytest.FixtureRequest) -> tuple[Run, str]:
+    return request.getfixturevalue(request.param.partition("_")[0]), request.param
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("size", [1, 4])
+def test_with_a_seed_another_number_of_ranks_resumes(
+    seeded_trainer: tuple[Run, str], tmp_path: Path, size: int
+) -> None:
+    run, script = seeded_trainer
+    stop = random.randrange(4, 15)
+    killed = train(run, script, tmp_path / "killed", tmp_path, stop=stop)
+    saved = [lines[: stop // 3 * 3] for lines in killed]
+    resumed = train(run, script, tmp_path / "resumed", tmp_path, size=size, resumes=True)
+    assert Counter(samples(saved) + samples(resumed)) == dict.fromkeys(range(ROWS), 3), stop
+    assert read(tmp_path / "resumed", size) == Counter(samples(resumed)), stop
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seeded", [False, True])
+def test_fabric(fabric: Run, tmp_path: Path, seeded: bool) -> None:
+    whole = train(fabric, "fabric_training", tmp_path / "whole", tmp_path / "uninterrupted", seeded=seeded)
+    assert list(by_epoch(whole, 3)) == [[*range(ROWS)]] * 3  # Fabric: sharded
+    for resumed, rest in resumed_ranks(fabric, "fabric_training", tmp_path, whole, seeded=seeded):
+        assert resumed == rest  # Fabric: resumes
+
+
+def evaluated(path: Path) -> list[list[int]]:
+    return [json.loads(line) for line in path.with_name(f"{path.name}-evaluated").read_text().splitlines()]
+
+
+@pytest.mark.timeout(300)
+def test_timm(timm: Run, tmp_path: Path) -> None:
+    whole = train(timm, "timm_training", tmp_path / "whole", tmp_path / "uninterrupted")
+    assert list(by_epoch(whole, 3)) == [[*range(ROWS)]] * 3  # timm: sharded
+    both = zip(*(evaluated(tmp_path / f"whole-{rank}") for rank in range(2)), strict=True)
+    assert [sorted(first + second) for first, second in both] == [[*range(ROWS)]] * 3
+    for resumed, rest in resumed_ranks(timm, "timm_training", tmp_path, whole):
+        assert resumed == rest  # timm: resumes
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seeded", [False, True])
+def test_mmengine(mmengine: Run, tmp_path: Path, seeded: bool) -> None:
+    whole = train(mmengine, "mmengine_training", tmp_path / "whole", tmp_path / "uninterrupted", seeded=seeded)
+    assert list(by_epoch(whole, 3)) == [[*range(ROWS)]] * 3  # mmengine: sharded
+    assert [sorted(each) for each in evaluated(tmp_path / "whole-0")] == [[*range(ROWS - 3)]] * 3
+    for resumed, rest in resumed_ranks(mmengine, "mmengine_training", tmp_path, whole, seeded=seeded):
+        assert resumed == rest  # mmengine: resumes
