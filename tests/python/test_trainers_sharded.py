@@ -34,6 +34,11 @@ def timm() -> Iterator[Run]:
 
 
 @pytest.fixture(scope="module")
+def open_clip() -> Iterator[Run]:
+    yield from imported("open_clip_train", "open_clip_train.train", "open_clip_train.data", "torch._dynamo")
+
+
+@pytest.fixture(scope="module")
 def mmengine() -> Iterator[Run]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")  # Its checkpoints are not of weights alone.
@@ -131,3 +136,13 @@ def test_mmengine(mmengine: Run, tmp_path: Path, seeded: bool) -> None:
     assert [sorted(each) for each in evaluated(tmp_path / "whole-0")] == [[*range(ROWS - 3)]] * 3
     for resumed, rest in resumed_ranks(mmengine, "mmengine_training", tmp_path, whole, seeded=seeded):
         assert resumed == rest  # mmengine: resumes
+
+
+@pytest.mark.timeout(300)
+def test_open_clip(open_clip: Run, tmp_path: Path) -> None:
+    """Its first rank evaluates."""
+    whole = train(open_clip, "open_clip_training", tmp_path / "whole", tmp_path / "uninterrupted")
+    assert list(by_epoch(whole, 2)) == [[*range(ROWS)]] * 2  # OpenCLIP: sharded
+    assert evaluated(tmp_path / "whole-0") == [[*range(ROWS)]] * 2
+    for resumed, rest in resumed_ranks(open_clip, "open_clip_training", tmp_path, whole):
+        assert resumed == rest  # OpenCLIP: resumes

@@ -35,7 +35,7 @@ def train(path: str, folder: str, *, stop: int | None = None, resumes: bool = Fa
 
     Args:
         path: a file of this process.
-        folder: of the checkpoint.
+        folder: of the checkpoints.
         stop: the number of the batch after which the process is killed.
         resumes: True to begin with the checkpoint.
     """
@@ -43,7 +43,7 @@ def train(path: str, folder: str, *, stop: int | None = None, resumes: bool = Fa
     is_distributed = world_size > 1
     if is_distributed:
         torch.distributed.init_process_group("gloo")
-    torch.manual_seed(1)
+    torch.manual_seed(1 + rank)
     arguments = {"input_size": 8, "batch_size": BATCH_SIZE, "num_workers": 2, "device": torch.device("cpu")}
     with sluicegate.patch():
         loader, evaluation = (
@@ -63,7 +63,7 @@ def train(path: str, folder: str, *, stop: int | None = None, resumes: bool = Fa
         model = torch.nn.parallel.DistributedDataParallel(model)
     first, step, record = 0, 0, Record(path, stop)
     if resumes:
-        saved = torch.load(f"{folder}/checkpoint")
+        saved = torch.load(f"{folder}/checkpoint-{rank}.pt")
         model.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
         loader.load_state_dict(saved["loader"])
@@ -78,11 +78,11 @@ def train(path: str, folder: str, *, stop: int | None = None, resumes: bool = Fa
             optimizer.step()
             step += 1
             record.write(step, labels.tolist(), loss.item(), model)
-            if step % 3 == 0 and rank == 0:
+            if step % 3 == 0:  # each rank has its own state, because it draws without the others
                 states = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
                 states["generator"] = torch.get_rng_state()
                 place = {"epoch": epoch, "step": step, "loader": loader.state_dict()}
-                torch.save(states | place, f"{folder}/checkpoint.tmp")
-                os.replace(f"{folder}/checkpoint.tmp", f"{folder}/checkpoint")
+                torch.save(states | place, f"{folder}/{rank}.tmp")
+                os.replace(f"{folder}/{rank}.tmp", f"{folder}/checkpoint-{rank}.pt")
             record.after(step)
         record.evaluated(index for _, labels in evaluation for index in labels.tolist())
