@@ -46,6 +46,14 @@ def mmengine() -> Iterator[Run]:
         yield from imported("mmengine", "mmengine.runner", "torch._dynamo")
 
 
+@pytest.fixture(scope="module")
+def ultralytics(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("YOLO_CONFIG_DIR", str(tmp_path_factory.mktemp("settings")))
+        # Without ultralytics itself, which finds its rank when it is imported.
+        yield from imported("ultralytics", "cv2", "matplotlib", "polars", "torchvision", "torch._dynamo")
+
+
 def train(run: Run, script: str, path: Path, folder: Path, *, size: int = 2, **given: Any) -> list[Lines]:
     """Train on `size` ranks, and return the lines of each."""
     folder.mkdir(exist_ok=True)
@@ -146,3 +154,13 @@ def test_open_clip(open_clip: Run, tmp_path: Path) -> None:
     assert evaluated(tmp_path / "whole-0") == [[*range(ROWS)]] * 2
     for resumed, rest in resumed_ranks(open_clip, "open_clip_training", tmp_path, whole):
         assert resumed == rest  # OpenCLIP: resumes
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("size", [1, 2])
+def test_ultralytics(ultralytics: Run, tmp_path: Path, size: int) -> None:
+    """It evaluates after each epoch, and in one process the best weights at the end."""
+    whole = train(ultralytics, "ultralytics_training", tmp_path / "whole", tmp_path / "results", size=size)
+    assert list(by_epoch(whole, 3)) == [[*range(ROWS)]] * 3  # ultralytics: sharded
+    counts = Counter(index for rank in range(size) for each in evaluated(tmp_path / f"whole-{rank}") for index in each)
+    assert counts == dict.fromkeys(range(8), 4 if size == 1 else 3)

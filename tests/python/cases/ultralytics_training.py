@@ -1,0 +1,106 @@
+"""A script for ultralytics, as users write it: its trainer with our loader, on the CPU.
+
+ultralytics finds its rank when it is imported.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import torch
+import torch.distributed
+import ultralytics.data.build
+from ultralytics.models.yolo.detect import DetectionTrainer
+
+import sluicegate
+from cases.recorded_training import BATCH_SIZE, EPOCHS, ROWS, Record, ranks
+
+EVALUATED = 8
+
+
+class Loader(sluicegate.DataLoader[Any]):
+    """As `docs/trainers.md` has it."""
+
+    def __init__(self, *args: Any, num_workers: int = 0, **kwargs: Any) -> None:
+        super().__init__(*args, num_workers=num_workers, persistent_workers=num_workers > 0, **kwargs)
+
+    def close(self) -> None:
+        self._iterator = None
+
+    reset = close
+
+
+ultralytics.data.build.InfiniteDataLoader = Loader
+
+
+def write_images(folder: Path) -> None:
+    """Write images for training and evaluation, and their description, `data.yaml`."""
+    for split, size in (("train", ROWS), ("val", EVALUATED)):
+        for name in ("images", "labels"):
+            (folder / name / split).mkdir(parents=True)
+        for index in range(size):
+            noise = np.random.default_rng(index).integers(0, 255, (32, 32, 3), np.uint8)
+            cv2.imwrite(str(folder / "images" / split / f"{index}.png"), noise)
+            (folder / "labels" / split / f"{index}.txt").write_text("0 0.5 0.5 0.5 0.5\n")
+    described = f"path: {folder}\ntrain: images/train\nval: images/val\nnames:\n  0: noise\n"
+    (folder / "data.yaml").write_text(described)
+
+
+def numbers(batch: dict[str, Any]) -> list[int]:
+    """Return which images are in a batch, without the others of their mosaics."""
+    return [int(Path(path).stem) for path in batch["im_file"]]
+
+
+class Trainer(DetectionTrainer):  # type: ignore[misc]
+    """Writes which images it trains and evaluates."""
+
+    record: Record
+    step = 0
+
+    def preprocess_batch(self, batch: dict[str, Any]) -> dict[str, Any]:
+        assert type(self.train_loader) is type(self.test_loader) is Loader
+        self.step += 1
+        self.record.write(self.step, numbers(batch), 0.0, torch.nn.Identity())
+        prepared: dict[str, Any] = super().preprocess_batch(batch)
+        return prepared
+
+    def get_validator(self) -> Any:
+        validator = super().get_validator()
+        prepare = validator.preprocess
+
+        def written(batch: dict[str, Any]) -> Any:
+            self.record.evaluated(numbers(batch))
+            return prepare(batch)
+
+        validator.preprocess = written
+        return validator
+
+    def final_eval(self) -> None:
+        """Evaluate the best weights; ranks would do so on GPUs."""
+        if ranks()[1] == 1:
+            super().final_eval()
+
+
+def train(path: str, folder: str) -> None:
+    """Train, and write a line for each batch to `path`, without its loss.
+
+    Args:
+        path: a file of this process.
+        folder: of images and results.
+    """
+    rank, world_size = ranks()
+    if rank == 0:
+        write_images(Path(folder))
+    if world_size > 1:
+        torch.distributed.init_process_group("gloo")
+        torch.distributed.barrier()
+    data = f"{folder}/data.yaml"
+    arguments = {"model": "yolo11n.yaml", "data": data, "project": folder, "device": "cpu", "amp": False}
+    # Mosaics are turned off in the last epoch, for which the trainer resets the loader.
+    settings = {"epochs": EPOCHS, "imgsz": 32, "batch": BATCH_SIZE, "workers": 2, "close_mosaic": 1, "plots": False}
+    trainer = Trainer(overrides=arguments | settings | {"pretrained": False, "verbose": False})
+    trainer.record = Record(path, None)
+    trainer.train()
