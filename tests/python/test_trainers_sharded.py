@@ -54,6 +54,11 @@ def ultralytics(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         yield from imported("ultralytics", "cv2", "matplotlib", "polars", "torchvision", "torch._dynamo")
 
 
+@pytest.fixture(scope="module")
+def verl() -> Iterator[Run]:
+    yield from imported("torchdata", "torchdata.stateful_dataloader", "torch._dynamo")
+
+
 def train(run: Run, script: str, path: Path, folder: Path, *, size: int = 2, **given: Any) -> list[Lines]:
     """Train on `size` ranks, and return the lines of each."""
     folder.mkdir(exist_ok=True)
@@ -164,3 +169,13 @@ def test_ultralytics(ultralytics: Run, tmp_path: Path, size: int) -> None:
     assert list(by_epoch(whole, 3)) == [[*range(ROWS)]] * 3  # ultralytics: sharded
     counts = Counter(index for rank in range(size) for each in evaluated(tmp_path / f"whole-{rank}") for index in each)
     assert counts == dict.fromkeys(range(8), 4 if size == 1 else 3)
+
+
+@pytest.mark.timeout(300)
+def test_verl(verl: Run, tmp_path: Path) -> None:
+    whole = train(verl, "verl_training", tmp_path / "whole", tmp_path / "uninterrupted")
+    assert list(by_epoch(whole, 3)) == [[*range(ROWS)]] * 3  # verl: sharded
+    both = zip(*(evaluated(tmp_path / f"whole-{rank}") for rank in range(2)), strict=True)
+    assert [sorted(first + second) for first, second in both] == [[*range(ROWS)]] * 3
+    for resumed, rest in resumed_ranks(verl, "verl_training", tmp_path, whole):
+        assert resumed == rest  # verl: resumes
