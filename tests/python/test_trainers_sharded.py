@@ -25,7 +25,12 @@ TRAIN = "from cases import {script}; {script}.train(f'{{path}}-{{rank}}', folder
 
 @pytest.fixture(scope="module")
 def fabric() -> Iterator[Run]:
-    yield from imported("lightning", "lightning.fabric", "torch._dynamo")
+    yield from imported("lightning", "lightning", "torch._dynamo")
+
+
+@pytest.fixture(scope="module")
+def lightning(fabric: Run) -> Run:
+    return fabric
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +104,7 @@ def resumed_ranks(
         yield resumed, [lines[-count:] for lines in whole]
 
 
-@pytest.fixture(params=["fabric_training", "mmengine_training"])
+@pytest.fixture(params=["fabric_training", "lightning_training", "mmengine_training"])
 def seeded_trainer(request: pytest.FixtureRequest) -> tuple[Run, str]:
     return request.getfixturevalue(request.param.partition("_")[0]), request.param
 
@@ -129,6 +134,17 @@ def test_fabric(fabric: Run, tmp_path: Path, seeded: bool) -> None:
 
 def evaluated(path: Path) -> list[list[int]]:
     return [json.loads(line) for line in path.with_name(f"{path.name}-evaluated").read_text().splitlines()]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seeded", [False, True])
+def test_lightning(lightning: Run, tmp_path: Path, seeded: bool) -> None:
+    whole = train(lightning, "lightning_training", tmp_path / "whole", tmp_path / "uninterrupted", seeded=seeded)
+    assert list(by_epoch(whole, 3)) == [[*range(ROWS)]] * 3  # Lightning: sharded
+    both = zip(*(evaluated(tmp_path / f"whole-{rank}") for rank in range(2)), strict=True)
+    assert [sorted(first + second) for first, second in both] == [[*range(ROWS)]] * 3
+    for resumed, rest in resumed_ranks(lightning, "lightning_training", tmp_path, whole, seeded=seeded):
+        assert resumed == rest  # Lightning: resumes
 
 
 @pytest.mark.timeout(300)
