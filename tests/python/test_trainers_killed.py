@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from cases.recorded_training import noted
 from checks.gloo_ranks import launch
 from checks.programs import Run
 from checks.trainer_lines import KILLS, Lines, imported, written
@@ -77,6 +78,9 @@ def killed_and_resumed(run: Run, script: str, path: Path, first: int, **given: A
         assert killed == whole[:stop], stop
         resumed = train(run, script, path / f"resumed-{stop}", folder, resumes=True, **given)
         assert len(whole) - stop <= len(resumed) < len(whole), stop
+        reads = path / f"resumed-{stop}-reads"
+        if reads.exists():
+            assert len(noted(reads)) == sum(len(line[1]) for line in resumed), stop  # nothing twice
         yield resumed, whole[-len(resumed) :]
 
 

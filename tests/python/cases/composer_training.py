@@ -11,19 +11,10 @@ from typing import Any
 import composer
 import torch
 
+from cases.recorded_training import Rows
 from sluicegate import DataLoader
 
 ROWS, EPOCHS, BATCH_SIZE = 40, 2, 4
-
-
-class Rows(torch.utils.data.Dataset):
-    """Samples with their index, and an augmentation that draws."""
-
-    def __len__(self) -> int:
-        return ROWS
-
-    def __getitem__(self, index: int) -> tuple[int, torch.Tensor]:
-        return index, torch.tensor([1.0, index / ROWS, (index % 5) / 5]) + torch.rand(3)
 
 
 class Batches(composer.Callback):  # type: ignore[misc]
@@ -47,8 +38,9 @@ class Batches(composer.Callback):  # type: ignore[misc]
         self.saved = state["loader"]
 
     def fit_start(self, state: composer.State, logger: Any) -> None:
-        self.trained = int(state.timestamp.batch_in_epoch)
-        if 0 < self.trained < len(self):
+        trained = int(state.timestamp.batch_in_epoch)
+        self.trained = trained or 1  # Composer asks for a batch of each epoch that was trained
+        if 0 < trained < len(self):
             self.loader.load_state_dict(self.saved or self.loader.state_dict())
         self.saved = None
 
@@ -105,7 +97,9 @@ def train(
         os.environ["LOCAL_WORLD_SIZE"] = os.environ["WORLD_SIZE"]
         os.environ["NODE_RANK"] = "0"
         composer.utils.dist.initialize_dist("cpu")
-    loader = DataLoader(Rows(), BATCH_SIZE, shuffle=True, num_workers=workers, seed=7, shard="auto")
+    loader = DataLoader(
+        Rows(f"{path}-reads", ROWS), BATCH_SIZE, shuffle=True, num_workers=workers, seed=7, shard="auto"
+    )
     batches, model = Batches(loader), Model()
     with open(path, "a") as file:
         trainer = composer.Trainer(

@@ -13,21 +13,12 @@ import torch
 import torch.distributed
 from deepspeed.runtime.dataloader import RepeatingLoader
 
+from cases.recorded_training import Rows
 from sluicegate import DataLoader
 
 ROWS, EPOCHS, BATCH_SIZE = 48, 2, 4
 # One process does not need this operation, which would be compiled.
 deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
-
-
-class Rows(torch.utils.data.Dataset):
-    """Samples with their index, and an augmentation that draws."""
-
-    def __len__(self) -> int:
-        return ROWS
-
-    def __getitem__(self, index: int) -> tuple[int, torch.Tensor]:
-        return index, torch.tensor([1.0, index / ROWS, (index % 5) / 5]) + torch.rand(3)
 
 
 def train(
@@ -56,7 +47,9 @@ def train(
         "zero_allow_untested_optimizer": True,
     }
     engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=config)
-    loader = DataLoader(Rows(), batch_size=BATCH_SIZE, shuffle=True, num_workers=2, seed=7, shard="auto")
+    loader = DataLoader(
+        Rows(f"{path}-reads", ROWS), batch_size=BATCH_SIZE, shuffle=True, num_workers=2, seed=7, shard="auto"
+    )
     first = 0
     if resumes:
         _, client_state = engine.load_checkpoint(folder)

@@ -19,6 +19,7 @@ from torchtitan.components.optimizer import LRSchedulersContainer, OptimizersCon
 from torchtitan.config import TrainingConfig
 from torchtitan.tools.utils import GarbageCollection
 
+from cases.recorded_training import note
 from sluicegate import DataLoader
 
 ROWS, EPOCHS, BATCH_SIZE = 48, 2, 4
@@ -27,12 +28,19 @@ torchtitan.trainer.dist_utils.set_pg_timeouts = lambda **_: None
 
 
 class Tokens(torch.utils.data.Dataset):
-    """Sequences that begin with their number, and continue with what is drawn."""
+    """Sequences that begin with their number, and continue with what is drawn.
+
+    Attributes:
+        reads: a file with a line for each read.
+    """
+
+    reads: str
 
     def __len__(self) -> int:
         return ROWS
 
     def __getitem__(self, index: int) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+        note(self.reads, index)
         tokens = torch.cat([torch.tensor([index]), torch.randint(ROWS, (8,))])
         return {"input": tokens[:-1]}, tokens[1:]
 
@@ -107,6 +115,7 @@ def train(path: str, folder: str, *, stop: int | None = None, resumes: bool = Fa
         resumes: True if there are checkpoints.
         workers: the loader's.
     """
+    Tokens.reads = f"{path}-reads"
     assert resumes == os.path.exists(f"{folder}/checkpoint")
     torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
     groups = [ParamGroupConfig(pattern=".*", optimizer_name="AdamW", optimizer_kwargs={"lr": 0.01})]
