@@ -248,6 +248,16 @@ def _windows(folder: Path) -> Case:
     return WindowDataset(xarray.open_zarr(folder / "zarr", chunks=None, consolidated=False), {"t": 2}), samples
 
 
+def _generators(folder: Path) -> Case:
+    import xarray
+
+    xbatcher = pytest.importorskip("xbatcher")
+    _, samples = _windows(folder)
+    stored = xarray.open_zarr(folder / "zarr", chunks=None, consolidated=False)
+    generator = xbatcher.BatchGenerator(stored, {"t": 2}, preload_batch=False)
+    return MapDataset(generator), [sample["a"] for sample in samples]
+
+
 def _token_documents(folder: Path) -> Case:
     tokens = [np.random.default_rng(index).integers(0, 50_000, index % 4 * 3 + 1) for index in range(SAMPLES)]
     for index, each in enumerate(tokens):
@@ -291,9 +301,10 @@ CASES: dict[type, Callable[[Path], Case]] = {
     sluicegate.Hdf5Dataset: _hdf5,
 }
 if importlib.util.find_spec("xarray") is not None:
-    from sluicegate.xarray import WindowDataset
+    from sluicegate.xarray import MapDataset, WindowDataset
 
     CASES[WindowDataset] = _windows
+    CASES[MapDataset] = _generators
 
 
 def test_every_format_is_here() -> None:

@@ -1,0 +1,108 @@
+"""`MapDataset`, `IterableDataset`: the datasets of `xbatcher.loaders.torch`, with the same arguments."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.utils.data
+import xarray
+
+from sluicegate.native.dataset import native_format
+
+from .dataset import WindowDataset
+
+Transform = Callable[[Any], Any]
+
+
+@native_format
+class MapDataset(WindowDataset):
+    """The windows of generators of xbatcher, as tensors: for code that uses `xbatcher.loaders.torch.MapDataset`.
+
+    Sample i is window i of `X_generator` as a tensor, or, with `y_generator`, a tuple of it and window i of that. The
+    windows are read as those of `WindowDataset`: in Rust if the data is stored in Zarr, netCDF, or HDF5, and no
+    transform needs Python.
+
+    Args:
+        X_generator: an `xbatcher.BatchGenerator`, of a `DataArray` or of a `Dataset` with one variable.
+        y_generator: the same for the targets, with as many windows.
+        transform: called with the xarray object of each window of the inputs; returns a tensor. Default: its values.
+        target_transform: the same for the targets.
+
+    Raises:
+        TypeError: a generator is not a `BatchGenerator`.
+        ValueError: a `Dataset` has several variables, and there is no transform for them; the numbers of windows
+            differ.
+
+    Examples:
+        >>> import numpy, xarray, xbatcher
+        >>> from sluicegate.xarray import MapDataset
+        >>> field = xarray.DataArray(numpy.arange(4.0), dims=["x"])
+        >>> dataset = MapDataset(xbatcher.BatchGenerator(field, {"x": 2}))
+        >>> dataset[1]
+        tensor([2., 3.], dtype=torch.float64)
+    """
+
+    def __init__(
+        self,
+        X_generator: Any,  # noqa: N803  (xbatcher's name)
+        y_generator: Any = None,
+        transform: Transform | None = None,
+        target_transform: Transform | None = None,
+    ) -> None:
+        inputs, own_transform = _tensor_windows("X_generator", X_generator, transform)
+        targets, own_target_transform = None, None
+        if y_generator is not None:
+            targets, own_target_transform = _tensor_windows("y_generator", y_generator, target_transform)
+        super().__init__(
+            inputs,
+            target=targets,
+            transform=own_transform,
+            target_transform=own_target_transform,
+            as_xarray=True,
+        )
+
+
+class IterableDataset(torch.utils.data.IterableDataset[Any]):
+    """The same windows in their order, as `xbatcher.loaders.torch.IterableDataset` gives them; to each worker, all.
+
+    Args:
+        X_generator: an `xbatcher.BatchGenerator`, as for `MapDataset`.
+        y_generator: the same for the targets.
+
+    Raises:
+        TypeError, ValueError: as `MapDataset`.
+    """
+
+    def __init__(self, X_generator: Any, y_generator: Any) -> None:  # noqa: N803  (xbatcher's name)
+        self.windows = MapDataset(X_generator, y_generator)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate over the windows."""
+        return (self.windows[index] for index in range(len(self.windows)))
+
+
+def _tensor_windows(argument: str, generator: Any, transform: Transform | None) -> tuple[Any, Transform | None]:
+    """Return a generator whose windows `WindowDataset` makes tensors of, and what is left to be called with them."""
+    data = getattr(generator, "ds", None)
+    if not isinstance(data, (xarray.Dataset, xarray.DataArray)):
+        raise TypeError(f"{argument}: expected an xbatcher.BatchGenerator, but got {type(generator).__name__}")
+    if transform is not None or isinstance(data, xarray.DataArray):
+        return generator, transform
+    names = list(data.data_vars)
+    if len(names) != 1:
+        raise ValueError(
+            f"{argument}: expected a Dataset with one variable, but got {names}; pass a transform that makes one "
+            "tensor of them, or use WindowDataset"
+        )
+    if generator.concat_input_dims or generator.cache is not None:
+        return generator, _only_variable
+    chosen = copy.copy(generator)
+    chosen.ds = data[names[0]]
+    return chosen, None
+
+
+def _only_variable(window: xarray.Dataset) -> torch.Tensor:
+    return torch.tensor(next(iter(window.data_vars.values())).values)
