@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import os
 import pickle
@@ -327,6 +328,30 @@ def test_arrays_that_may_grow(tmp_path: Path, version: str, limits: tuple[int | 
                 refused += 1
     assert refused == 0 or (limits.count(None) == 1 and limits[0] is not None)
     assert Hdf5Dataset(path, "shrunk")[4].shape == (0, 7)
+
+
+def test_chunks_at_the_edges_without_filters(tmp_path: Path) -> None:
+    """Which h5py cannot write: only the library can."""
+    libraries = sorted(Path(h5py.__file__).parents[1].glob("h5py.libs/libhdf5-*"))
+    if not libraries:
+        pytest.skip("h5py has no library of its own here")
+    set_options = ctypes.CDLL(str(libraries[0])).H5Pset_chunk_opts
+    set_options.argtypes = [ctypes.c_int64, ctypes.c_uint]
+    values = np.arange(143).reshape(11, 13)
+    path = tmp_path / "file.h5"
+    with h5py.File(path, "w", libver=("v110", "v110")) as file:
+        for name, is_without in itertools.product(("deflate", "shuffle", "fletcher32"), (False, True)):
+            properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+            properties.set_chunk((4, 5))
+            getattr(properties, f"set_{name}")()
+            assert set_options(properties.id, 2 * is_without) >= 0
+            space, name = h5py.h5s.create_simple(values.shape), f"{name}{is_without}"
+            h5py.h5d.create(file.id, name.encode(), h5py.h5t.STD_I32LE, space, properties)
+            file[name][...] = values
+    for name in ("deflate", "shuffle", "fletcher32"):
+        _same(Hdf5Dataset(path, f"{name}False"), values.astype("<i4"))
+        with pytest.raises(ValueError, match="its chunks at the edges are stored without the filters"):
+            Hdf5Dataset(path, f"{name}True")
 
 
 def test_links(tmp_path: Path) -> None:
