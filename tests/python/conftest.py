@@ -23,6 +23,9 @@ from checks.programs import Run, zygote
 from sluicegate.loader import resources
 from sluicegate.worker import memory as worker_memory
 
+# They have no tests, and some import trainers that are not installed.
+collect_ignore = ["cases", "doubles"]
+
 DOORS = {"torch": torch.utils.data, "sluicegate": sluicegate}
 
 
