@@ -28,17 +28,18 @@ class Hdf5Dataset(ArrayWindows):
 
     Filters: deflate, shuffle, fletcher32, lzf, and, of those in plugins, Blosc (32001) and Zstandard (32015); others
     are errors that name the filter. Data types are those of torch; big-endian data, enums (their numbers), bools, and
-    complex numbers, too. Of records (compound types), each member that is a number or an array of numbers is a field.
-    Text, references, and types of variable length are errors if they are asked for by name, and otherwise left out.
-    Elements that were never written are fill values.
+    complex numbers, too. Of records (compound types), each member that is a number, an array of numbers, or text is a
+    field. Text of a fixed length is `bytes`, as in h5py, if each sample has one text: in rows of arrays with one axis.
+    Other text, types of variable length, and references are errors if they are asked for by name, and otherwise left
+    out. Elements that were never written are fill values.
 
     With `decode_cf`, values and data types equal those of `xarray.open_dataset`, bit for bit: `_FillValue` and
     `missing_value` become NaN, then `scale_factor` and `add_offset` are applied, and `_Unsigned` gives integers their
     sign. Times (units with "since") are not decoded: they are an error, unless `decode_cf=False` asks for the stored
     numbers. Files of netCDF-3 are read without any other package.
 
-    What HDF5 stores in other files (external storage, virtual datasets) is an error: read that with h5py, as
-    `DataLoader(file["x"], num_workers=4)`, or with xarray through `sluicegate.xarray.WindowDataset`.
+    What HDF5 stores in other files (external links, external storage, virtual datasets) is an error: read that with
+    h5py, as `DataLoader(file["x"], num_workers=4)`, or with xarray through `sluicegate.xarray.WindowDataset`.
 
     The file must not be written to while it is read: a change is an error. A map-style dataset that also works under
     torch's own loader. It can be pickled: only the arguments are. It is thread-safe. Sources: "HDF5 File Format
