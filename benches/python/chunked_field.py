@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,25 @@ def starts() -> list[tuple[int, int, int]]:
 def cut(start: tuple[int, int, int]) -> tuple[slice, ...]:
     """Return the window that starts at `start` as an index of the field."""
     return tuple(slice(first, first + size) for first, size in zip(start, WINDOW.values(), strict=True))
+
+
+class ByHand:
+    """The dataset that one writes with the package of a format: it opens the field in the worker."""
+
+    def __init__(self, open_field: Callable[[], Any]) -> None:
+        self.open_field = open_field
+        self.field: Any = None
+        self.starts = starts()
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, index: int) -> Any:
+        import torch
+
+        if self.field is None:
+            self.field = self.open_field()
+        return torch.from_numpy(np.asarray(self.field[cut(self.starts[index])]))
 
 
 def slabs() -> Iterator[tuple[int, npt.NDArray[np.float32]]]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 import throughput
-from chunked_field import BATCH_SIZE, CHUNKS, SHAPE, WINDOW, WORKERS, check, cut, slabs, starts
+from chunked_field import BATCH_SIZE, CHUNKS, SHAPE, WINDOW, WORKERS, ByHand, check, slabs, starts
 from loaders import IMPORTS, data_loader, present
 from machine import CACHE
 from protocol import Case, Contender, Epoch, Workload
@@ -32,28 +30,15 @@ def _open() -> Any:
     return h5py.File(_FILE)["t"]
 
 
-class _ByHand:
-    """What one writes with the package h5py."""
+def _open_field() -> Any:
+    import h5py
 
-    def __init__(self) -> None:
-        self.array: Any = None
-        self.starts = starts()
-
-    def __len__(self) -> int:
-        return len(self.starts)
-
-    def __getitem__(self, index: int) -> Any:
-        import h5py
-        import torch
-
-        if self.array is None:
-            self.array = h5py.File(_FILE)["t"]
-        return torch.from_numpy(np.asarray(self.array[cut(self.starts[index])]))
+    return h5py.File(_FILE)["t"]
 
 
 def _torch(workers: int) -> Any:
     options = {"shuffle": True, "num_workers": workers}
-    return lambda _: lambda: iter(data_loader("torch", _ByHand(), batch_size=BATCH_SIZE, **options))
+    return lambda _: lambda: iter(data_loader("torch", ByHand(_open_field), batch_size=BATCH_SIZE, **options))
 
 
 def _shuffled(threads: int) -> Any:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 import throughput
-from chunked_field import BATCH_SIZE, CHUNKS, SHAPE, WINDOW, WORKERS, check, cut, slabs, starts
+from chunked_field import BATCH_SIZE, CHUNKS, SHAPE, WINDOW, WORKERS, ByHand, check, slabs, starts
 from loaders import IMPORTS, data_loader, present
 from machine import CACHE
 from protocol import Case, Contender, Epoch, Workload
@@ -35,23 +34,14 @@ def _open() -> Any:
     return zarr.open_array(_FOLDER / "t", mode="r")
 
 
-class _ByHand:
-    """What one writes with the package zarr."""
+def _open_field() -> Any:
+    import zarr
 
-    def __init__(self) -> None:
-        self.array: Any = None
-        self.starts = starts()
+    return zarr.open_array(_FOLDER / "t", mode="r")
 
-    def __len__(self) -> int:
-        return len(self.starts)
 
-    def __getitem__(self, index: int) -> Any:
-        import torch
-        import zarr
-
-        if self.array is None:
-            self.array = zarr.open_array(_FOLDER / "t", mode="r")
-        return torch.from_numpy(np.asarray(self.array[cut(self.starts[index])]))
+def _by_hand() -> ByHand:
+    return ByHand(_open_field)
 
 
 class _Xbatcher:
@@ -88,7 +78,7 @@ def _shuffled(_: Any) -> Epoch:
     return lambda: iter(data_loader("sluicegate", dataset, batch_size=BATCH_SIZE, shuffle=True, num_workers=WORKERS))
 
 
-def _torch(dataset: type) -> Any:
+def _torch(dataset: Callable[[], Any]) -> Any:
     options = {"shuffle": True, "num_workers": WORKERS, "multiprocessing_context": "spawn"}
     return lambda _: lambda: iter(data_loader("torch", dataset(), batch_size=BATCH_SIZE, **options))
 
@@ -111,7 +101,11 @@ WORKLOAD = Workload(
                 Contender(
                     "xbatcher under torch, 2 workers", _torch(_Xbatcher), (*IMPORTS["torch"], "xarray", "xbatcher")
                 ),
-                Contender("by hand with zarr under torch, 2 workers", _torch(_ByHand), (*IMPORTS["torch"], "zarr")),
+                Contender(
+                    "by hand with zarr under torch, 2 workers",
+                    _torch(_by_hand),
+                    (*IMPORTS["torch"], "zarr"),
+                ),
                 Contender("sluicegate, 2 threads", _shuffled, IMPORTS["sluicegate"]),
                 Contender("sluicegate, 2 threads, by blocks", _by_blocks, IMPORTS["sluicegate"]),
             ),
