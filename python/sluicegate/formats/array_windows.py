@@ -94,12 +94,6 @@ class ArrayWindows(DecodedDataset):
             self._sizes.flags.writeable = False
         return self._sizes
 
-    @property
-    def block_size(self) -> int:
-        """The most common number of windows in a block; at least 1."""
-        sizes, counts = np.unique(self.block_sizes[self.block_sizes > 0], return_counts=True)
-        return int(sizes[counts == counts.max()].max()) if len(sizes) else 1
-
     def _source_paths(self) -> list[str]:
         return [self.path]
 

@@ -98,7 +98,7 @@ class BlockedDataset(NativeDataset):
     @property
     def block_size(self) -> int:
         """The most common number of samples in a block; at least 1."""
-        sizes, counts = np.unique(self._block_sizes[self._block_sizes > 0], return_counts=True)
+        sizes, counts = np.unique(self.block_sizes[self.block_sizes > 0], return_counts=True)
         return int(sizes[counts == counts.max()].max()) if len(sizes) else 1
 
 

@@ -48,7 +48,7 @@ class NamedBatches:
     def __init__(self, dataset: Any, fields: Fields = None, num_workers: int = 0) -> None:
         if isinstance(dataset, Mapping):
             raise TypeError(
-                f"dataset: expected samples or batches, but got the {type(dataset).__name__} {_names(dataset)}; pass "
+                f"dataset: expected samples or batches, but got the {type(dataset).__name__} {list(dataset)}; pass "
                 "StackDataset(**arrays), or sluicegate.xarray.WindowDataset(...)"
             )
         self.dataset = with_length(dataset)
@@ -93,7 +93,7 @@ class NamedBatches:
         # The size of the first sample decides how many are read at once.
         (first,) = DataLoader(self.dataset, sampler=range(start, start + 1))
         yield first
-        size = sum(map(_bytes, self._named(first).values()))
+        size = sum(int(array.nbytes) for array in self._named(first).values())
         yield from DataLoader(
             self.dataset,
             batch_size=min(max(_BATCH_BYTES // max(size, 1), 1), _BATCH_SIZE),
@@ -135,7 +135,7 @@ class NamedBatches:
             if fields is None:
                 return dict(batch)
             if missing := [name for name in fields if name not in batch]:
-                raise ValueError(f"fields: expected names among {_names(batch)}, but got {missing}")
+                raise ValueError(f"fields: expected names among {list(batch)}, but got {missing}")
             return {name: batch[name] for name in fields}
         if isinstance(batch, (tuple, list)):
             names = list(map(str, range(len(batch)))) if fields is None else fields
@@ -167,14 +167,6 @@ def _array(name: str, value: Any) -> Array:
     if array.ndim == 0:
         raise TypeError(f"field {name!r}: expected an array with the samples along its first axis, but got a number")
     return array
-
-
-def _bytes(array: Array) -> int:
-    return int(array.nbytes)
-
-
-def _names(mapping: Mapping[Any, Any]) -> list[Any]:
-    return list(mapping)
 
 
 def _too_few(start: int, found: int) -> ValueError:

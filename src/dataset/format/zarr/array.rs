@@ -6,7 +6,7 @@ use super::cf::Decoding;
 use super::chunk_files::ChunkFiles;
 use super::metadata::ArrayMetadata;
 use super::references::References;
-use super::stored_chunk::StoredChunk;
+use super::stored_chunk::{StoredChunk, chunk_name, damaged};
 use crate::{DType, Error, Result};
 
 /// An array of a store.
@@ -88,10 +88,7 @@ impl ZarrArray {
         let Some(StoredChunk { path, bytes, skipped }) = stored else { return Ok(Chunk::Missing) };
         let codecs = &self.metadata.codecs;
         let decoded = codecs.decode(&bytes, &self.metadata.chunk, self.metadata.dtype, skipped).map_err(|reason| {
-            let codecs = codecs.names();
-            let reason =
-                format!("chunk {place:?} of array {:?} ({codecs}): {reason}; write or copy it again", self.name);
-            Error::Format { path, offset: 0, reason }
+            damaged(&path, &format!("{} ({})", chunk_name(&self.name, &place), codecs.names()), &reason)
         })?;
         drop(bytes);
         Ok(Chunk::Values(self.decoding.apply(decoded)))
@@ -132,8 +129,7 @@ impl ZarrArray {
 
     /// Where chunk `number` is, in words.
     pub(super) fn origin(&self, number: usize) -> String {
-        let place = self.place_of(number);
-        format!("{}, chunk {place:?} of array {:?}", self.path().display(), self.name)
+        format!("{}, {}", self.path().display(), chunk_name(&self.name, &self.place_of(number)))
     }
 }
 

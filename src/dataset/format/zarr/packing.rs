@@ -109,8 +109,8 @@ fn fletcher32(bytes: &[u8]) -> u32 {
     let (mut first, mut second) = (0_u32, 0_u32);
     let fold = |sum: u32| (sum & 0xffff) + (sum >> 16);
     // After more words, the sums would no longer fit.
-    for words in words.chunks(360) {
-        for word in words {
+    for part in words.chunks(360) {
+        for word in part {
             first += u32::from(u16::from_be_bytes(*word));
             second += first;
         }

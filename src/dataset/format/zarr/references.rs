@@ -61,11 +61,9 @@ impl ReferenceSource {
     /// The file at `path`, as it is now.
     ///
     /// # Errors
-    /// [`Error::Io`] when it can't be opened.
+    /// [`Error::Io`] when it is not there; [`Error::Format`] when it is not a regular file.
     pub(crate) fn known(path: &Path) -> Result<Self> {
-        let found = open_regular(path)?.metadata();
-        let found = found.map_err(|source| Error::Io { path: path.to_path_buf(), source })?;
-        Ok(Self::Known(SourceFile { path: path.to_path_buf(), facts: FileFacts::of(&found), sums: None }))
+        Ok(Self::Known(SourceFile { path: path.to_path_buf(), facts: FileFacts::of(&look_at(path)?), sums: None }))
     }
 }
 
