@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
-from checks.equality import assert_same
+from checks.array_rows import assert_rows
 from sluicegate import Hdf5Dataset
 
 netcdf = pytest.importorskip("scipy.io").netcdf_file
@@ -39,12 +38,6 @@ def _file(path: Path, version: int, records: int | None, names: str = "abcde", t
     return values
 
 
-def _same(dataset: Hdf5Dataset, expected: np.ndarray[Any, Any]) -> None:
-    native = expected.astype(expected.dtype.newbyteorder("="))
-    rows = dataset.__getitems__(range(len(expected)))
-    assert_same(rows, [torch.from_numpy(np.array(row)) for row in native])
-
-
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("records", [None, 9])
 @pytest.mark.parametrize("names", ["abcde", "a", "b", "e"])
@@ -53,7 +46,7 @@ def test_variables_are_those_of_scipy(tmp_path: Path, version: int, records: int
     # Records of one byte or of shorts are padded, unless they are the only ones.
     values = _file(path, version, records, names, trailing=3)
     for name, expected in values.items():
-        _same(Hdf5Dataset(path, name), expected)
+        assert_rows(Hdf5Dataset(path, name), expected)
     dataset = Hdf5Dataset(path, window={"t": 2, "x": 2}, edges="pad")
     assert set(dataset[0]) == set(names)
     assert np.array_equal(dataset[0][names[0]], values[names[0]][:2, :, :2])
@@ -64,7 +57,7 @@ def test_a_file_that_is_still_written_has_the_records_that_it_holds(tmp_path: Pa
     data = bytearray((tmp_path / "file.nc").read_bytes())
     data[4:8] = b"\xff" * 4
     (tmp_path / "file.nc").write_bytes(data)
-    _same(Hdf5Dataset(tmp_path / "file.nc", "e"), values["e"])
+    assert_rows(Hdf5Dataset(tmp_path / "file.nc", "e"), values["e"])
 
 
 def test_large_files_of_cdf5(tmp_path: Path) -> None:
@@ -92,7 +85,7 @@ def test_large_files_of_cdf5(tmp_path: Path) -> None:
     dataset = Hdf5Dataset(tmp_path / "file.nc")
     assert set(dataset[0]) == set(values)
     for own, expected in values.items():
-        _same(Hdf5Dataset(tmp_path / "file.nc", own), expected)
+        assert_rows(Hdf5Dataset(tmp_path / "file.nc", own), expected)
 
 
 def test_places_past_the_end_have_the_fill_value(tmp_path: Path) -> None:
@@ -140,7 +133,7 @@ def test_numbers_are_decoded_as_by_xarray(tmp_path: Path) -> None:
         with xarray.open_dataset(path, engine="scipy") as opened:
             expected = opened["v"].values
         try:
-            _same(Hdf5Dataset(path, "v"), expected)
+            assert_rows(Hdf5Dataset(path, "v"), expected)
         except AssertionError as error:
             raise AssertionError(f"{kind} {attributes}: {error}") from error
         checked += 1

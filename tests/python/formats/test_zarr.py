@@ -14,6 +14,7 @@ import pytest
 import torch
 import torch.utils.data
 
+from checks.array_rows import assert_rows
 from checks.equality import assert_same
 from sluicegate import BlockShuffleSampler, DataLoader, ZarrDataset
 
@@ -40,13 +41,6 @@ def _numbers(dtype: str, shape: tuple[int, ...] = SHAPE) -> np.ndarray[Any, Any]
         return generator.integers(0, 100, shape).astype(dtype)
     numbers = generator.standard_normal(shape)
     return (numbers + 1j * generator.random(shape) if np.dtype(dtype).kind == "c" else numbers).astype(dtype)
-
-
-def _same(dataset: ZarrDataset, expected: np.ndarray[Any, Any]) -> None:
-    """Asserts that the rows of `dataset` are those of `expected`, in bytes and data type."""
-    native = expected.astype(expected.dtype.newbyteorder("="))
-    rows = dataset.__getitems__(range(len(expected)))
-    assert_same(rows, [torch.from_numpy(row.copy()) for row in native])
 
 
 def _all(dataset: Any) -> list[Any]:
@@ -84,7 +78,7 @@ def test_version_2_is_read_as_by_zarr(tmp_path: Path, compressor: str, dtype: st
         numbers = _numbers(dtype, shape)
         numbers[: shape[0] // 2] = numbers[0, 0]
         array[:] = numbers
-        _same(ZarrDataset(folder, decode_cf=False), array[:])
+        assert_rows(ZarrDataset(folder, decode_cf=False), array[:])
 
 
 @pytest.mark.parametrize("separator", [".", "/"])
@@ -98,7 +92,7 @@ def test_chunks_of_version_2_may_lie_in_folders(tmp_path: Path, separator: str) 
         chunk_key_encoding={"name": "v2", "separator": separator},
     )
     array[:] = _numbers("i4")
-    _same(ZarrDataset(tmp_path, decode_cf=False), array[:])
+    assert_rows(ZarrDataset(tmp_path, decode_cf=False), array[:])
 
 
 def test_filters_of_version_2(tmp_path: Path) -> None:
@@ -112,7 +106,7 @@ def test_filters_of_version_2(tmp_path: Path) -> None:
         compressors=numcodecs.Zstd(1),
     )
     array[:] = _numbers("i4")
-    _same(ZarrDataset(tmp_path / "a", decode_cf=False), array[:])
+    assert_rows(ZarrDataset(tmp_path / "a", decode_cf=False), array[:])
     zarr.create_array(
         store=tmp_path / "b", shape=SHAPE, dtype="i4", zarr_format=2, filters=[numcodecs.Delta("i4")], compressors=None
     )
@@ -138,7 +132,7 @@ V3_CODECS: dict[str, dict[str, Any]] = {
 def test_version_3_is_read_as_by_zarr(tmp_path: Path, codecs: str, dtype: str) -> None:
     array = zarr.create_array(store=tmp_path, shape=SHAPE, chunks=CHUNKS, dtype=dtype, **V3_CODECS[codecs])
     array[:] = _numbers(dtype)
-    _same(ZarrDataset(tmp_path), array[:])
+    assert_rows(ZarrDataset(tmp_path), array[:])
 
 
 @pytest.mark.parametrize("location", ["start", "end"])
@@ -148,7 +142,7 @@ def test_the_index_of_a_shard_may_come_first(tmp_path: Path, location: str) -> N
         store=tmp_path, shape=SHAPE, chunks=(8, 10), dtype="f8", serializer=serializer, compressors=None, fill_value=3.5
     )
     array[:5, 2:] = _numbers("f8")[:5, 2:]
-    _same(ZarrDataset(tmp_path), array[:])
+    assert_rows(ZarrDataset(tmp_path), array[:])
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -165,7 +159,7 @@ def test_chunks_that_are_not_stored_are_fill_values(tmp_path: Path, version: int
     )
     array[4:8, :5] = 1
     assert len([path for path in tmp_path.rglob("*") if path.is_file()]) <= 3
-    _same(ZarrDataset(tmp_path, decode_cf=False), array[:])
+    assert_rows(ZarrDataset(tmp_path, decode_cf=False), array[:])
 
 
 def _written(folder: Path, version: int, name: str, values: Any, chunks: tuple[int, ...], **attributes: Any) -> None:
@@ -228,8 +222,8 @@ def test_values_are_decoded_as_by_xarray(tmp_path: Path, version: int, case: str
         with pytest.raises(ValueError, match="spans of time"):
             ZarrDataset(tmp_path, "a")
         return
-    _same(ZarrDataset(tmp_path, "a"), expected)
-    _same(ZarrDataset(tmp_path, "a", decode_cf=False), values)
+    assert_rows(ZarrDataset(tmp_path, "a"), expected)
+    assert_rows(ZarrDataset(tmp_path, "a", decode_cf=False), values)
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -242,7 +236,7 @@ def test_a_fill_value_that_is_nan_keeps_the_data_type(tmp_path: Path, version: i
         attributes["_FillValue"] = _base64(float("nan"))
     _written(tmp_path, version, "a", _numbers("f4"), CHUNKS, **attributes)
     with xarray.open_zarr(tmp_path, consolidated=False, chunks=None) as opened:
-        _same(ZarrDataset(tmp_path, "a"), opened["a"].values)
+        assert_rows(ZarrDataset(tmp_path, "a"), opened["a"].values)
     assert ZarrDataset(tmp_path, "a")[0].dtype == torch.float32
 
 
