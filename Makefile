@@ -14,9 +14,7 @@ export OMP_WAIT_POLICY := PASSIVE
 export PATH := $(PATH):$(CURDIR)/$(BIN):$(CURDIR)/.cache/nasm/usr/bin
 # All features of the crate without Python, except candle and burn, which take minutes to build (make examples).
 CRATE_FEATURES := futures,image,ndarray,parquet,zarr
-SOURCES := $(shell find src -name '*.rs') Cargo.toml Cargo.lock pyproject.toml
-# What clippy and rustdoc read: all of that, and the binding.
-CHECK_FEATURES := futures,ndarray,python
+SOURCES := $(shell find src python/src -name '*.rs') Cargo.toml Cargo.lock python/Cargo.toml pyproject.toml
 # With BEHIND=nice the build of the extension module and the Python tests, which take longest, run before all other builds.
 # Tests are not niced; the timing tests would fail.
 BEHIND :=
@@ -131,10 +129,10 @@ bench-cuda: $(CUDA_PACKAGE) ## Measure copies to a GPU against torch's, with the
 lint: lint-rust lint-python ## Check formatting, lints, types, the stub and the rules of the tree
 
 lint-rust: $(VENV)/.built
-	cargo fmt --check
+	cargo fmt --all --check
 	$(BEHIND) cargo clippy --locked --quiet --lib -- --deny warnings
-	$(BEHIND) cargo clippy --locked --quiet --all-targets --features $(CHECK_FEATURES) -- --deny warnings
-	RUSTDOCFLAGS='--deny warnings' $(BEHIND) cargo doc --locked --quiet --no-deps --features $(CHECK_FEATURES)
+	$(BEHIND) cargo clippy --locked --quiet --workspace --all-targets --features $(CRATE_FEATURES) -- --deny warnings
+	RUSTDOCFLAGS='--deny warnings' $(BEHIND) cargo doc --locked --quiet --no-deps --features $(CRATE_FEATURES)
 	@! cargo tree --locked --edges normal | grep pyo3 || (echo 'the core must not depend on pyo3' && false)
 
 lint-python: $(VENV)/.built
@@ -144,7 +142,7 @@ lint-python: $(VENV)/.built
 	$(BIN)/python -m mypy.stubtest sluicegate._core --mypy-config-file tests/python/stubtest.ini
 
 format: $(VENV)/.installed ## Format all code
-	cargo fmt
+	cargo fmt --all
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -199,7 +197,7 @@ bench: $(VENV)/.optimized ## Measure against torch and print the tables
 VERSUS :=
 
 bench-native: ## Measure the crate against other Rust loaders and print the table
-	@cargo run --locked --quiet --release --manifest-path benches/versus/Cargo.toml -- $(VERSUS)
+	@cargo bench --locked --quiet --manifest-path benches/versus/Cargo.toml -- $(VERSUS)
 
 lock: ## Renew the lock files
 	cargo update

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime};
-use sluicegate::memory::{Array, Segment, Slab};
-use sluicegate::{DType, Dataset, Fetch, FetchSamples, Field, InMemory, IndexBatch, Permutation, StackSamples};
+use sluicegate::internal::{Array, Fetch, FetchSamples, IndexBatch, Segment, Slab};
+use sluicegate::{DType, Dataset, Field, InMemory, Permutation, StackSamples};
 
 /// Enough bytes that hardly a row is in a cache when its turn comes.
 const SOURCE_BYTES: usize = 256 << 20;

@@ -43,15 +43,16 @@
 //! derives datasets from others, and `pipeline` build on those. `state` and `loader` come next, and `integration`, with
 //! one file per library that batches are passed to, is on top. A plan of `sampler` determines which part of an order is
 //! this rank's, and in which batches, using the arithmetic of `shard`. Only `memory` contains `unsafe` code; its README
-//! explains why it is sound. With the feature `python`, the module `python` wraps all this as the extension module of
-//! the Python package (its `memory.rs` contains the unsafe code for that).
+//! explains why it is sound.
+//! The crate in `python/` wraps all this as the extension module of the Python package. What only it and the tests use
+//! is in the hidden module `internal`, which promises nothing.
 //!
 //! # Features
 //! No feature is enabled by default. `image`: decoding and transforms. `arrow` and `parquet`: files in these formats;
 //! with `arrow` also record batches in both directions. `ndarray`, `candle`, and `burn`: conversion to and from their
 //! batches and datasets (burn's datasets and loaders in both directions). The crate needs Rust 1.88; the dependencies
 //! of burn 0.22 need 1.95, which is also the version that candle 0.11 is tested with. `futures`: an epoch as a
-//! `Stream`. `python`: the extension module. `burn-flex` is burn with its CPU backend, for the example and the tests.
+//! `Stream`. `burn-flex` is burn with its CPU backend, for the example and the tests.
 
 /// The Rust examples of the documentation, which run as doctests too.
 #[cfg(doctest)]
@@ -63,12 +64,12 @@ mod collate;
 mod dataset;
 mod error;
 mod integration;
+#[doc(hidden)]
+pub mod internal;
 mod loader;
 mod local_path;
-pub mod memory;
+mod memory;
 mod pipeline;
-#[cfg(feature = "python")]
-mod python;
 mod rng;
 mod sample;
 mod sampler;
@@ -87,24 +88,20 @@ pub use collate::{
     BatchField, BatchLayout, Collate, PackRows, PackedLabels, PackedPieces, PadSamples, Padding, Reused, StackSamples,
     reuse_batches,
 };
+#[cfg(feature = "image")]
+pub use dataset::format::EncodedField;
 #[cfg(feature = "arrow")]
 pub use dataset::format::{Arrow, RecordBatches};
-#[cfg(feature = "image")]
-pub use dataset::format::{BrokenImages, EncodedField, ImageLink, ImageSources, broken_images};
-pub use dataset::format::{
-    CacheInfo, Content, Csv, CsvHeader, Damages, DocumentPiece, Documents, Features, Folder, FolderClasses,
-    FolderLinks, FolderOptions, JsonLines, Mds, NestedType, NestedValue, Npy, OnMissing, Raw, RawField, Safetensors,
-    SampleBlock, StreamDataset, StreamFormat, StreamPacking, StreamSource, Tar, TarEnd, TarField, TarOptions,
-    TarShards, TarValue, TarWriter, TfRecord, TokenDocuments, TokenFiles, TokenLayout, TokenOutput, TokenShardLayout,
-    TokenShards, TokenWindows, Tokens, TypedField, UnpackedFolder, Wait, WholeSamples, WrittenShard, take_notices,
-};
 #[cfg(feature = "arrow")]
 pub use dataset::format::{ColumnKind, ColumnarOptions, Decimals, FillValue, Nesting, NullRule, Strings};
-#[cfg(feature = "parquet")]
 pub use dataset::format::{
-    Parquet, ParquetColumn, ParquetCompression, ParquetElement, ParquetField, ParquetFilter, ParquetOptions,
-    ParquetShardOptions, ParquetShards, Relation,
+    Content, Csv, CsvHeader, Documents, Features, Folder, FolderClasses, FolderLinks, FolderOptions, JsonLines, Mds,
+    NestedType, NestedValue, Npy, OnMissing, Raw, RawField, Safetensors, SampleBlock, StreamDataset, StreamFormat,
+    StreamSource, Tar, TarEnd, TarField, TarOptions, TarValue, TarWriter, TfRecord, TokenDocuments, TokenFiles,
+    TokenLayout, TokenWindows, Tokens, TypedField,
 };
+#[cfg(feature = "parquet")]
+pub use dataset::format::{Parquet, ParquetColumn, ParquetFilter, ParquetOptions, Relation};
 #[cfg(feature = "zarr")]
 pub use dataset::format::{WindowEdges, WindowOrder, Zarr, ZarrOptions};
 pub use dataset::{
@@ -112,7 +109,7 @@ pub use dataset::{
     Ragged, ReadMany, SampleStream, Stack, StopSignal, StreamPart, StreamPosition, StreamSplit, Subset, VariableSize,
 };
 #[cfg(feature = "image")]
-pub use dataset::{DecodedField, DecodedImages, FileImages, OtherImages, PixelImages};
+pub use dataset::{DecodedField, DecodedImages};
 pub use error::{Error, Result};
 #[cfg(feature = "burn")]
 pub use integration::{BurnLoader, FromBurn, ToBurn, burn_collate};
@@ -121,29 +118,22 @@ pub use loader::BatchStream;
 pub use loader::{
     BatchIds, Batches, BatchesWithIds, DataLoader, DataLoaderBuilder, ItemLoader, ItemLoaderBuilder, StreamBatches,
 };
-pub use pipeline::{
-    Answer, AnswerWait, Batch, BatchNumber, BytesAhead, Delivery, Fetch, FetchPacked, FetchPackedFields, FetchSamples,
-    FieldView, Held, IndexBatch, Outcome, PackedField, Party, PlacedField, Pool, Prefetch, ReadAhead, ShuffledSamples,
-    SlotCopy, Task, TaskKind, WorkerEnd, Workers, end_with,
-};
-pub use rng::{GeneratorPlace, Permutation, TorchGenerator, randperm, sample_key};
-pub use sample::{BatchWriter, Column, DType, Element, Field, Moments, SampleWriter, Schema, Sizes, SizesWriter};
+pub use pipeline::{Batch, FieldView};
+pub use rng::{Permutation, TorchGenerator, randperm, sample_key};
+pub use sample::{BatchWriter, Column, DType, Element, Field, SampleWriter, Schema, Sizes, SizesWriter};
 pub use sampler::{
     BalancedBatchSampler, BatchLimit, BatchOrder, BatchSampler, BatchingSampler, BlockShuffleSampler, BufferBound,
-    BufferPosition, ClassIndex, ClassSampler, Course, DistributedSampler, EpochBatches, EpochOrder, EpochPlan,
-    ExplicitOrder, LastBatch, LengthBucketBatchSampler, MixtureSampler, MixtureWeights, PackedBatchSampler, Packing,
-    PieceCode, PlannedBatch, RandomSampler, RepeatSampler, Repetition, Replacement, Sampler, SequentialSampler,
-    ShuffleBuffer, Shuffling, StopCriteria, StratifiedBatchSampler, SubsetRandomSampler, TorchRandomSampler,
-    WeightedRandomSampler,
+    ClassIndex, ClassSampler, DistributedSampler, EpochBatches, EpochOrder, EpochPlan, LastBatch,
+    LengthBucketBatchSampler, MixtureSampler, MixtureWeights, PackedBatchSampler, Packing, PlannedBatch, RandomSampler,
+    RepeatSampler, Repetition, Replacement, Sampler, SequentialSampler, ShuffleBuffer, Shuffling, StopCriteria,
+    StratifiedBatchSampler, SubsetRandomSampler, TorchRandomSampler, WeightedRandomSampler,
 };
 pub use shard::{Remainder, Shard, ShardPosition};
 pub use state::{LoaderState, StreamState};
 #[cfg(feature = "image")]
 pub use transform::{
-    Antialias, AnyPicture, AugMix, AugmentPolicy, BoxFormat, Boxes, ChannelOrder, Clamping, Coordinates, CropDraws,
-    DecodeOptions, Eraser, ErasingValue, Frame, GaussianNoise, Image, ImageCache, ImageForm, ImageMode, ImagePipeline,
-    ImageShape, ImageTransform, Interpolation, JpegQuality, JpegScale, KeyPoints, MaskValue, Moves, Noise, Operation,
-    Orientation, PaddingMode, Picture, PixelPipeline, ProductRounding, RandomIoUCrop, RandomPerspective, RandomResize,
-    RandomShortestSize, RandomZoomOut, ResizeTo, ScaleJitter, SmallImage, Torchvision, TransformedImage, Truncated,
-    Values, decode_image, fixed_size, image_size,
+    Antialias, AugMix, AugmentPolicy, BoxFormat, Boxes, ChannelOrder, DecodeOptions, Eraser, ErasingValue, Frame,
+    GaussianNoise, Image, ImageMode, ImagePipeline, ImageShape, ImageTransform, Interpolation, JpegQuality, KeyPoints,
+    Noise, Operation, Orientation, PaddingMode, Picture, RandomIoUCrop, RandomPerspective, RandomResize,
+    RandomShortestSize, RandomZoomOut, ResizeTo, ScaleJitter, Values, decode_image,
 };

@@ -17,11 +17,11 @@ const INTERVAL: Duration = Duration::from_millis(50);
 
 /// The progress of work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Progress {
+pub struct Progress {
     /// The steps that are done.
-    pub(crate) done: u64,
+    pub done: u64,
     /// The total number of steps; 0 if it is not known.
-    pub(crate) total: u64,
+    pub total: u64,
 }
 
 /// Called while work is running. Its error ends the work.
@@ -29,7 +29,6 @@ pub(crate) type Watcher = Box<dyn FnMut(Progress) -> Result<()>>;
 
 enum Watched {
     /// This thread calls the watcher.
-    #[cfg_attr(not(any(feature = "python", test)), expect(dead_code, reason = "only the binding watches"))]
     Here { watcher: Watcher, progress: Progress, last: Instant },
     /// The thread that waits for this one calls it.
     Elsewhere(Arc<Elsewhere>),
@@ -55,15 +54,14 @@ impl Drop for Restore {
 }
 
 /// Runs `work`, and calls `watcher` from time to time when the work calls [`advance`].
-#[cfg(any(feature = "python", test))]
-pub(crate) fn within<T>(watcher: Watcher, work: impl FnOnce() -> T) -> T {
+pub fn within<T>(watcher: Watcher, work: impl FnOnce() -> T) -> T {
     let watched = Watched::Here { watcher, progress: Progress::default(), last: Instant::now() };
     let _before = Restore(WATCHED.replace(Some(watched)));
     work()
 }
 
 /// Records that there are `steps` more to do.
-pub(crate) fn expect(steps: usize) {
+pub fn expect(steps: usize) {
     WATCHED.with_borrow_mut(|watched| {
         if let Some(Watched::Here { progress, .. }) = watched {
             progress.total += steps as u64;
@@ -75,7 +73,7 @@ pub(crate) fn expect(steps: usize) {
 ///
 /// # Errors
 /// The watcher's error, if the work must end.
-pub(crate) fn advance(steps: usize) -> Result<()> {
+pub fn advance(steps: usize) -> Result<()> {
     let is_time = WATCHED.with_borrow_mut(|watched| match watched {
         None => Ok(false),
         Some(Watched::Elsewhere(elsewhere)) => {

@@ -12,8 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::room_filling::fill_rooms;
 use super::sample_generator::generator_of;
 use super::{Dataset, Drawing, InMemory, ReadMany};
+use crate::rng::GeneratorPlace;
 use crate::transform::{Beginning, Image, ImagePipeline, ImageTransform, JpegScale, PlainFile};
-use crate::{BatchWriter, Error, Field, GeneratorPlace, Result, SampleWriter, Schema, TorchGenerator};
+use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema, TorchGenerator};
 
 /// What reads the image files that this crate does not read to the same bits as Pillow does, or does not read at all.
 pub trait OtherImages: Send + Sync {

@@ -44,8 +44,8 @@ pub use iterable::{Advance, IterableDataset, SampleStream, StreamPosition};
 #[cfg(feature = "image")]
 pub use pixel_images::PixelImages;
 pub use ragged::Ragged;
-#[cfg(feature = "python")]
-pub(crate) use room_filling::with_helpers;
+#[cfg(feature = "image")]
+pub use room_filling::with_helpers;
 pub use stack::Stack;
 pub use stop_signal::StopSignal;
 pub use stream_part::{ConsumedSamples, StreamPart, StreamSplit};

@@ -22,8 +22,7 @@ thread_local! {
 
 /// Runs `work`, a fetch on the consumer's own thread: each batch whose samples take long is filled with the help of up to
 /// `helpers` threads, which end before the batch is returned.
-#[cfg(feature = "python")]
-pub(crate) fn with_helpers<T>(helpers: usize, work: impl FnOnce() -> T) -> T {
+pub fn with_helpers<T>(helpers: usize, work: impl FnOnce() -> T) -> T {
     struct Restore(usize);
 
     impl Drop for Restore {

@@ -1,6 +1,7 @@
 //! [`generator_of`]: the generator that a random sample draws from.
 
-use crate::{Error, GeneratorPlace, Result, TorchGenerator};
+use crate::rng::GeneratorPlace;
+use crate::{Error, Result, TorchGenerator};
 
 /// What a random sample draws from: the place of a generator that its draws were followed from, or the generator that a Python
 /// dataset would draw from, where samples have a key.

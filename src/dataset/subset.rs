@@ -69,6 +69,12 @@ impl Subset {
         Self { dataset, indices: Box::new(selection) }
     }
 
+    /// The samples at `indices`, all of which `dataset` has: the caller has checked them.
+    #[doc(hidden)]
+    pub fn checked(dataset: Arc<dyn Dataset>, indices: Vec<usize>) -> Self {
+        Self::selected(dataset, indices)
+    }
+
     fn inner(&self, index: usize) -> Result<usize> {
         let len = self.indices.len();
         if index < len { Ok(self.indices.index_at(index)) } else { Err(Error::IndexOutOfRange { index, len }) }

@@ -6,7 +6,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::error::catch;
-use crate::{Batch, EpochPlan, Error, IndexBatch, LoaderState, Party, PlannedBatch, Prefetch, Result};
+use crate::pipeline::{IndexBatch, Party, Prefetch};
+use crate::{Batch, EpochPlan, Error, LoaderState, PlannedBatch, Result};
 
 /// The batches of one epoch: [`Batch`]es of fields, or the results of an [`ItemLoader`](crate::ItemLoader)'s collate. A
 /// batch that could not be fetched is an error in its place, and the next batch follows. If the order of the epoch

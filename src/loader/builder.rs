@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::DataLoader;
 use super::settings::{Settings, setters};
 use crate::memory::Slab;
-use crate::{BytesAhead, Collate, Dataset, Error, Pool, Result, StackSamples};
+use crate::pipeline::{BytesAhead, Pool};
+use crate::{Collate, Dataset, Error, Result, StackSamples};
 
 /// Slots kept for reuse in addition to those being filled: the batch in use, and those that the consumer looks ahead.
 const SPARE_SLOTS: usize = 4;

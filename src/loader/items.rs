@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::epochs::Epochs;
 use super::{Batches, ItemLoaderBuilder};
-use crate::pipeline::Spawn;
-use crate::{Delivery, EpochPlan, Fetch, ItemDataset, LoaderState, Prefetch, Result};
+use crate::pipeline::{Delivery, Fetch, Prefetch, Spawn};
+use crate::{EpochPlan, ItemDataset, LoaderState, Result};
 
 /// Batches of an [`ItemDataset`], epoch by epoch: the result of a closure for the items of each batch. It is a
 /// [`DataLoader`](crate::DataLoader) for samples without fields: samplers, orders, shards, states, and prefetching are

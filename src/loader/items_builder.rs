@@ -7,8 +7,8 @@ use rayon::ThreadPool;
 
 use super::ItemLoader;
 use super::settings::{Settings, setters};
-use crate::pipeline::{FetchItems, ScopedThreads, Spawn};
-use crate::{Error, Fetch, ItemDataset, Pool, Result};
+use crate::pipeline::{Fetch, FetchItems, Pool, ScopedThreads, Spawn};
+use crate::{Error, ItemDataset, Result};
 
 /// Makes a fetch from the seed for random items and the index of the first item.
 type MakeFetch<'scope, B> = Box<dyn FnOnce(Option<u64>, usize) -> Arc<dyn Fetch<B> + 'scope> + Send + Sync + 'scope>;

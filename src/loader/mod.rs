@@ -26,7 +26,8 @@ pub use stream_batches::StreamBatches;
 
 use crate::dataset::shared;
 use crate::memory::Slab;
-use crate::{BytesAhead, Collate, Dataset, Delivery, EpochPlan, FetchSamples, LoaderState, Pool, Prefetch, Result};
+use crate::pipeline::{BytesAhead, Delivery, FetchSamples, Pool, Prefetch};
+use crate::{Collate, Dataset, EpochPlan, LoaderState, Result};
 
 /// Batches of a dataset, epoch by epoch. Threads and memory are reused from one epoch to the next.
 ///

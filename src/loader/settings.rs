@@ -1,7 +1,8 @@
 //! [`Settings`]: the settings for epochs and batches that both loaders share.
 
 use super::epochs::EpochSettings;
-use crate::{Delivery, Error, Result};
+use crate::pipeline::Delivery;
+use crate::{Error, Result};
 
 /// The settings that [`DataLoaderBuilder`](super::DataLoaderBuilder) and
 /// [`ItemLoaderBuilder`](super::ItemLoaderBuilder) share. Their methods and docs are in `setters`.
@@ -145,7 +146,7 @@ macro_rules! setters {
         }
 
         /// Sets the order in which batches reach the consumer. Default: the sampler's order.
-        pub fn delivery(mut self, delivery: crate::Delivery) -> Self {
+        pub fn delivery(mut self, delivery: crate::pipeline::Delivery) -> Self {
             self.settings.delivery = delivery;
             self
         }

@@ -4,11 +4,10 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::memory::Slab;
+use crate::pipeline::{ReadAhead, ShuffledSamples};
+use crate::sampler::BufferPosition;
 use crate::state::{ShuffledOrder, ShuffledPlace};
-use crate::{
-    Batch, BufferPosition, Collate, Error, ReadAhead, Result, ShuffleBuffer, ShuffledSamples, StreamPart,
-    StreamPosition,
-};
+use crate::{Batch, Collate, Error, Result, ShuffleBuffer, StreamPart, StreamPosition};
 
 /// Number of samples between two positions where reading may start again.
 const MARK_EVERY: u64 = 1024;

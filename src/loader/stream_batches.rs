@@ -8,11 +8,12 @@ use std::time::Duration;
 use super::shuffled_stream::ShuffledStream;
 use crate::error::catch;
 use crate::memory::Slab;
+use crate::pipeline::ReadAhead;
 use crate::sampler::check_batch_size;
 use crate::state::{ShuffledOrder, ShuffledPlace};
 use crate::{
-    Batch, BufferBound, Collate, Error, IterableDataset, LastBatch, ReadAhead, Result, StackSamples, StreamPart,
-    StreamPosition, StreamState,
+    Batch, BufferBound, Collate, Error, IterableDataset, LastBatch, Result, StackSamples, StreamPart, StreamPosition,
+    StreamState,
 };
 
 /// Default number of bytes to read ahead: 16 MiB.

@@ -9,7 +9,7 @@ use crate::{Error, Result};
 
 /// The batches of a table, without copies of the values: they belong to the library that they come from, and are
 /// returned to it when their last buffer is dropped, on any thread.
-pub(crate) struct ForeignTable {
+pub struct ForeignTable {
     batches: RecordBatchStreamReader,
 }
 
@@ -17,12 +17,13 @@ impl ForeignTable {
     /// Takes over the contents of the stream at `address`, through Arrow's C stream interface. The stream is empty
     /// afterwards.
     ///
-    /// The caller guarantees that the address is the contents of a capsule named `arrow_array_stream`. The sizes of the
-    /// arrays are trusted; the offsets in them are not.
-    ///
     /// # Errors
     /// [`Error::InvalidArgument`] if there is no stream, or it cannot report its contents.
-    pub(crate) fn at(address: usize) -> Result<Self> {
+    ///
+    /// # Safety
+    /// The address is the contents of a capsule named `arrow_array_stream`, which no other code uses meanwhile. The sizes of
+    /// the arrays are trusted; the offsets in them are not.
+    pub unsafe fn at(address: usize) -> Result<Self> {
         let stream = ptr::with_exposed_provenance_mut::<FFI_ArrowArrayStream>(address);
         if stream.is_null() || !stream.is_aligned() {
             return Err(refused(format!("{address:#x} is not the address of a stream")));

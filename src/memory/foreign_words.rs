@@ -6,10 +6,9 @@ use crate::{Error, Result};
 
 /// The 32-bit words in which another library keeps its generator's state, read and written in place.
 ///
-/// The creator guarantees the address, and holds the object that contains the words as long as this exists. That cannot
-/// be checked here. The only creator, the Python package, locates the state in a generator of its own before it passes
-/// an address: it searches the object for known words, writes to them, and checks that the library sees the change.
-pub(crate) struct ForeignWords {
+/// The Python package locates the state in a generator of its own before it passes an address: it searches the object for
+/// known words, writes to them, and checks that the library sees the change.
+pub struct ForeignWords {
     address: NonNull<u32>,
     len: usize,
 }
@@ -24,7 +23,10 @@ impl ForeignWords {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if words cannot be at that address.
-    pub(crate) fn at(address: usize, len: usize) -> Result<Self> {
+    ///
+    /// # Safety
+    /// The words are there, and stay as long as what is returned.
+    pub unsafe fn at(address: usize, len: usize) -> Result<Self> {
         match NonNull::new(ptr::with_exposed_provenance_mut::<u32>(address)) {
             Some(address) if address.is_aligned() => Ok(Self { address, len }),
             _ => Err(Error::InvalidArgument {
@@ -39,7 +41,7 @@ impl ForeignWords {
     ///
     /// # Panics
     /// If the length of `into` differs.
-    pub(crate) fn read(&self, into: &mut [u32]) {
+    pub fn read(&self, into: &mut [u32]) {
         assert_eq!(into.len(), self.len, "room for all words");
         // SAFETY: the creator of `self` guarantees the words, and the caller prevents their owner from writing
         // meanwhile; `into` is exclusively borrowed, so the two do not overlap.
@@ -51,7 +53,7 @@ impl ForeignWords {
     ///
     /// # Panics
     /// If the length of `from` differs.
-    pub(crate) fn write(&self, from: &[u32]) {
+    pub fn write(&self, from: &[u32]) {
         assert_eq!(from.len(), self.len, "all words");
         // SAFETY: as in `read`, and the owner does not read the words meanwhile.
         unsafe { ptr::copy_nonoverlapping(from.as_ptr(), self.address.as_ptr(), self.len) };

@@ -24,7 +24,7 @@ unsafe extern "C" fn enter_child() {
 }
 
 /// Returns the fork generation of this process: threads and locks of another generation must not be used.
-pub(crate) fn generation() -> u64 {
+pub fn generation() -> u64 {
     if cfg!(miri) {
         return 0; // it cannot fork
     }

@@ -12,7 +12,7 @@ static IS_KEPT: AtomicBool = AtomicBool::new(false);
 /// samples of 3 MB that takes three times as long as writing them. Allocations of more than 32 MiB are still mapped,
 /// because glibc allows no higher threshold. Returns false, and changes nothing, if the environment configures the
 /// allocator or the C library is not glibc.
-pub(crate) fn keep_freed_memory() -> bool {
+pub fn keep_freed_memory() -> bool {
     const SETTINGS: [&str; 5] =
         ["GLIBC_TUNABLES", "MALLOC_MMAP_MAX_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_TRIM_THRESHOLD_"];
     if SETTINGS.iter().any(|name| std::env::var_os(name).is_some()) {
@@ -25,7 +25,7 @@ pub(crate) fn keep_freed_memory() -> bool {
 
 /// Returns the memory that [`keep_freed_memory`] kept in this process to the operating system. Does nothing if none is
 /// kept.
-pub(crate) fn return_freed_memory() {
+pub fn return_freed_memory() {
     if IS_KEPT.load(Ordering::Relaxed) {
         trim();
     }

@@ -11,12 +11,10 @@ mod disk_reads;
 mod elements;
 mod event;
 mod fault;
-#[cfg(all(feature = "python", feature = "arrow"))]
+#[cfg(feature = "arrow")]
 mod foreign_table;
-#[cfg(feature = "python")]
 mod foreign_words;
 mod fork;
-#[cfg(feature = "python")]
 mod freed_memory;
 mod grant;
 #[cfg(feature = "image")]
@@ -55,13 +53,12 @@ pub use bell::{Bell, EventBell, EventWoken, Woken};
 pub use container::{container_bytes, memory_limit};
 pub(crate) use disk_reads::disk_reads;
 pub(crate) use elements::typed_elements;
-#[cfg(all(feature = "python", feature = "arrow"))]
-pub(crate) use foreign_table::ForeignTable;
-#[cfg(feature = "python")]
-pub(crate) use foreign_words::ForeignWords;
-pub(crate) use fork::{PerProcess, generation};
-#[cfg(feature = "python")]
-pub(crate) use freed_memory::{keep_freed_memory, return_freed_memory};
+#[cfg(feature = "arrow")]
+pub use foreign_table::ForeignTable;
+pub use foreign_words::ForeignWords;
+pub(crate) use fork::PerProcess;
+pub use fork::generation;
+pub use freed_memory::{keep_freed_memory, return_freed_memory};
 pub use grant::Grant;
 #[cfg(feature = "image")]
 pub use jpeg::{JpegColors, JpegDecoder, JpegFault, JpegHeader, Region};

@@ -8,7 +8,8 @@ use crate::collate::{BatchLayout, Collate};
 use crate::dataset::{Blocks, Dataset, sizes_of};
 use crate::error::catch;
 use crate::memory::Slab;
-use crate::{BatchWriter, Column, Error, GeneratorPlace, Result, Schema, Sizes, sample_key, watch};
+use crate::rng::GeneratorPlace;
+use crate::{BatchWriter, Column, Error, Result, Schema, Sizes, sample_key, watch};
 
 /// The samples of one batch, by index, and the place of the batch in its epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]

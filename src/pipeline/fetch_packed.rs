@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use super::{Batch, Fetch, IndexBatch};
+use crate::dataset::format::DocumentPiece;
 use crate::memory::Slab;
-use crate::{Dataset, DocumentPiece, Error, PackRows, PackedPieces, PieceCode, Result, TokenDocuments};
+use crate::sampler::PieceCode;
+use crate::{Dataset, Error, PackRows, PackedPieces, Result, TokenDocuments};
 
 /// Fetches rows of packed documents. An index is the code of a piece, as a
 /// [`PackedBatchSampler`](crate::PackedBatchSampler) yields it: see [`PieceCode`].

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::fetch_packed::pieces_of;
 use super::{Batch, Fetch, FetchSamples, IndexBatch};
 use crate::collate::StackSamples;
+use crate::dataset::format::DocumentPiece;
 use crate::memory::{Slab, widen};
-use crate::{BatchLayout, DType, Dataset, DocumentPiece, Error, Field, PackRows, PackedPieces, Result, Schema};
+use crate::{BatchLayout, DType, Dataset, Error, Field, PackRows, PackedPieces, Result, Schema};
 
 /// The positions of the tokens and of the labels among the columns of packed rows.
 const TOKENS: usize = 0;
@@ -33,7 +34,7 @@ pub struct PackedField {
 /// [`PackRows`], followed by the other fields, (rows, length, ...), in their data types.
 ///
 /// An index is the code of a piece, as a [`PackedBatchSampler`](crate::PackedBatchSampler) yields it: see
-/// [`PieceCode`](crate::PieceCode). Documents are read whole, each once per batch.
+/// [`PieceCode`](crate::sampler::PieceCode). Documents are read whole, each once per batch.
 ///
 /// # Example
 /// ```

@@ -185,8 +185,7 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
 
     /// Removes and returns the next batch if the caller must fetch it and that may take long. The caller fetches it
     /// separately from the window, which may be used meanwhile.
-    #[cfg(feature = "python")]
-    pub(crate) fn take_long(&mut self) -> Option<Unfetched<'scope, B>> {
+    pub fn take_long(&mut self) -> Option<Unfetched<'scope, B>> {
         self.enter_process();
         if self.work.pace.worth() != Worth::Thread || !matches!(self.turn()?, Turn::Here) {
             return None;
@@ -311,17 +310,15 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
 }
 
 /// A batch that was removed from its window before it was fetched.
-#[cfg(feature = "python")]
-pub(crate) struct Unfetched<'scope, B> {
+pub struct Unfetched<'scope, B> {
     fetch: Arc<dyn Fetch<B> + 'scope>,
     work: Arc<Work<'scope, B>>,
     indices: Arc<IndexBatch>,
 }
 
-#[cfg(feature = "python")]
 impl<B> Unfetched<'_, B> {
     /// Fetches the batch; returns its request and its result.
-    pub(crate) fn fetch(self) -> (IndexBatch, Result<B>) {
+    pub fn fetch(self) -> (IndexBatch, Result<B>) {
         let batch = self.work.fetch_here(&*self.fetch, &self.indices);
         (Arc::unwrap_or_clone(self.indices), batch)
     }

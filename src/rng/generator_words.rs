@@ -3,12 +3,11 @@
 use super::key_stream::{KeyStream, Purpose, mix};
 
 /// Number of state words of a Mersenne Twister, as used by Python's `random`, NumPy, and torch.
-pub(crate) const GENERATOR_WORDS: usize = 624;
+pub const GENERATOR_WORDS: usize = 624;
 
 /// The generator that a state is for: draws from different generators are unrelated.
 #[derive(Clone, Copy)]
-#[cfg_attr(not(feature = "python"), expect(dead_code, reason = "the other libraries are Python's"))]
-pub(crate) enum GeneratorStream {
+pub enum GeneratorStream {
     /// The global generator of Python's `random`.
     GlobalPython = 1,
     /// The global generator of NumPy.
@@ -31,7 +30,7 @@ pub(crate) enum GeneratorStream {
 ///
 /// Source: sfc32 of Chris Doty-Humphrey's PractRand, sixteen of them in parallel, which the compiler vectorizes without
 /// needing a vector multiplication. Each starts from 128 bits that are already mixed, so no warm-up is needed.
-pub(crate) fn generator_words(key: u64, stream: GeneratorStream, words: &mut [u32; GENERATOR_WORDS]) {
+pub fn generator_words(key: u64, stream: GeneratorStream, words: &mut [u32; GENERATOR_WORDS]) {
     let [upper, lower] = KeyStream::new(Purpose::Generator, key, stream as u64).next_pair();
     let (mut a, mut b, mut c, mut count) = ([0; LANES], [0; LANES], [0; LANES], [0; LANES]);
     for lane in 0..LANES {

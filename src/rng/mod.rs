@@ -40,8 +40,8 @@ pub(crate) use digest::digest;
 pub(crate) use draws::Draws;
 pub(crate) use exponential::exponential;
 pub use generator_place::GeneratorPlace;
-#[cfg(feature = "python")]
-pub(crate) use generator_words::{GENERATOR_WORDS, GeneratorStream, generator_words};
+#[cfg(feature = "image")]
+pub use generator_words::{GENERATOR_WORDS, GeneratorStream, generator_words};
 pub(crate) use key_stream::{KeyStream, Purpose};
 pub use mt19937::TorchGenerator;
 #[cfg(feature = "image")]

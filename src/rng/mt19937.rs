@@ -71,14 +71,16 @@ impl TorchGenerator {
     }
 
     /// Returns the generator whose next draws are `words` from `next` on.
-    #[cfg(feature = "python")]
-    pub(crate) fn from_parts(state: [u32; STATE_WORDS], next: usize, kept_normal: Option<f64>) -> Self {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn from_parts(state: [u32; STATE_WORDS], next: usize, kept_normal: Option<f64>) -> Self {
         TorchGenerator { state, next: next.min(STATE_WORDS), kept_normal }
     }
 
     /// Returns the arguments from which [`from_parts`](Self::from_parts) creates the same generator.
-    #[cfg(feature = "python")]
-    pub(crate) fn parts(&self) -> (&[u32; STATE_WORDS], usize, Option<f64>) {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn parts(&self) -> (&[u32; STATE_WORDS], usize, Option<f64>) {
         (&self.state, self.next, self.kept_normal)
     }
 

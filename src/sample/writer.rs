@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::GeneratorPlace;
+use crate::rng::GeneratorPlace;
 
 /// Where one field of a batch is in its slot. Distances are in bytes; offsets count from the start of the slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +50,8 @@ impl Column {
 
     /// Returns the range of row `row` in `bytes`, the slot.
     #[inline]
-    pub(crate) fn sample(&self, bytes: &[u8], row: usize) -> Range<usize> {
+    #[must_use]
+    pub fn sample(&self, bytes: &[u8], row: usize) -> Range<usize> {
         match *self {
             Self::Fixed { offset, bytes_per_sample } => {
                 let start = offset + row * bytes_per_sample;

@@ -141,7 +141,9 @@ impl ClassIndex {
     }
 
     /// Returns a digest of the labels of all samples.
-    pub(crate) fn digest(&self) -> u64 {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn digest(&self) -> u64 {
         digest((0..self.classes.len()).flat_map(|class| self.words_of(class)))
     }
 

@@ -191,7 +191,8 @@ impl EpochPlan {
 
     /// Adds some indices of `batch`, evenly spread over it, to `into`: enough to see where its samples are stored. Adds
     /// none if there is no such batch, or if all of its indices would have to be computed.
-    pub(crate) fn some_of(&self, batch: usize, into: &mut Vec<usize>) {
+    #[doc(hidden)]
+    pub fn some_of(&self, batch: usize, into: &mut Vec<usize>) {
         let Source::Samples { order, batch_size, .. } = &self.source else { return };
         if batch < self.len() {
             let first = batch * batch_size;

@@ -149,7 +149,8 @@ impl ImagePipeline {
     }
 
     /// Like `run`, for a file that `plain` describes; a JPEG is decoded whole if Pillow might reject any part of it.
-    pub(crate) fn run_plain(
+    #[doc(hidden)]
+    pub fn run_plain(
         &self,
         encoded: &[u8],
         plain: &PlainFile,

@@ -64,10 +64,9 @@ pub use operation::{Antialias, Eraser, Frame, Interpolation, Noise, Operation, P
 pub use outcome::fixed_size;
 pub use picture::{AnyPicture, Picture};
 pub use pixel_pipeline::PixelPipeline;
-pub(crate) use plain_file::{Beginning, PlainFile};
+pub use plain_file::{Beginning, PlainFile};
 pub use product_rounding::ProductRounding;
-#[cfg(feature = "python")]
-pub(crate) use random::ask_torch;
+pub use random::ask_torch;
 pub use random::{
     AugMix, GaussianNoise, JpegQuality, RandomIoUCrop, RandomPerspective, RandomResize, RandomShortestSize,
     RandomZoomOut, ScaleJitter,

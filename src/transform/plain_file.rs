@@ -5,7 +5,8 @@ use super::plain_png::PlainPng;
 
 /// The result of parsing the beginning of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Beginning {
+pub enum Beginning {
+    /// The file is one that Pillow reads like this crate.
     Plain(PlainFile),
     /// The headers do not end within these bytes.
     TooShort,
@@ -15,14 +16,16 @@ pub(crate) enum Beginning {
 
 /// A file that Pillow is known to read like this crate, as far as its headers show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PlainFile {
+pub enum PlainFile {
+    /// A JPEG file.
     Jpeg(PlainJpeg),
+    /// A PNG file.
     Png(PlainPng),
 }
 
 impl PlainFile {
     /// Parses the beginning of a file.
-    pub(crate) fn of(bytes: &[u8]) -> Beginning {
+    pub fn of(bytes: &[u8]) -> Beginning {
         match PlainPng::of(bytes) {
             Some(png) => Beginning::Plain(Self::Png(png)),
             None => PlainJpeg::of(bytes),
@@ -30,7 +33,7 @@ impl PlainFile {
     }
 
     /// Returns the height and the width.
-    pub(crate) fn size(&self) -> [usize; 2] {
+    pub fn size(&self) -> [usize; 2] {
         match self {
             Self::Jpeg(jpeg) => [jpeg.height, jpeg.width],
             Self::Png(png) => [png.height, png.width],
@@ -38,7 +41,7 @@ impl PlainFile {
     }
 
     /// True if Pillow opens it directly as a color image.
-    pub(crate) fn is_in_color(&self) -> bool {
+    pub fn is_in_color(&self) -> bool {
         match self {
             Self::Jpeg(jpeg) => jpeg.is_in_color,
             Self::Png(png) => png.is_in_color(),

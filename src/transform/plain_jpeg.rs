@@ -8,7 +8,7 @@ pub(super) const MOST_PIXELS: usize = 1 << 26;
 /// A JPEG file whose headers Pillow and libjpeg understand identically: gray or in three colors, 8 bits, and nothing
 /// between the headers. Pillow parses the headers itself, and rejects some that libjpeg accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PlainJpeg {
+pub struct PlainJpeg {
     pub(super) width: usize,
     pub(super) height: usize,
     /// True if it is in color, false if gray.

@@ -21,7 +21,7 @@ const IN_COLOR: usize = 3;
 /// An 8-bit PNG file whose header Pillow and this crate understand identically: gray, in color, or with a palette; not
 /// interlaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PlainPng {
+pub struct PlainPng {
     pub(super) width: usize,
     pub(super) height: usize,
     kind: u8,

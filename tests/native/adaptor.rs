@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proptest::prelude::*;
-use sluicegate::memory::{Array, Segment, Slab};
+use sluicegate::internal::{Array, Fetch, FetchSamples, IndexBatch, Segment, Slab};
 use sluicegate::{
-    BatchWriter, BlockSize, Blocks, DType, DataLoader, Dataset, DatasetExt, Error, Fetch, FetchSamples, Field,
-    InMemory, IndexBatch, ItemDatasetExt, ItemLoader, MixtureSampler, MixtureWeights, Ragged, RandomSampler, ReadMany,
-    Result, SampleWriter, Sampler, Schema, SizesWriter, StackSamples, StopCriteria, Transform, VariableSize,
-    sample_key,
+    BatchWriter, BlockSize, Blocks, DType, DataLoader, Dataset, DatasetExt, Error, Field, InMemory, ItemDatasetExt,
+    ItemLoader, MixtureSampler, MixtureWeights, Ragged, RandomSampler, ReadMany, Result, SampleWriter, Sampler, Schema,
+    SizesWriter, StackSamples, StopCriteria, Transform, VariableSize, sample_key,
 };
 
 use crate::conformance::dataset_conformance;

@@ -7,7 +7,7 @@ use std::thread;
 
 use proptest::prelude::*;
 use sluicegate::Error;
-use sluicegate::memory::{Arena, Bell, EventBell, Grant, Lease, Ring, Segment};
+use sluicegate::internal::{Arena, Bell, EventBell, Grant, Lease, Ring, Segment};
 
 use crate::own_process::alone;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sluicegate::memory::{Array, Segment};
+use sluicegate::internal::{Array, Segment};
 use sluicegate::{
     Batch, Collate, DType, DataLoader, DatasetExt, Error, Field, InMemory, PadSamples, Ragged, StackSamples,
 };

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use sluicegate::memory::{container_bytes, memory_limit};
+use sluicegate::internal::{container_bytes, memory_limit};
 use tempfile::TempDir;
 
 const MIB: usize = 1 << 20;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use sluicegate::memory::{Array, Segment};
+use sluicegate::internal::{Array, Segment};
 use sluicegate::{Concat, DType, Dataset, Error, Field, InMemory, Result, SampleWriter, Schema, Stack, Subset};
 
 use crate::conformance::dataset_conformance;

@@ -1,8 +1,9 @@
 //! Operations on pixels, boxes, key points, and masks: values computed from the formulas by hand.
 
+use sluicegate::internal::{AnyPicture, Coordinates};
 use sluicegate::{
-    Antialias, AnyPicture, BoxFormat, Boxes, Coordinates, DType, Eraser, Frame, Interpolation, KeyPoints, Noise,
-    Operation, PaddingMode, Picture, Values,
+    Antialias, BoxFormat, Boxes, DType, Eraser, Frame, Interpolation, KeyPoints, Noise, Operation, PaddingMode,
+    Picture, Values,
 };
 
 fn bytes(operation: &Operation, width: usize, height: usize, pixels: &[u8]) -> Vec<u8> {

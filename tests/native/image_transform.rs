@@ -1,11 +1,11 @@
 //! Transforms draw what torchvision 0.29.2 draws with torch 2.15's generator of the same seed, and report their
 //! results.
 
+use sluicegate::internal::{Coordinates, CropDraws, SmallImage, fixed_size};
 use sluicegate::{
-    Antialias, AugMix, AugmentPolicy, BoxFormat, Boxes, Coordinates, CropDraws, DType, ErasingValue, Frame,
-    GaussianNoise, ImagePipeline, ImageShape, ImageTransform, Interpolation, JpegQuality, Operation, PaddingMode,
-    RandomIoUCrop, RandomPerspective, RandomResize, RandomShortestSize, ResizeTo, ScaleJitter, SmallImage,
-    TorchGenerator, Values, fixed_size,
+    Antialias, AugMix, AugmentPolicy, BoxFormat, Boxes, DType, ErasingValue, Frame, GaussianNoise, ImagePipeline,
+    ImageShape, ImageTransform, Interpolation, JpegQuality, Operation, PaddingMode, RandomIoUCrop, RandomPerspective,
+    RandomResize, RandomShortestSize, ResizeTo, ScaleJitter, TorchGenerator, Values,
 };
 
 const PHOTOGRAPH: ImageShape = ImageShape { height: 400, width: 500, channels: 3, dtype: DType::UInt8 };

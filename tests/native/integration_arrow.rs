@@ -7,7 +7,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float16Type, Int16Type, Int32Type, UInt8Type};
 use arrow_array::{Array, ArrayRef, Int32Array, RecordBatch, StringArray};
 use arrow_schema::DataType;
-use sluicegate::memory::{self, Segment};
+use sluicegate::internal::{self, Segment};
 use sluicegate::{
     Batch, ColumnarOptions, DType, DataLoader, Dataset, DatasetExt, Error, Field, FillValue, InMemory, NullRule,
     PadSamples, Ragged, RecordBatches,
@@ -104,7 +104,7 @@ fn nothing_is_copied_and_the_columns_outlive_the_loader() {
 fn axes_are_lists_in_lists_and_booleans_are_packed() {
     let of = |name: &str, dtype: DType, shape: &[usize], bytes: Vec<u8>| {
         let field = Field::new(name, dtype, &shape[1..]);
-        let array = memory::Array::contiguous(Arc::new(Segment::from_vec(bytes)), 0, dtype.bytes(), shape).unwrap();
+        let array = internal::Array::contiguous(Arc::new(Segment::from_vec(bytes)), 0, dtype.bytes(), shape).unwrap();
         InMemory::new(vec![(field, array)]).unwrap()
     };
     let flags = of("flag", DType::Bool, &[3, 1], vec![1, 0, 1]);
@@ -134,7 +134,7 @@ fn half_bits(number: f32) -> [u8; 2] {
 
 #[test]
 fn padded_samples_come_with_their_padding() {
-    let values = memory::Array::contiguous(Arc::new(Segment::from_vec(vec![1_i16, 2, 3])), 0, 2, &[3]).unwrap();
+    let values = internal::Array::contiguous(Arc::new(Segment::from_vec(vec![1_i16, 2, 3])), 0, 2, &[3]).unwrap();
     let ragged = Ragged::new(Field::variable("x", DType::Int16, []), values, vec![0, 2, 3]).unwrap();
     let loader = DataLoader::builder(ragged).collate(Arc::new(PadSamples::new().field(0, [0, 0])));
     let batch = loader.batch_size(2).build().unwrap().epoch(0).unwrap().next().unwrap().unwrap();
@@ -157,7 +157,7 @@ fn what_does_not_fit_is_refused_by_name() {
     let none = ColumnarOptions { columns: Some(vec!["m".into()]), ..all.clone() };
     assert!(refused(vec![rows(0, 2)], &none).contains('m'));
 
-    let complex = memory::Array::contiguous(Arc::new(Segment::from_vec(vec![0_u8; 8])), 0, 8, &[1]).unwrap();
+    let complex = internal::Array::contiguous(Arc::new(Segment::from_vec(vec![0_u8; 8])), 0, 8, &[1]).unwrap();
     let batch = whole(InMemory::new(vec![(Field::new("x", DType::Complex64, []), complex)]).unwrap());
     let error = batch.into_record_batch().unwrap_err().to_string();
     assert!(error.contains("`x` holds complex64, which Arrow has no type for"), "{error}");

@@ -11,7 +11,7 @@ use burn_core::data::dataloader::{DataLoader as BurnDataLoader, DataLoaderBuilde
 use burn_core::data::dataset::transform::{Mapper, MapperDataset, PartialDataset};
 use burn_core::data::dataset::{Dataset as BurnDataset, DatasetError, InMemDataset};
 use burn_core::tensor::{DType as BurnDType, Device, Int, Tensor};
-use sluicegate::memory::{Array, Segment};
+use sluicegate::internal::{Array, Segment};
 use sluicegate::{
     BurnLoader, DType, DataLoader, Error, Field, FromBurn, InMemory, ItemDataset, ItemDatasetExt, ItemLoader,
     LastBatch, LoaderState, Remainder, Shard, ToBurn, burn_collate,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use candle_core::{DType as CandleDType, Device, Tensor};
-use sluicegate::memory::{Array, Segment};
+use sluicegate::internal::{Array, Segment};
 use sluicegate::{Batch, DType, DataLoader, Dataset, Error, Field, InMemory};
 
 fn whole(dataset: InMemory) -> Batch {

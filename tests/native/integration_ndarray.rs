@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ndarray::{Array, Array1, Array2, Array3, ArrayD, Axis, Ix0, array, s};
-use sluicegate::memory::{self, Segment};
+use sluicegate::internal::{self, Segment};
 use sluicegate::{DType, DataLoader, Dataset, Error, Field, InMemory, PadSamples, Ragged};
 
 fn numbers() -> Array3<i32> {
@@ -50,7 +50,7 @@ fn a_view_is_the_slot_itself() {
 #[test]
 fn ragged_and_padded_samples_have_their_own_shapes() {
     let values = Arc::new(Segment::from_vec((0..12_i16).collect()));
-    let pairs = memory::Array::contiguous(values, 0, 2, &[6, 2]).unwrap();
+    let pairs = internal::Array::contiguous(values, 0, 2, &[6, 2]).unwrap();
     let ragged = Ragged::new(Field::variable("x", DType::Int16, [2]), pairs, vec![0, 4, 4, 6]).unwrap();
     let ragged: Arc<dyn Dataset> = Arc::new(ragged);
     let padded = DataLoader::builder(Arc::clone(&ragged)).collate(Arc::new(PadSamples::new().field(0, [0, 0])));

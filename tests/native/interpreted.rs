@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use sluicegate::memory::{Arena, Array, Bell, Lease, Ring, Segment, Slab, widen};
+use sluicegate::internal::{Arena, Array, Bell, Lease, Ring, Segment, Slab, widen};
 use sluicegate::{DType, DataLoader, Error, InMemory, ItemLoader, reuse_batches};
 
 /// Sizes around a cache line, a page and a quarter of a slab's chunk.

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 #[cfg(feature = "image")]
-use sluicegate::ImageCache;
+use sluicegate::internal::ImageCache;
+use sluicegate::internal::{TarShards, TokenShardLayout, TokenShards, UnpackedFolder, Wait};
 use sluicegate::{
     Csv, CsvHeader, DType, Documents, Error, Features, Field, Folder, FolderOptions, IterableDataset, JsonLines, Mds,
     Npy, Raw, RawField, Result, Safetensors, StopSignal, StreamDataset, StreamFormat, StreamPart, StreamPosition,
-    StreamSource, Tar, TarField, TarOptions, TarShards, TarValue, TarWriter, TfRecord, TokenFiles, TokenLayout,
-    TokenShardLayout, TokenShards, UnpackedFolder, Wait,
+    StreamSource, Tar, TarField, TarOptions, TarValue, TarWriter, TfRecord, TokenFiles, TokenLayout,
 };
 use tempfile::TempDir;
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 
 use proptest::prelude::*;
-use sluicegate::memory::{Array, Lease, Segment, Slab};
+use sluicegate::internal::{Array, Lease, Segment, Slab};
 use sluicegate::{Error, TorchGenerator};
 
 use crate::own_process::{alone, resident_bytes};

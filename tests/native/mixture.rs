@@ -1,7 +1,8 @@
 //! Mixtures: proportions, stopping rules, schedules.
 
 use proptest::prelude::*;
-use sluicegate::{Course, EpochOrder, MixtureSampler, MixtureWeights, Sampler, StopCriteria};
+use sluicegate::internal::Course;
+use sluicegate::{EpochOrder, MixtureSampler, MixtureWeights, Sampler, StopCriteria};
 
 use crate::conformance::sampler_conformance;
 

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use proptest::prelude::*;
-use sluicegate::{BatchingSampler, Error, LastBatch, PackedBatchSampler, Packing, PieceCode, Result, Shuffling};
+use sluicegate::internal::PieceCode;
+use sluicegate::{BatchingSampler, Error, LastBatch, PackedBatchSampler, Packing, Result, Shuffling};
 
 const PACKINGS: [Packing; 3] = [Packing::Concat, Packing::FirstFit, Packing::BestFit];
 

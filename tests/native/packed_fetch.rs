@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use sluicegate::memory::{Array, Segment, Slab};
+use sluicegate::internal::{
+    Array, DocumentPiece, Fetch, FetchPacked, FetchPackedFields, IndexBatch, PackedField, PieceCode, Segment, Slab,
+    TokenShardLayout, TokenShards, Wait,
+};
 use sluicegate::{
-    BatchingSampler, DType, DatasetExt, DocumentPiece, Documents, Error, Fetch, FetchPacked, FetchPackedFields, Field,
-    IndexBatch, LastBatch, PackRows, PackedBatchSampler, PackedField, PackedLabels, Packing, PieceCode, Ragged,
-    Shuffling, Stack, TokenDocuments, TokenFiles, TokenLayout, TokenShardLayout, TokenShards, Wait,
+    BatchingSampler, DType, DatasetExt, Documents, Error, Field, LastBatch, PackRows, PackedBatchSampler, PackedLabels,
+    Packing, Ragged, Shuffling, Stack, TokenDocuments, TokenFiles, TokenLayout,
 };
 use tempfile::TempDir;
 

@@ -1,9 +1,7 @@
 //! Operations on Pillow images: values computed by hand with its integer arithmetic.
 
-use sluicegate::{
-    AnyPicture, Boxes, DType, Frame, ImageShape, ImageTransform, Interpolation, Operation, Picture, TorchGenerator,
-    Torchvision, fixed_size,
-};
+use sluicegate::internal::{AnyPicture, Torchvision, fixed_size};
+use sluicegate::{Boxes, DType, Frame, ImageShape, ImageTransform, Interpolation, Operation, Picture, TorchGenerator};
 
 fn of_pillow(operation: Operation) -> Operation {
     Operation::OfPillow { version: Torchvision::V2, operation: Box::new(operation) }

@@ -4,11 +4,10 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use sluicegate::memory::{Array, Segment};
+use sluicegate::internal::{Array, GeneratorPlace, PixelImages, PixelPipeline, Segment, SmallImage};
 use sluicegate::{
-    BatchWriter, ChannelOrder, Column, Concat, DType, Dataset, DecodeOptions, Error, GeneratorPlace, ImageMode,
-    ImagePipeline, ImageTransform, InMemory, PaddingMode, PixelImages, PixelPipeline, SmallImage, Stack, Subset,
-    TorchGenerator, Values,
+    BatchWriter, ChannelOrder, Column, Concat, DType, Dataset, DecodeOptions, Error, ImageMode, ImagePipeline,
+    ImageTransform, InMemory, PaddingMode, Stack, Subset, TorchGenerator, Values,
 };
 
 const SIZE: [usize; 2] = [6, 7];

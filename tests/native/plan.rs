@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use sluicegate::internal::ExplicitOrder;
 use sluicegate::{
-    EpochBatches, EpochOrder, EpochPlan, Error, ExplicitOrder, LastBatch, PlannedBatch, RandomSampler, Remainder,
-    RepeatSampler, Repetition, Sampler, SequentialSampler, Shard,
+    EpochBatches, EpochOrder, EpochPlan, Error, LastBatch, PlannedBatch, RandomSampler, Remainder, RepeatSampler,
+    Repetition, Sampler, SequentialSampler, Shard,
 };
 
 const REMAINDERS: [Remainder; 3] = [Remainder::Pad, Remainder::Drop, Remainder::Exact];

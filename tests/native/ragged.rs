@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use sluicegate::memory::{Array, Segment, Slab};
+use sluicegate::internal::{Array, Fetch, FetchSamples, IndexBatch, Segment, Slab};
 use sluicegate::{
-    Batch, Collate, Concat, DType, Dataset, Error, Fetch, FetchSamples, Field, InMemory, IndexBatch, PadSamples,
-    Ragged, Result, SampleWriter, Schema, SizesWriter, Stack, StackSamples, Subset, VariableSize,
+    Batch, Collate, Concat, DType, Dataset, Error, Field, InMemory, PadSamples, Ragged, Result, SampleWriter, Schema,
+    SizesWriter, Stack, StackSamples, Subset, VariableSize,
 };
 
 use crate::conformance::dataset_conformance;

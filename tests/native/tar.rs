@@ -4,9 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use sluicegate::{
-    Damages, Dataset, Error, OnMissing, Result, Tar, TarEnd, TarField, TarOptions, TarShards, TarValue, TarWriter, Wait,
-};
+use sluicegate::internal::{Damages, TarShards, Wait};
+use sluicegate::{Dataset, Error, OnMissing, Result, Tar, TarEnd, TarField, TarOptions, TarValue, TarWriter};
 use tempfile::TempDir;
 
 use crate::conformance::dataset_conformance;

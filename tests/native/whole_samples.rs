@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use sluicegate::{Csv, CsvHeader, Dataset, Error, Features, Folder, FolderOptions, JsonLines, TfRecord, WholeSamples};
+use sluicegate::internal::WholeSamples;
+use sluicegate::{Csv, CsvHeader, Dataset, Error, Features, Folder, FolderOptions, JsonLines, TfRecord};
 use tempfile::TempDir;
 
 use crate::conformance::dataset_conformance;

@@ -4,8 +4,8 @@ use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sluicegate::memory::EventWoken;
-use sluicegate::{Answer, BatchNumber, DType, Outcome, TaskKind, WorkerEnd, Workers};
+use sluicegate::DType;
+use sluicegate::internal::{Answer, BatchNumber, EventWoken, Outcome, TaskKind, WorkerEnd, Workers};
 
 const SOON: Duration = Duration::from_secs(20);
 

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use sluicegate::{DType, Documents, Error, TokenFiles, TokenLayout, TokenShardLayout, TokenShards, Wait};
+use sluicegate::internal::{TokenShardLayout, TokenShards, Wait};
+use sluicegate::{DType, Documents, Error, TokenFiles, TokenLayout};
 use tempfile::TempDir;
 
 fn path(folder: &TempDir, number: usize) -> PathBuf {
@@ -68,7 +69,8 @@ fn what_is_given_up_leaves_no_file() {
 
 #[cfg(feature = "parquet")]
 mod parquet {
-    use sluicegate::{ParquetColumn, ParquetElement, ParquetField, ParquetShardOptions, ParquetShards};
+    use sluicegate::ParquetColumn;
+    use sluicegate::internal::{ParquetElement, ParquetField, ParquetShardOptions, ParquetShards};
 
     use super::*;
 
@@ -80,7 +82,7 @@ mod parquet {
         ParquetShardOptions {
             shard_bytes: 500,
             row_group_rows: 3,
-            compression: sluicegate::ParquetCompression::Zstd,
+            compression: sluicegate::internal::ParquetCompression::Zstd,
             threads,
         }
     }

@@ -1,4 +1,5 @@
-//! Our loader against other crates', side by side: `make bench-native` in the root of the repository prints one table.
+//! Our loader against other crates', side by side: `cargo bench` here, or `make bench-native` in the root of the repository,
+//! prints one table.
 //!
 //! Every contender loads every workload in a process of its own, three times, in turns; the median counts. All of them have
 //! samples of one type from the same functions, the same batch sizes, two threads, shuffling, four batches ahead where that can
@@ -25,13 +26,14 @@ pub const AHEAD: usize = 4;
 const ROUNDS: usize = 3;
 
 fn main() {
-    let arguments: Vec<String> = env::args().skip(1).collect();
+    // Cargo adds it to those of the caller.
+    let arguments: Vec<String> = env::args().skip(1).filter(|argument| argument != "--bench").collect();
     match &arguments[..] {
         [contender, workload, spins] => one(contender, workload, spins),
         [overhead] if overhead == "overhead" => println!("{}", overhead::measure()),
         [filter] => all(Some(filter)),
         [] => all(None),
-        _ => eprintln!("usage: sluicegate-versus [part of a workload's or contender's name]"),
+        _ => eprintln!("usage: cargo bench -- [part of a workload's or contender's name]"),
     }
 }
 

@@ -36,14 +36,13 @@ mod zarr;
 
 #[cfg(feature = "arrow")]
 pub use self::arrow::{Arrow, RecordBatches};
-#[cfg(all(feature = "arrow", feature = "python"))]
-pub(crate) use self::arrow::{ArrowTable, Step, TableValue};
+#[cfg(feature = "arrow")]
+pub use self::arrow::{ArrowTable, Step, TableValue};
 pub use self::block::CacheInfo;
 #[cfg(feature = "arrow")]
 pub use self::columnar::{ColumnKind, ColumnarOptions, Decimals, FillValue, Nesting, NullRule, Strings};
 pub use self::csv::{Csv, CsvHeader};
-#[cfg(feature = "python")]
-pub(crate) use self::field::NestedBytes;
+pub use self::field::NestedBytes;
 pub use self::field::{Content, NestedType, NestedValue, SampleBlock, TypedField};
 pub use self::file::take_notices;
 pub use self::folder::{Folder, FolderClasses, FolderLinks, FolderOptions};
@@ -70,9 +69,7 @@ pub use self::tokens::{
     DocumentPiece, Documents, TokenDocuments, TokenFiles, TokenLayout, TokenOutput, TokenShardLayout, TokenShards,
     TokenWindows, Tokens,
 };
-#[cfg(all(feature = "zarr", feature = "python"))]
-pub(crate) use self::zarr::{
-    ForeignArray, ForeignChunks, Member, Reference, ReferenceLayout, ReferenceSource, numpy_type,
-};
+#[cfg(feature = "zarr")]
+pub use self::zarr::{ForeignArray, ForeignChunks, Member, Reference, ReferenceLayout, ReferenceSource, numpy_type};
 #[cfg(feature = "zarr")]
 pub use self::zarr::{WindowEdges, WindowOrder, Zarr, ZarrOptions};

@@ -28,8 +28,7 @@ pub use random_perspective::RandomPerspective;
 pub use random_resize::RandomResize;
 pub use random_shortest_size::RandomShortestSize;
 pub use scale_jitter::ScaleJitter;
-#[cfg(feature = "python")]
-pub(crate) use torch_exp::ask_torch;
+pub use torch_exp::ask_torch;
 pub use zoom_out::RandomZoomOut;
 
 use super::Reason;

@@ -11,8 +11,7 @@ static TORCH: OnceLock<TorchExp> = OnceLock::new();
 
 /// Sets the function that asks torch for an exponential when its rounding makes an unpredictable difference: the
 /// instructions that torch uses depend on the machine and on how it was built. Only the first call has an effect.
-#[cfg(feature = "python")]
-pub(crate) fn ask_torch(exp: TorchExp) {
+pub fn ask_torch(exp: TorchExp) {
     // A second function would give the same results.
     let _ = TORCH.set(exp);
 }

@@ -1,8 +1,9 @@
 //! Images of all formats.
 
+use sluicegate::internal::{Truncated, image_size};
 use sluicegate::{
     Antialias, DType, DecodeOptions, ImageMode, ImagePipeline, ImageTransform, Interpolation, Orientation,
-    TorchGenerator, Truncated, Values, decode_image, image_size,
+    TorchGenerator, Values, decode_image,
 };
 
 use super::input::Input;

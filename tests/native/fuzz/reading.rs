@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use sluicegate::memory::Slab;
-use sluicegate::{Batch, Dataset, Error, Fetch, FetchSamples, IndexBatch, Result, StackSamples};
+use sluicegate::internal::{Fetch, FetchSamples, IndexBatch, Slab};
+use sluicegate::{Batch, Dataset, Error, Result, StackSamples};
 
 /// Maximum number of samples to read from a dataset, whatever its length claims to be.
 const MOST_SAMPLES: usize = 40;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use sluicegate::internal::TokenOutput;
 use sluicegate::{
-    DType, Documents, Field, Npy, Raw, RawField, Safetensors, TokenFiles, TokenLayout, TokenOutput, TokenWindows,
-    Tokens,
+    DType, Documents, Field, Npy, Raw, RawField, Safetensors, TokenFiles, TokenLayout, TokenWindows, Tokens,
 };
 
 use super::input::Input;

@@ -5,9 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
+use sluicegate::internal::{Damages, StreamPacking};
 use sluicegate::{
-    Advance, Damages, IterableDataset, JsonLines, OnMissing, Raw, SampleBlock, StopSignal, StreamDataset, StreamFormat,
-    StreamPacking, StreamPart, StreamPosition, StreamSource, Tar, TarField, TarOptions, TarValue, TfRecord,
+    Advance, IterableDataset, JsonLines, OnMissing, Raw, SampleBlock, StopSignal, StreamDataset, StreamFormat,
+    StreamPart, StreamPosition, StreamSource, Tar, TarField, TarOptions, TarValue, TfRecord,
 };
 
 use super::input::Input;

@@ -12,7 +12,7 @@ use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema, SizesWriter
 ///
 /// It holds what has one meaning alone: numbers without a null, lists of them, or of anything, that are all as long as each other, lists of
 /// integers of any length, and texts. Integers become int64, floats float32, as Hugging Face's datasets make them. Any other table is not for it.
-pub(crate) struct ArrowTable {
+pub struct ArrowTable {
     columns: Vec<TableColumn>,
     schema: Schema,
     /// Which batch a row is in.
@@ -24,7 +24,7 @@ pub(crate) type ColumnPath = (String, Vec<Step>, TableValue);
 
 /// One step on the path to a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Step {
+pub enum Step {
     /// The column of that name, or part of structs.
     Part(String),
     /// The item at this place of each list.
@@ -33,7 +33,7 @@ pub(crate) enum Step {
 
 /// What a column is in a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TableValue {
+pub enum TableValue {
     /// A number, or as many numbers in each row: int64, float32 or bool.
     Numbers,
     /// Bytes of any number.
@@ -51,10 +51,7 @@ impl ArrowTable {
     ///
     /// # Errors
     /// Those of `batches`.
-    pub(crate) fn new(
-        batches: impl Iterator<Item = Result<RecordBatch>>,
-        paths: &[ColumnPath],
-    ) -> Result<Option<Self>> {
+    pub fn new(batches: impl Iterator<Item = Result<RecordBatch>>, paths: &[ColumnPath]) -> Result<Option<Self>> {
         let mut columns: Vec<Option<TableColumn>> = paths.iter().map(|_| None).collect();
         let mut ends: Vec<usize> = Vec::new();
         for batch in batches {

@@ -62,7 +62,6 @@ impl BlockStarts {
     ///
     /// # Errors
     /// [`Error::IndexOutOfRange`].
-    #[cfg(feature = "python")]
     pub(in crate::dataset::format) fn place(&self, index: usize) -> Result<(usize, usize)> {
         let block = self.of_sample(index)?;
         Ok((block, index - self.starts[block]))

@@ -13,7 +13,6 @@ use crate::{Field, Schema};
 
 /// What a field is in the language that reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum ColumnKind {
     /// Samples of one shape.
     Tensor,

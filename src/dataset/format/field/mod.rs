@@ -7,8 +7,7 @@ pub(super) mod number;
 pub(super) mod sample_block;
 pub(super) mod typed_field;
 
-#[cfg(feature = "python")]
-pub(crate) use nested_type::NestedBytes;
+pub use nested_type::NestedBytes;
 pub use nested_type::{NestedType, NestedValue};
 pub use sample_block::SampleBlock;
 pub use typed_field::{Content, TypedField};

@@ -20,7 +20,6 @@ use crate::DType;
 /// assert_eq!(texts.value(b"?"), None);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum NestedType {
     /// Numbers or booleans.
     Number(DType),
@@ -116,17 +115,17 @@ impl fmt::Display for NestedType {
 }
 
 /// What is left to be read of the bytes of a value.
-pub(crate) struct NestedBytes<'a>(&'a [u8]);
+pub struct NestedBytes<'a>(&'a [u8]);
 
 /// Which values of a sequence are there.
-pub(crate) enum Presence<'a> {
+pub enum Presence<'a> {
     All,
     /// A byte for each.
     Some(&'a [u8]),
 }
 
 impl Presence<'_> {
-    pub(crate) fn is_there(&self, place: usize) -> bool {
+    pub fn is_there(&self, place: usize) -> bool {
         match self {
             Self::All => true,
             Self::Some(marks) => marks[place] != 0,
@@ -136,16 +135,18 @@ impl Presence<'_> {
 
 impl<'a> NestedBytes<'a> {
     /// All `bytes` of a value.
-    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+    pub fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// True if nothing is left.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Which of the next `len` values are there.
-    pub(crate) fn presence(&mut self, len: usize) -> Option<Presence<'a>> {
+    pub fn presence(&mut self, len: usize) -> Option<Presence<'a>> {
         match self.take(1)? {
             [0] => Some(Presence::All),
             _ => self.take(len).map(Presence::Some),
@@ -153,19 +154,19 @@ impl<'a> NestedBytes<'a> {
     }
 
     /// The next `len` bytes.
-    pub(crate) fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+    pub fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
         Some(taken)
     }
 
     /// The next number.
-    pub(crate) fn number(&mut self, dtype: DType) -> Option<NestedValue<'static>> {
+    pub fn number(&mut self, dtype: DType) -> Option<NestedValue<'static>> {
         nested_number(self.take(dtype.bytes())?, dtype)
     }
 
     /// The next length.
-    pub(crate) fn len(&mut self) -> Option<usize> {
+    pub fn len(&mut self) -> Option<usize> {
         let (len, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         // Each value has a byte at least, or its list has: no more room is made than there are bytes.
@@ -173,7 +174,7 @@ impl<'a> NestedBytes<'a> {
     }
 
     /// The next text or byte string.
-    pub(crate) fn string(&mut self) -> Option<&'a [u8]> {
+    pub fn string(&mut self) -> Option<&'a [u8]> {
         let len = self.len()?;
         self.take(len)
     }

@@ -69,8 +69,8 @@ impl<D: Dataset> WholeSamples<D> {
     }
 
     /// The same samples of what `change` makes of the dataset, which has as many.
-    #[cfg(feature = "python")]
-    pub(crate) fn map(self, change: impl FnOnce(D) -> D) -> Self {
+    #[must_use]
+    pub fn map(self, change: impl FnOnce(D) -> D) -> Self {
         Self { dataset: change(self.dataset), ..self }
     }
 

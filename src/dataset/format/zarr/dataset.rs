@@ -7,7 +7,6 @@ use std::sync::Arc;
 use super::array::{Chunk, ZarrArray};
 use super::cuts::{windows_of, with_dimensions};
 use super::field::ZarrField;
-#[cfg(feature = "python")]
 use super::found_array::ForeignArray;
 use super::found_array::FoundArray;
 use super::options::ZarrOptions;
@@ -79,8 +78,8 @@ impl Zarr {
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    #[cfg(feature = "python")]
-    pub(crate) fn of_other_format(arrays: Vec<ForeignArray>, options: &ZarrOptions) -> Result<Self> {
+    #[doc(hidden)]
+    pub fn of_other_format(arrays: Vec<ForeignArray>, options: &ZarrOptions) -> Result<Self> {
         let found = arrays.into_iter().map(|array| {
             let (name, path) = (array.name.clone(), array.path.clone());
             array.found().map_err(|reason| refuse(path, format!("array {name:?}: {reason}")))

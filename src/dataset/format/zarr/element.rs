@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::DType;
 
 /// Reads a data type of Zarr v2, as NumPy writes it (`"<f4"`): the type, and whether it is big-endian.
-pub(crate) fn numpy_type(name: &Value) -> Result<(DType, bool), String> {
+pub fn numpy_type(name: &Value) -> Result<(DType, bool), String> {
     let Some(text) = name.as_str() else {
         return Err(format!("data type {name}: structured types are not read"));
     };

@@ -8,7 +8,7 @@ use super::references::{ReferenceLayout, ReferenceSource, References, pieces};
 use crate::DType;
 
 /// An array that was found in a store.
-pub(crate) struct FoundArray {
+pub(super) struct FoundArray {
     pub(super) name: String,
     /// What has its metadata.
     pub(super) path: PathBuf,
@@ -21,16 +21,19 @@ pub(crate) struct FoundArray {
 
 /// A part of each record of an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Member {
-    pub(crate) name: String,
+pub struct Member {
+    /// Its name in the record.
+    pub name: String,
     /// Its first byte in a record.
-    pub(crate) offset: usize,
-    pub(crate) dtype: DType,
-    pub(crate) is_big: bool,
+    pub offset: usize,
+    /// The type of its numbers, or of the bytes of a text.
+    pub dtype: DType,
+    /// True if its numbers are stored with the highest byte first.
+    pub is_big: bool,
     /// If it is an array.
-    pub(crate) shape: Vec<usize>,
+    pub shape: Vec<usize>,
     /// A text, filled up with NUL; its shape is the number of bytes.
-    pub(crate) is_text: bool,
+    pub is_text: bool,
 }
 
 impl Member {
@@ -41,29 +44,39 @@ impl Member {
 }
 
 /// An array of another format than Zarr, described as one of Zarr v2.
-pub(crate) struct ForeignArray {
-    pub(crate) name: String,
+pub struct ForeignArray {
+    /// The path of the array in its file, for errors and as the name of its field.
+    pub name: String,
     /// The file that it is in.
-    pub(crate) path: PathBuf,
-    /// What `.zarray` and `.zattrs` would have.
-    pub(crate) metadata: String,
-    pub(crate) attributes: String,
-    pub(crate) single_attributes: Vec<String>,
+    pub path: PathBuf,
+    /// What `.zarray` would have, as JSON.
+    pub metadata: String,
+    /// What `.zattrs` would have, as JSON.
+    pub attributes: String,
+    /// The names of the attributes that are stored in single precision.
+    pub single_attributes: Vec<String>,
     /// The element of chunks that are not stored, in the machine's byte order.
-    pub(crate) fill: Vec<u8>,
-    pub(crate) members: Vec<Member>,
-    pub(crate) chunks: ForeignChunks,
+    pub fill: Vec<u8>,
+    /// If its elements are records, the parts of them that are read.
+    pub members: Vec<Member>,
+    /// Where its elements are.
+    pub chunks: ForeignChunks,
 }
 
 /// Where the elements of an array of another format are.
-pub(crate) enum ForeignChunks {
+pub enum ForeignChunks {
     /// In one piece of a file, without codecs.
     Contiguous {
+        /// What they are read from.
         source: ReferenceSource,
+        /// The first byte.
         offset: u64,
     },
+    /// In chunks, which have codecs.
     Chunked {
+        /// What they are read from.
         source: ReferenceSource,
+        /// How they lie in it.
         layout: ReferenceLayout,
     },
 }
@@ -73,7 +86,7 @@ impl ForeignArray {
     ///
     /// # Errors
     /// What is wrong with its description.
-    pub(crate) fn found(self) -> Result<FoundArray, String> {
+    pub(super) fn found(self) -> Result<FoundArray, String> {
         let metadata = ArrayMetadata::parse_v2(self.metadata.as_bytes(), Some(self.attributes.as_bytes()))?;
         let metadata = metadata.of_other_format(self.fill, self.single_attributes)?;
         let record = metadata.shape.last().copied().unwrap_or(0);

@@ -23,11 +23,8 @@ mod whole;
 mod windows;
 
 pub use dataset::Zarr;
-#[cfg(feature = "python")]
-pub(crate) use element::numpy_type;
-#[cfg(feature = "python")]
-pub(crate) use found_array::{ForeignArray, ForeignChunks, Member};
+pub use element::numpy_type;
+pub use found_array::{ForeignArray, ForeignChunks, Member};
 pub use options::ZarrOptions;
-#[cfg(feature = "python")]
-pub(crate) use references::{Reference, ReferenceLayout, ReferenceSource};
+pub use references::{Reference, ReferenceLayout, ReferenceSource};
 pub use windows::{WindowEdges, WindowOrder};

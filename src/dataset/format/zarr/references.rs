@@ -23,38 +23,46 @@ pub(crate) struct References {
 }
 
 /// What chunks are read from.
-pub(crate) enum ReferenceSource {
+pub enum ReferenceSource {
     /// A file that must not change while it is read.
-    Known(SourceFile),
+    Known(KnownFile),
     /// A file that was not looked at: references may name millions.
     File(PathBuf),
     /// Bytes that are written next to the references.
     Inline(Vec<u8>),
 }
 
+/// A file as it was when it was looked at.
+pub struct KnownFile(SourceFile);
+
 /// How chunks lie in their sources.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ReferenceLayout {
+pub enum ReferenceLayout {
     /// Chunk n of the only source starts at `offset + n * step`. All have their elements as they are; the last may lack those
     /// that are past the end of the array.
-    Regular { offset: u64, step: u64 },
+    Regular {
+        /// The first byte of chunk 0.
+        offset: u64,
+        /// From the first byte of a chunk to that of the next.
+        step: u64,
+    },
     /// Chunks by number, in order; those that are not listed are not stored.
     Listed(Vec<Reference>),
 }
 
 /// Where one chunk lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Reference {
+pub struct Reference {
     /// The number of the chunk, in C order.
-    pub(crate) number: u64,
+    pub number: u64,
     /// The number of its source.
-    pub(crate) source: u32,
+    pub source: u32,
     /// Bit n is set if codec n was not applied to this chunk.
-    pub(crate) skipped: u32,
+    pub skipped: u32,
     /// Its first byte in the source.
-    pub(crate) offset: u64,
+    pub offset: u64,
     /// The number of its bytes; the rest of the source if there is none.
-    pub(crate) bytes: Option<u64>,
+    pub bytes: Option<u64>,
 }
 
 impl ReferenceSource {
@@ -62,8 +70,9 @@ impl ReferenceSource {
     ///
     /// # Errors
     /// [`Error::Io`] when it is not there; [`Error::Format`] when it is not a regular file.
-    pub(crate) fn known(path: &Path) -> Result<Self> {
-        Ok(Self::Known(SourceFile { path: path.to_path_buf(), facts: FileFacts::of(&look_at(path)?), sums: None }))
+    pub fn known(path: &Path) -> Result<Self> {
+        let file = SourceFile { path: path.to_path_buf(), facts: FileFacts::of(&look_at(path)?), sums: None };
+        Ok(Self::Known(KnownFile(file)))
     }
 }
 
@@ -82,7 +91,7 @@ impl References {
     /// [`Error::Changed`], or [`Error::Io`] when it is gone.
     pub(super) fn check(&self) -> Result<()> {
         match &self.sources[..] {
-            [ReferenceSource::Known(known)] => known.check(&FileFacts::of(&look_at(&known.path)?)),
+            [ReferenceSource::Known(KnownFile(known))] => known.check(&FileFacts::of(&look_at(&known.path)?)),
             _ => Ok(()),
         }
     }
@@ -111,10 +120,10 @@ impl References {
         };
         let (path, mut bytes) = match source {
             ReferenceSource::Inline(bytes) => (self.path.clone(), bytes.clone()),
-            ReferenceSource::Known(SourceFile { path, .. }) | ReferenceSource::File(path) => {
+            ReferenceSource::Known(KnownFile(SourceFile { path, .. })) | ReferenceSource::File(path) => {
                 let file = open_regular(path)?;
                 let found = file.metadata().map_err(|source| Error::Io { path: path.clone(), source })?;
-                if let ReferenceSource::Known(known) = source {
+                if let ReferenceSource::Known(KnownFile(known)) = source {
                     known.check(&FileFacts::of(&found))?;
                 }
                 let bytes = chunk.bytes.unwrap_or_else(|| found.len().saturating_sub(chunk.offset));
@@ -154,7 +163,7 @@ impl References {
     pub(super) fn announce(&self, array: &ArrayMetadata, number: usize) {
         let Some(chunk) = self.chunk(array, number) else { return };
         let path = match self.sources.get(chunk.source as usize) {
-            Some(ReferenceSource::Known(SourceFile { path, .. }) | ReferenceSource::File(path)) => path,
+            Some(ReferenceSource::Known(KnownFile(SourceFile { path, .. })) | ReferenceSource::File(path)) => path,
             _ => return,
         };
         // Whatever is wrong will be said when it is read.

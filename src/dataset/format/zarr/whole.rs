@@ -28,7 +28,8 @@ impl Zarr {
     ///
     /// # Errors
     /// As [`open_whole`](Self::open_whole).
-    pub(crate) fn without_damage(self) -> Result<WholeSamples<Self>> {
+    #[doc(hidden)]
+    pub fn without_damage(self) -> Result<WholeSamples<Self>> {
         let count = self.chunk_count();
         let parts: Vec<Range<usize>> = (0..count).step_by(PART).map(|start| start..(start + PART).min(count)).collect();
         let damaged = scan(&parts, |part| self.damaged_chunks(part.clone()))?;

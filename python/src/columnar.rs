@@ -1,0 +1,123 @@
+//! Columns of Arrow's: how they are read, as Python says it, and what they are in Python.
+
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use sluicegate::{
+    Arrow, ColumnKind, ColumnarOptions, Decimals, FillValue, Nesting, NullRule, Parquet, Result, Strings,
+};
+
+use super::detach::opening;
+use super::error::unknown;
+use super::nested;
+
+/// How columns are read, as Python says it.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(super) struct ColumnarArguments {
+    columns: Option<Vec<String>>,
+    /// (column, or nothing for all others; "error", "mask", "mask_elements" or "fill"; the value that fills)
+    nulls: Vec<(Option<String>, String, Option<ValueForm>)>,
+    /// "str" or "bytes".
+    strings: String,
+    /// "float" or "int".
+    decimals: String,
+}
+
+/// A value of a column, in the order in which Python's types are tried.
+#[derive(FromPyObject, Debug)]
+pub(super) enum ValueForm {
+    Bool(bool),
+    Int(i64),
+    Unsigned(u64),
+    Float(f64),
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl From<ValueForm> for FillValue {
+    fn from(form: ValueForm) -> Self {
+        match form {
+            ValueForm::Bool(value) => Self::Bool(value),
+            ValueForm::Int(number) => Self::Int(number.into()),
+            ValueForm::Unsigned(number) => Self::Int(number.into()),
+            ValueForm::Float(number) => Self::Float(number),
+            ValueForm::Text(text) => Self::Text(text),
+            ValueForm::Bytes(bytes) => Self::Bytes(bytes),
+        }
+    }
+}
+
+impl ColumnarArguments {
+    /// The core's options.
+    pub(super) fn options(self) -> Result<ColumnarOptions> {
+        let rule = |(name, rule, value): (Option<String>, String, Option<ValueForm>)| {
+            let rule = match (rule.as_str(), value) {
+                ("error", None) => NullRule::Refuse,
+                ("mask", None) => NullRule::Mask,
+                ("mask_elements", None) => NullRule::MaskElements,
+                ("fill", Some(value)) => NullRule::Fill(value.into()),
+                (other, _) => return Err(unknown("nulls", other)),
+            };
+            Ok((name, rule))
+        };
+        Ok(ColumnarOptions {
+            columns: self.columns,
+            nulls: self.nulls.into_iter().map(rule).collect::<Result<_>>()?,
+            strings: match self.strings.as_str() {
+                "str" => Strings::Objects,
+                "bytes" => Strings::Bytes,
+                other => return Err(unknown("strings", other)),
+            },
+            decimals: match self.decimals.as_str() {
+                "float" => Decimals::Float,
+                "int" => Decimals::Unscaled,
+                other => return Err(unknown("decimals", other)),
+            },
+        })
+    }
+}
+
+/// How fields are nested: numbers of fields in dicts.
+pub(super) fn structure<'py>(py: Python<'py>, nesting: &Nesting) -> PyResult<Bound<'py, PyAny>> {
+    match nesting {
+        Nesting::Field(number) => Ok(number.into_pyobject(py)?.into_any()),
+        Nesting::Dict(parts) => {
+            let dict = PyDict::new(py);
+            for (name, part) in parts {
+                dict.set_item(name, structure(py, part)?)?;
+            }
+            Ok(dict.into_any())
+        }
+    }
+}
+
+/// What a field is: "tensor", "list", "list mask", "raw", "str", "bytes", "optional str", "optional bytes" or "nested" with the type
+/// behind it.
+pub(super) fn kind_name(kind: &ColumnKind) -> String {
+    let name = match kind {
+        ColumnKind::Tensor => "tensor",
+        ColumnKind::List => "list",
+        ColumnKind::ListMask => "list mask",
+        ColumnKind::Raw => "raw",
+        ColumnKind::Text => "str",
+        ColumnKind::Bytes => "bytes",
+        ColumnKind::OptionalText => "optional str",
+        ColumnKind::OptionalBytes => "optional bytes",
+        ColumnKind::Nested(values) => return format!("nested {}", nested::spec_of(values)),
+    };
+    name.into()
+}
+
+/// The text under `key` in the metadata of the schema of the Parquet file at `path`.
+#[pyfunction]
+pub(super) fn parquet_metadata(py: Python<'_>, path: PathBuf, key: &str) -> PyResult<Option<String>> {
+    opening(py, || Parquet::metadata(path, key))
+}
+
+/// The same of an Arrow file.
+#[pyfunction]
+pub(super) fn arrow_metadata(py: Python<'_>, path: PathBuf, key: &str) -> PyResult<Option<String>> {
+    opening(py, || Arrow::metadata(path, key))
+}

@@ -1,0 +1,171 @@
+//! Python values to the core's and back.
+
+use std::ffi::CStr;
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyInt, PyList, PyTuple};
+use sluicegate::DType;
+use sluicegate::internal::{TaskKind, watch};
+
+use super::detach::detach_long;
+use super::memory::Indices;
+
+/// How the fields of a batch are nested in what the user gets, as torch's default collate would nest them.
+pub(super) enum Structure {
+    /// This field.
+    Field(usize),
+    /// A list, which is also what a tuple becomes.
+    List(Vec<Structure>),
+    /// A dictionary with these keys, in order.
+    Dict(Vec<(Py<PyAny>, Structure)>),
+}
+
+impl<'py> FromPyObject<'_, 'py> for Structure {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(field) = object.extract::<usize>() {
+            return Ok(Self::Field(field));
+        }
+        if let Ok(list) = object.cast::<PyList>() {
+            return list.iter().map(|part| part.extract()).collect::<PyResult<_>>().map(Self::List);
+        }
+        if let Ok(dict) = object.cast::<PyDict>() {
+            let parts = dict.iter().map(|(key, part)| Ok((key.unbind(), part.extract()?)));
+            return parts.collect::<PyResult<_>>().map(Self::Dict);
+        }
+        Err(PyTypeError::new_err("a structure is a field's number, a list or a dict of structures"))
+    }
+}
+
+impl Structure {
+    /// The largest number of a field that occurs.
+    pub(super) fn last_field(&self) -> Option<usize> {
+        match self {
+            Self::Field(field) => Some(*field),
+            Self::List(parts) => parts.iter().filter_map(Self::last_field).max(),
+            Self::Dict(parts) => parts.iter().filter_map(|(_, part)| part.last_field()).max(),
+        }
+    }
+
+    /// The structure filled with `fields`.
+    pub(super) fn fill<'py>(
+        &self,
+        py: Python<'py>,
+        fields: &[Bound<'py, PyAny>],
+        containers: Containers,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match self {
+            Self::Field(field) => Ok(fields[*field].clone()),
+            Self::List(parts) => {
+                let parts = parts.iter().map(|part| part.fill(py, fields, containers)).collect::<PyResult<Vec<_>>>()?;
+                match containers {
+                    Containers::OfBatch => Ok(PyList::new(py, parts)?.into_any()),
+                    Containers::OfSample => Ok(PyTuple::new(py, parts)?.into_any()),
+                }
+            }
+            Self::Dict(parts) => {
+                let dict = PyDict::new(py);
+                for (key, part) in parts {
+                    dict.set_item(key, part.fill(py, fields, containers)?)?;
+                }
+                Ok(dict.into_any())
+            }
+        }
+    }
+}
+
+/// What lists of a structure are.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Containers {
+    /// Tuples, as datasets return them.
+    OfSample,
+    /// Lists, which torch's default collate makes of tuples.
+    OfBatch,
+}
+
+/// The indices in `list` as places in a dataset of `len` samples; negative ones count from the end.
+///
+/// Nothing when one of them is not a plain `int` (torch gives `True`, a slice or an array a meaning of its own) or is
+/// out of range: then the dataset itself must be asked.
+pub(super) fn plain_indices(list: &Bound<'_, PyList>, len: usize) -> Option<Vec<usize>> {
+    list.iter()
+        .map(|index| {
+            if !index.is_exact_instance_of::<PyInt>() {
+                return None;
+            }
+            wrap(index.extract::<i64>().ok()?, len)
+        })
+        .collect()
+}
+
+/// So many indices are looked at before signals are handled.
+const LOOKED_AT_AT_ONCE: usize = 1 << 16;
+
+/// The same for a list as long as a dataset: signals are handled while it is read.
+pub(super) fn plain_places(list: &Bound<'_, PyList>, len: usize) -> PyResult<Option<Vec<usize>>> {
+    let mut places = Vec::with_capacity(list.len());
+    for index in list.iter() {
+        if places.len().is_multiple_of(LOOKED_AT_AT_ONCE) {
+            list.py().check_signals()?;
+        }
+        let place = index.is_exact_instance_of::<PyInt>().then(|| index.extract::<i64>().ok()).flatten();
+        let Some(place) = place.and_then(|index| wrap(index, len)) else { return Ok(None) };
+        places.push(place);
+    }
+    Ok(Some(places))
+}
+
+/// All of `indices` as places in a dataset of `len` samples, if they are in range; signals are handled meanwhile.
+pub(super) fn all_places(py: Python<'_>, indices: &Indices, len: usize) -> PyResult<Option<Vec<usize>>> {
+    let count = indices.__len__();
+    detach_long(py, "preparing an order", || {
+        watch::expect(count);
+        let mut places = Vec::with_capacity(count);
+        for start in (0..count).step_by(LOOKED_AT_AT_ONCE) {
+            let Some(block) = indices.places(start, start + LOOKED_AT_AT_ONCE, len) else { return Ok(None) };
+            watch::advance(block.len())?;
+            places.extend(block);
+        }
+        Ok(Some(places))
+    })
+}
+
+/// `index` as a place in a dataset of `len` samples, if there is one there.
+pub(super) fn wrap(index: i64, len: usize) -> Option<usize> {
+    let place = if index < 0 { index.checked_add(i64::try_from(len).ok()?)? } else { index };
+    usize::try_from(place).ok().filter(|&place| place < len)
+}
+
+/// A kind of task by its name.
+pub(super) fn task_kind(name: &Bound<'_, PyAny>) -> PyResult<TaskKind> {
+    match name.extract::<&str>()? {
+        "fetch" => Ok(TaskKind::Fetch),
+        "resume" => Ok(TaskKind::Resume),
+        "stop" => Ok(TaskKind::Stop),
+        other => Err(PyValueError::new_err(format!("kind: no task is called `{other}`"))),
+    }
+}
+
+/// The data type of a buffer's elements, where torch makes tensors of them; native byte order and alignment only.
+pub(super) fn buffer_type(format: &CStr, item_bytes: isize) -> Option<DType> {
+    match (format.to_bytes(), item_bytes) {
+        (b"?", 1) => Some(DType::Bool),
+        (b"b", 1) => Some(DType::Int8),
+        (b"B", 1) => Some(DType::UInt8),
+        (b"h", 2) => Some(DType::Int16),
+        (b"H", 2) => Some(DType::UInt16),
+        (b"i", 4) => Some(DType::Int32),
+        (b"I", 4) => Some(DType::UInt32),
+        (b"l" | b"q", 8) => Some(DType::Int64),
+        // Not `Q`: torch refuses NumPy's `ulonglong`.
+        (b"L", 8) => Some(DType::UInt64),
+        (b"e", 2) => Some(DType::Float16),
+        (b"f", 4) => Some(DType::Float32),
+        (b"d", 8) => Some(DType::Float64),
+        (b"Zf", 8) => Some(DType::Complex64),
+        (b"Zd", 16) => Some(DType::Complex128),
+        _ => None,
+    }
+}

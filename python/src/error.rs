@@ -1,0 +1,82 @@
+//! The one map from the core's errors to Python's exceptions.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use pyo3::exceptions::{PyIndexError, PyOSError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use sluicegate::Error;
+
+/// `sluicegate.DamagedImageError`, which is defined in Python: a class that is defined here could have one base only.
+static DAMAGED_IMAGE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// The exception that `error` is in Python: of the type that torch raises where torch has the error too.
+pub(super) fn to_python(py: Python<'_>, error: Error) -> PyErr {
+    let message = error.to_string();
+    match error {
+        Error::User(user) => match user.downcast::<PyErr>() {
+            Ok(exception) => exception.clone_ref(py),
+            Err(other) => PyRuntimeError::new_err(other.to_string()),
+        },
+        Error::IndexOutOfRange { .. } => PyIndexError::new_err(message),
+        Error::Io { path, source } => os_error(&path, &source),
+        Error::Shrunk { .. } | Error::Changed { .. } | Error::Process { .. } => PyOSError::new_err(message),
+        Error::LengthMismatch { .. }
+        | Error::SchemaMismatch { .. }
+        | Error::InvalidArgument { .. }
+        | Error::Format { .. }
+        | Error::Sample { .. }
+        | Error::State { .. } => PyValueError::new_err(message),
+        Error::Image { .. } => damaged_image(py, message),
+        // Torch raises RuntimeError when its allocator gets no memory, and code that survives that catches it.
+        Error::OutOfMemory { .. }
+        | Error::SharedMemory { .. }
+        | Error::SlotTooSmall { .. }
+        | Error::Worker { .. }
+        | Error::Closed
+        | Error::Threads { .. }
+        | Error::Panic { .. }
+        // The crate may get other kinds of errors.
+        | _ => PyRuntimeError::new_err(message),
+    }
+}
+
+/// `sluicegate.DamagedImageError(message)`.
+pub(super) fn damaged_image(py: Python<'_>, message: String) -> PyErr {
+    let class = DAMAGED_IMAGE.import(py, "sluicegate.image.damaged", "DamagedImageError");
+    match class.and_then(|class| class.call1((message,))) {
+        Ok(error) => PyErr::from_value(error),
+        Err(error) => error,
+    }
+}
+
+/// `OSError(errno, text, path)`, which Python itself turns into `FileNotFoundError` and its siblings.
+fn os_error(path: &Path, source: &std::io::Error) -> PyErr {
+    match source.raw_os_error() {
+        Some(errno) => {
+            let text = source.to_string();
+            // Python writes the number itself.
+            let text = text.split(" (os error").next().unwrap_or_default();
+            let text = format!("{text}{}", way_out(source));
+            PyOSError::new_err((errno, text, path.as_os_str().to_owned()))
+        }
+        None => PyOSError::new_err(format!("{}: {source}", path.display())),
+    }
+}
+
+/// What to do about a limit that was reached.
+fn way_out(source: &std::io::Error) -> &'static str {
+    match source.kind() {
+        ErrorKind::OutOfMemory => {
+            " (address space for a mapping of the whole file: raise the limit, ulimit -v, or for many files vm.max_map_count)"
+        }
+        _ if source.raw_os_error() == Some(libc::EMFILE) => " (close other files, or raise the limit, ulimit -n)",
+        _ => "",
+    }
+}
+
+/// The error of a word that is none of those that an argument may be.
+pub(super) fn unknown(argument: &'static str, found: &str) -> Error {
+    Error::InvalidArgument { argument, reason: format!("`{found}` is not known") }
+}

@@ -1,0 +1,87 @@
+//! `file_images`: images in files, transformed on the way; and what is left to Pillow and torch.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{IntoPyDict, PyBytes};
+use sluicegate::internal::{FileImages, OtherImages, ask_torch};
+use sluicegate::{DType, Image};
+
+use super::dataset::Dataset;
+use super::error::to_python;
+use super::image_transforms::transforms_of;
+use super::in_memory::in_memory;
+use super::memory::ForeignArray;
+
+/// The error for a thread that calls Python after the interpreter has ended.
+const ENDED: &str = "the interpreter has ended";
+
+/// A Python object with methods `size(path)`, which returns (height, width), and `decode(path)`, which returns these and the
+/// bytes of the pixels, in color.
+struct InPython(Py<PyAny>);
+
+impl InPython {
+    fn ask<T>(&self, ask: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> Result<T, String> {
+        let asked = Python::try_attach(|py| ask(self.0.bind(py)).map_err(|error| error.to_string()));
+        asked.unwrap_or_else(|| Err(ENDED.into()))
+    }
+}
+
+impl OtherImages for InPython {
+    fn size(&self, path: &Path) -> Result<[usize; 2], String> {
+        let path = path.as_os_str().as_bytes();
+        self.ask(|object| object.call_method1("size", (PyBytes::new(object.py(), path),))?.extract())
+    }
+
+    fn decode(&self, path: &Path) -> Result<Image, String> {
+        let path = path.as_os_str().as_bytes();
+        self.ask(|object| {
+            let decoded = object.call_method1("decode", (PyBytes::new(object.py(), path),))?;
+            let (height, width, pixels): (usize, usize, Vec<u8>) = decoded.extract()?;
+            if height.checked_mul(width).and_then(|size| size.checked_mul(3)) != Some(pixels.len()) {
+                return Err(PyValueError::new_err("the pixels do not fit to the size of the image"));
+            }
+            Ok(Image::new(width, height, 3, DType::UInt8, pixels))
+        })
+    }
+}
+
+/// `torch.exp` of a tensor of one float32.
+fn torch_exp(power: f32) -> Result<f32, String> {
+    let ask = |py: Python<'_>| -> PyResult<f32> {
+        let torch = py.import("torch")?;
+        let kinds = [("dtype", torch.getattr("float32")?), ("device", "cpu".into_pyobject(py)?.into_any())];
+        let tensor = torch.call_method("tensor", ((power,),), Some(&kinds.into_py_dict(py)?))?;
+        torch.call_method1("exp", (tensor,))?.call_method0("item")?.extract()
+    };
+    let asked = Python::try_attach(|py| ask(py).map_err(|error| error.to_string()));
+    asked.unwrap_or_else(|| Err(ENDED.into()))
+}
+
+/// Makes random transforms compute as torch does, in everything that is made afterwards.
+pub(super) fn ask_torch_for_exp() {
+    ask_torch(torch_exp);
+}
+
+/// The images in the files at `paths`, which are separated by zeros, transformed by what `transforms`, a list in JSON,
+/// describes, in a field of its own; and the other `arrays` after it. `others` reads what the core leaves to Pillow, which is
+/// gray images, too, unless `converts`. A ValueError where images don't always get one form.
+#[pyfunction]
+pub(super) fn file_images(
+    py: Python<'_>,
+    paths: &[u8],
+    arrays: Vec<ForeignArray>,
+    transforms: &str,
+    others: Py<PyAny>,
+    converts: bool,
+) -> PyResult<Dataset> {
+    ask_torch_for_exp();
+    let transforms = transforms_of(transforms)?;
+    let made = in_memory(arrays)
+        .and_then(|beside| FileImages::new("0", paths, transforms, beside, Arc::new(InPython(others))));
+    let made = made.map(|images| if converts { images } else { images.in_color_alone() });
+    made.map(|images| Dataset(Arc::new(images))).map_err(|error| to_python(py, error))
+}

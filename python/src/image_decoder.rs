@@ -1,0 +1,67 @@
+//! `ImageDecoder`: the pixels of encoded images, as tensors.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use sluicegate::internal::{Slab, Truncated, image_size};
+use sluicegate::{DecodeOptions, Orientation, decode_image};
+
+use super::detach::detach;
+use super::error::{damaged_image, to_python};
+use super::memory::capsule;
+
+/// So many slots are kept for the next images: a user holds few at a time.
+const FREE_SLOTS: usize = 2;
+
+/// Decodes images on the calling thread. Threads may share it, and a forked process may continue to use it.
+#[pyclass(frozen, module = "sluicegate._core")]
+pub(super) struct ImageDecoder {
+    pub(super) options: DecodeOptions,
+    slab: Slab,
+    pub(super) from_dlpack: Py<PyAny>,
+}
+
+#[pymethods]
+impl ImageDecoder {
+    /// Decodes to `mode` ("RGB", "L", "RGBA" or "unchanged"), turns as EXIF data say where `is_turned`, takes what there is of
+    /// damaged JPEGs where `is_filled`, and refuses images of more than `max_pixels`. `from_dlpack` makes a tensor of a capsule.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        mode: &str,
+        is_turned: bool,
+        is_filled: bool,
+        max_pixels: u64,
+        from_dlpack: Py<PyAny>,
+    ) -> PyResult<Self> {
+        let options = DecodeOptions {
+            mode: mode.parse().map_err(|error| to_python(py, error))?,
+            orientation: if is_turned { Orientation::Exif } else { Orientation::AsStored },
+            truncated: if is_filled { Truncated::Fill } else { Truncated::Refuse },
+            max_pixels,
+        };
+        Ok(Self { options, slab: Slab::new(FREE_SLOTS), from_dlpack })
+    }
+
+    /// The tensor (channels, height, width) of the image that `encoded` is.
+    fn decode<'py>(&self, py: Python<'py>, encoded: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+        let decoded = detach(py, || {
+            let image = match decode_image(encoded, &self.options) {
+                Ok(image) => image,
+                Err(reason) => return Ok(Err(reason)),
+            };
+            let mut lease = self.slab.lease(image.pixels().len())?;
+            image.write_channels_first(lease.bytes_mut());
+            let [height, width, channels] = image.shape();
+            Ok(Ok((lease, image.dtype(), [channels, height, width])))
+        })?;
+        let (lease, dtype, shape) = decoded.map_err(|reason| damaged_image(py, reason))?;
+        self.from_dlpack.bind(py).call1((capsule(py, &Arc::new(lease), 0, (dtype, &shape))?,))
+    }
+
+    /// The width and the height of the image that `encoded` is, as they are stored.
+    #[staticmethod]
+    fn size(py: Python<'_>, encoded: &[u8]) -> PyResult<(usize, usize)> {
+        detach(py, || Ok(image_size(encoded)))?.map_err(|reason| damaged_image(py, reason))
+    }
+}

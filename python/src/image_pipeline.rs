@@ -1,0 +1,317 @@
+//! `ImagePipeline`: encoded images, transformed, as tensors.
+
+use std::iter;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use sluicegate::internal::{ImageLink, ImageSources, JpegScale, Moves, Slab};
+use sluicegate::{Boxes, ChannelOrder, DecodedField, DecodedImages, EncodedField, TorchGenerator};
+
+use super::dataset::Dataset;
+use super::detach::detach;
+use super::error::{damaged_image, to_python};
+use super::image_decoder::ImageDecoder;
+use super::image_operations::{GivenBoxes, ImageOperations, boxes_of};
+use super::memory::capsule;
+use super::torch_generator::draw_from;
+
+/// So many slots are kept for the next images: a user holds few at a time.
+const FREE_SLOTS: usize = 2;
+
+/// Decodes and transforms images on the calling thread. Threads may share it, and a forked process may continue to use
+/// it.
+#[pyclass(frozen, module = "sluicegate._core")]
+pub(super) struct ImagePipeline {
+    pipeline: sluicegate::ImagePipeline,
+    slab: Slab,
+    from_dlpack: Py<PyAny>,
+}
+
+#[pymethods]
+impl ImagePipeline {
+    /// Decodes as `decoder` does, and does what `transforms`, a list in JSON, describes. JPEG is decoded at full size where
+    /// `is_exact`; channels come last where `is_last`; images are kept in `cache`, by their numbers.
+    #[new]
+    #[pyo3(signature = (transforms, decoder, is_exact, is_last, cache=None))]
+    fn new(
+        py: Python<'_>,
+        transforms: &str,
+        decoder: &ImageDecoder,
+        is_exact: bool,
+        is_last: bool,
+        cache: Option<&ImageCache>,
+    ) -> PyResult<Self> {
+        let transforms = serde_json::from_str(transforms);
+        let refuse = |error| PyValueError::new_err(format!("invalid image transforms: {error}"));
+        let scale = if is_exact { JpegScale::Full } else { JpegScale::Least };
+        let order = if is_last { ChannelOrder::Last } else { ChannelOrder::First };
+        let pipeline = sluicegate::ImagePipeline::new(transforms.map_err(refuse)?);
+        let pipeline = pipeline.with_decode(decoder.options).with_scale(scale).with_order(order);
+        let pipeline = match cache {
+            Some(cache) => pipeline.with_cache(Arc::clone(&cache.0)),
+            None => pipeline,
+        };
+        Ok(Self { pipeline, slab: Slab::new(FREE_SLOTS), from_dlpack: decoder.from_dlpack.clone_ref(py) })
+    }
+
+    /// The tensor that becomes of the image that `encoded` is, and that has this number. What is random is drawn from
+    /// `generator`, the way to one of torch's.
+    fn decode<'py>(
+        &self,
+        py: Python<'py>,
+        encoded: &[u8],
+        number: usize,
+        generator: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        Ok(self.run(py, (encoded, number), None, generator)?.0)
+    }
+
+    /// The same, with the steps that moved its pixels and the height and the width that it had before: for its boxes and masks.
+    /// `boxes` are those that transforms draw by: four numbers each, their format, and "float32", "float64" or "integer".
+    #[pyo3(signature = (encoded, number, generator, boxes=None))]
+    fn decode_moved<'py>(
+        &self,
+        py: Python<'py>,
+        encoded: &[u8],
+        number: usize,
+        generator: Option<&Bound<'py, PyAny>>,
+        boxes: Option<GivenBoxes>,
+    ) -> PyResult<(Bound<'py, PyAny>, ImageOperations, (usize, usize))> {
+        let boxes = boxes.map(|boxes| boxes_of(py, boxes)).transpose()?;
+        let (image, moves) = self.run(py, (encoded, number), boxes, generator)?;
+        let [height, width] = moves.size();
+        Ok((image, ImageOperations(moves.operations().to_vec()), (height, width)))
+    }
+
+    /// The same for several images of one form, drawn one after the other: the tensors, which share their memory, and which one
+    /// failed, and why. What comes behind that one was not drawn.
+    #[expect(clippy::type_complexity, reason = "a tuple for Python")]
+    fn decode_many<'py>(
+        &self,
+        py: Python<'py>,
+        encoded: Vec<Bound<'py, PyBytes>>,
+        numbers: Vec<usize>,
+        generator: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<(Vec<Bound<'py, PyAny>>, Option<(usize, String)>)> {
+        let form = self.pipeline.form().ok_or_else(|| PyValueError::new_err("these images are of any size"))?;
+        let files: Vec<&[u8]> = encoded.iter().map(|file| file.as_bytes()).collect();
+        if numbers.len() != files.len() {
+            return Err(PyValueError::new_err("there is one number for each image"));
+        }
+        let bytes = form.shape.iter().product::<usize>() * form.dtype.bytes();
+        let run = |mut generator: Option<&mut TorchGenerator>| {
+            detach(py, || {
+                let mut lease = self.slab.lease(bytes.saturating_mul(files.len()))?;
+                let rooms = lease.bytes_mut().chunks_exact_mut(bytes.max(1));
+                let failed =
+                    rooms.zip(files.iter().zip(&numbers)).enumerate().find_map(|(row, (room, (file, number)))| {
+                        let image = self.pipeline.run_number(*number, || file, generator.as_deref_mut());
+                        image.and_then(|image| image.write(room)).err().map(|reason| (row, reason))
+                    });
+                Ok((lease, failed))
+            })
+        };
+        let (lease, failed) = self.draw_for(generator, run)?;
+        let lease = Arc::new(lease);
+        let tensor = |row: usize| {
+            let capsule = capsule(py, &lease, row * bytes, (form.dtype, &form.shape))?;
+            self.from_dlpack.bind(py).call1((capsule,))
+        };
+        Ok(((0..files.len()).map(tensor).collect::<PyResult<_>>()?, failed))
+    }
+
+    /// The same in one tensor, with the row that failed and why: its memory, and that behind it, holds anything. By row `keys`
+    /// tell of generators of their own; without them all draw from `generator`, and the one that failed drew nothing.
+    #[expect(clippy::type_complexity, reason = "a tuple for Python")]
+    fn decode_batch<'py>(
+        &self,
+        py: Python<'py>,
+        encoded: Vec<Bound<'py, PyBytes>>,
+        keys: Option<Vec<u64>>,
+        generator: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyAny>, Option<(usize, String)>)> {
+        let form = self.pipeline.form().ok_or_else(|| PyValueError::new_err("these images are of any size"))?;
+        let files: Vec<&[u8]> = encoded.iter().map(|file| file.as_bytes()).collect();
+        if keys.as_ref().is_some_and(|keys| keys.len() != files.len()) {
+            return Err(PyValueError::new_err("there is one key for each image"));
+        }
+        let bytes = form.shape.iter().product::<usize>() * form.dtype.bytes();
+        let run = |mut generator: Option<&mut TorchGenerator>| {
+            detach(py, || {
+                let mut lease = self.slab.lease(bytes.saturating_mul(files.len()))?;
+                let rooms = lease.bytes_mut().chunks_exact_mut(bytes.max(1));
+                let failed = rooms.zip(&files).enumerate().find_map(|(row, (room, file))| {
+                    let mut own = match &keys {
+                        Some(keys) => Some(TorchGenerator::of_key(keys[row])),
+                        None => generator.as_deref().cloned(),
+                    };
+                    let image = self.pipeline.run(file, own.as_mut());
+                    let outcome = image.and_then(|image| image.write(room));
+                    if outcome.is_ok()
+                        && let (Some(shared), Some(own)) = (generator.as_deref_mut(), own)
+                    {
+                        *shared = own;
+                    }
+                    outcome.err().map(|reason| (row, reason))
+                });
+                Ok((lease, failed))
+            })
+        };
+        let (lease, failed) = self.draw_for(generator, run)?;
+        let shape: Vec<usize> = iter::once(files.len()).chain(form.shape).collect();
+        let capsule = capsule(py, &Arc::new(lease), 0, (form.dtype, &shape))?;
+        Ok((self.from_dlpack.bind(py).call1((capsule,))?, failed))
+    }
+
+    /// True if something is drawn.
+    #[getter]
+    fn is_random(&self) -> bool {
+        self.pipeline.is_random()
+    }
+
+    /// The data type and the shape that every image gets; None where they depend on the image.
+    #[getter]
+    fn form(&self) -> Option<(&'static str, [usize; 3])> {
+        self.pipeline.form().map(|form| (form.dtype.name(), form.shape))
+    }
+}
+
+impl ImagePipeline {
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        (encoded, number): (&[u8], usize),
+        boxes: Option<Boxes>,
+        generator: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyAny>, Moves)> {
+        let run = |generator: Option<&mut TorchGenerator>| {
+            detach(py, || {
+                let image = match self.pipeline.run_number_with_boxes(number, || encoded, boxes, generator) {
+                    Ok(image) => image,
+                    Err(reason) => return Ok(Err(reason)),
+                };
+                let (shape, dtype, moves) = (image.shape(), image.dtype(), image.moves().clone());
+                let mut lease = self.slab.lease(image.bytes())?;
+                Ok(image.write(lease.bytes_mut()).map(|()| (lease, (dtype, shape), moves)))
+            })?
+            .map_err(|reason| damaged_image(py, reason))
+        };
+        let (lease, (dtype, shape), moves) = self.draw_for(generator, run)?;
+        let capsule = capsule(py, &Arc::new(lease), 0, (dtype, &shape))?;
+        Ok((self.from_dlpack.bind(py).call1((capsule,))?, moves))
+    }
+
+    /// What `run` gives with the generator that `way` leads to, where one is needed.
+    fn draw_for<T>(
+        &self,
+        way: Option<&Bound<'_, PyAny>>,
+        run: impl FnOnce(Option<&mut TorchGenerator>) -> PyResult<T>,
+    ) -> PyResult<T> {
+        match way {
+            Some(way) if self.pipeline.is_random() => draw_from(way, |generator| run(Some(generator))),
+            _ => run(None),
+        }
+    }
+}
+
+/// Images before anything of them is drawn. Threads may share it, and so do forked processes.
+#[pyclass(frozen, module = "sluicegate._core")]
+pub(super) struct ImageCache(Arc<sluicegate::internal::ImageCache>);
+
+#[pymethods]
+impl ImageCache {
+    /// Room for the images of the numbers below `images`, of `bytes` together: in memory, or in a file of `folder`.
+    #[new]
+    fn new(py: Python<'_>, images: usize, bytes: usize, folder: Option<PathBuf>) -> PyResult<Self> {
+        let made = match folder {
+            None => sluicegate::internal::ImageCache::in_memory(images, bytes),
+            Some(folder) => sluicegate::internal::ImageCache::in_folder(&folder, images, bytes),
+        };
+        made.map(|cache| Self(Arc::new(cache))).map_err(|error| to_python(py, error))
+    }
+
+    /// So many bytes are taken.
+    #[getter]
+    fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+}
+
+/// The samples of `dataset` with these fields: the number of each there, the pipeline of one that holds the bytes of images, and
+/// of what moves with an image the place of that; boxes have a format. `links` are fields of
+/// bytes, and fields with the paths of files, from `folder`, that are read where there are no bytes. `rows` are places of boxes, and
+/// of fields with a row for each of them.
+#[pyfunction]
+#[expect(clippy::type_complexity, reason = "a tuple of Python's")]
+pub(super) fn decoded_images(
+    py: Python<'_>,
+    dataset: &Dataset,
+    fields: Vec<(usize, Option<PyRef<'_, ImagePipeline>>, Option<usize>, Option<String>)>,
+    links: Links,
+    rows: Vec<(usize, usize)>,
+) -> PyResult<Dataset> {
+    let fields = fields.into_iter().map(|(number, pipeline, image, format)| {
+        let pipeline = pipeline.map(|pipeline| pipeline.pipeline.clone());
+        Ok(match (pipeline, image, format) {
+            (None, Some(image), Some(format)) => {
+                DecodedField::Boxes(number, format.parse().map_err(|error| to_python(py, error))?, image)
+            }
+            (None, ..) => DecodedField::Kept(number),
+            (Some(pipeline), None, _) => DecodedField::Image(number, pipeline),
+            (Some(pipeline), Some(image), _) => DecodedField::Mask(number, pipeline, image),
+        })
+    });
+    let fields = fields.collect::<PyResult<Vec<_>>>()?;
+    let images = DecodedImages::new(Arc::clone(&dataset.0), fields);
+    let links = image_links(&links);
+    let images = images.and_then(|images| images.with_links(links).with_rows(rows));
+    images.map(|images| Dataset(Arc::new(images))).map_err(|error| to_python(py, error))
+}
+
+/// Which samples of `dataset` have broken images, and why: `fields` are the number of each, what decodes it, and how many bytes
+/// stand before it. What was found is kept for as long as the files at `paths` stay as they are, for these `parameters`, in
+/// `index_folder`.
+#[pyfunction]
+pub(super) fn broken_images(
+    py: Python<'_>,
+    dataset: &Dataset,
+    fields: Vec<(usize, PyRef<'_, ImageDecoder>, usize)>,
+    paths: Vec<PathBuf>,
+    parameters: String,
+    index_folder: Option<PathBuf>,
+    links: Links,
+) -> PyResult<(Vec<usize>, Vec<String>)> {
+    let encoded = |(field, decoder, bytes_before): (usize, PyRef<'_, ImageDecoder>, usize)| EncodedField {
+        field,
+        options: decoder.options,
+        bytes_before,
+    };
+    let fields: Vec<_> = fields.into_iter().map(encoded).collect();
+    let sources = ImageSources { paths, parameters, index_folder, links: image_links(&links) };
+    let broken =
+        detach(py, || sluicegate::internal::broken_images(&*dataset.0, &fields, &sources, signals_are_seen_to))?;
+    Ok((broken.indices, broken.damages))
+}
+
+/// Fields of bytes with the fields of the paths of their files, and the folder where these begin.
+type Links = (Vec<(usize, usize)>, Option<PathBuf>);
+
+fn image_links((fields, folder): &Links) -> Vec<ImageLink> {
+    fields.iter().map(|&(bytes, path)| ImageLink { bytes, path, folder: folder.clone() }).collect()
+}
+
+/// The bytes of the image file at `path`, which may begin at `folder`.
+#[pyfunction]
+pub(super) fn linked_image<'py>(py: Python<'py>, path: &str, folder: Option<PathBuf>) -> PyResult<Bound<'py, PyBytes>> {
+    let link = ImageLink { bytes: 0, path: 0, folder };
+    let read = detach(py, || Ok(link.read(path.as_bytes())))?;
+    read.map(|bytes| PyBytes::new(py, &bytes)).map_err(|reason| damaged_image(py, reason))
+}
+
+/// What is called now and then where something may take minutes, so that an interrupt takes effect soon.
+pub(super) fn signals_are_seen_to() -> sluicegate::Result<()> {
+    Python::attach(|py| py.check_signals()).map_err(|error| sluicegate::Error::User(Box::new(error)))
+}

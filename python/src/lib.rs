@@ -1,0 +1,148 @@
+//! The Python door, the only place with pyo3: newtypes over the core, one file per file of the core.
+//!
+//! A method converts, enters the core by [`detach`], and wraps; decisions are the core's or the Python package's.
+
+mod arrow_table;
+mod batch_sampler;
+mod block_cache;
+mod bytes_ahead;
+mod class_index;
+mod columnar;
+mod convert;
+mod dataset;
+mod detach;
+mod dlpack;
+mod engine;
+mod error;
+mod field_kind;
+mod file_images;
+mod folder_files;
+mod generators;
+mod hand_over;
+mod image_decoder;
+mod image_operations;
+mod image_pipeline;
+mod image_transforms;
+mod in_memory;
+mod integers;
+mod json;
+mod memory;
+mod mersenne;
+mod moments;
+mod nested;
+mod notices;
+mod order;
+mod parquet;
+mod pillow_head;
+mod pinned_block;
+mod pinned_copy;
+mod pixel_images;
+mod plan;
+mod prefetch;
+mod reader;
+mod sampler;
+mod shards;
+mod shuffle_buffer;
+mod stack;
+mod stream;
+mod tar;
+mod tokens;
+mod torch_generator;
+mod typed_field;
+mod worker_end;
+mod workers;
+mod zarr;
+
+use pyo3::prelude::*;
+
+/// `sluicegate._core`: the compiled half of the package, see `_core.pyi`.
+#[pymodule(gil_used = false)]
+mod _core {
+    use pyo3::prelude::*;
+
+    /// Before other code can fork: a child forked while another thread registers the handler would wait forever.
+    #[pymodule_init]
+    fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+        sluicegate::internal::generation();
+        Ok(())
+    }
+
+    #[pymodule_export]
+    use super::batch_sampler::{
+        balanced_batch_sampler, class_sampler, length_bucket_batch_sampler, packed_batch_sampler,
+        stratified_batch_sampler,
+    };
+    #[pymodule_export]
+    use super::block_cache::BlockCache;
+    #[pymodule_export]
+    use super::bytes_ahead::{BytesAhead, Held, Party};
+    #[pymodule_export]
+    use super::class_index::ClassIndex;
+    #[pymodule_export]
+    use super::columnar::{arrow_metadata, parquet_metadata};
+    #[pymodule_export]
+    use super::dataset::Dataset;
+    #[pymodule_export]
+    use super::engine::Engine;
+    #[pymodule_export]
+    use super::file_images::file_images;
+    #[pymodule_export]
+    use super::folder_files::FolderFiles;
+    #[pymodule_export]
+    use super::generators::{GlobalGenerators, generator_words, sample_key, torch_state};
+    #[pymodule_export]
+    use super::hand_over::HandOver;
+    #[pymodule_export]
+    use super::image_decoder::ImageDecoder;
+    #[pymodule_export]
+    use super::image_operations::{ImageOperations, round_products};
+    #[pymodule_export]
+    use super::image_pipeline::{ImageCache, ImagePipeline, broken_images, decoded_images, linked_image};
+    #[pymodule_export]
+    use super::image_transforms::ImageTransforms;
+    #[pymodule_export]
+    use super::memory::Indices;
+    #[pymodule_export]
+    use super::moments::Moments;
+    #[pymodule_export]
+    use super::notices::take_notices;
+    #[pymodule_export]
+    use super::order::{Batches, BatchingSampler, Order, Sampler};
+    #[pymodule_export]
+    use super::pillow_head::PillowHead;
+    #[pymodule_export]
+    use super::pinned_copy::PinnedCopy;
+    #[pymodule_export]
+    use super::pixel_images::{draws_in_order, pixel_images};
+    #[pymodule_export]
+    use super::plan::{Plan, explicit_batches, explicit_order};
+    #[pymodule_export]
+    use super::prefetch::Prefetch;
+    #[pymodule_export]
+    use super::reader::Reader;
+    #[pymodule_export]
+    use super::sampler::{
+        batch_sampler, block_shuffle_sampler, distributed_sampler, mixture_sampler, random_sampler, repeat_sampler,
+        sequential_sampler, subset_random_sampler, uneven_block_shuffle_sampler, weighted_random_sampler,
+    };
+    #[pymodule_export]
+    use super::shards::Shards;
+    #[pymodule_export]
+    use super::shuffle_buffer::ShuffleBuffer;
+    #[pymodule_export]
+    use super::stack::Kinds;
+    #[pymodule_export]
+    use super::stream::{Stream, StreamReader};
+    #[pymodule_export]
+    use super::tokens::TokenFiles;
+    #[pymodule_export]
+    use super::worker_end::WorkerEnd;
+    #[pymodule_export]
+    use super::workers::Workers;
+    #[pymodule_export]
+    use super::zarr::{WindowBlocks, hdf5_windows, zarr_windows};
+
+    #[pymodule_export]
+    #[expect(non_upper_case_globals, reason = "Python's name for it")]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

@@ -1,0 +1,400 @@
+//! Memory across the border: arrays and samples of Python's that Rust reads, and our slots that become tensors.
+//!
+//! # Rationale
+//! An address that Python hands in is believed: `sluicegate._core` is private, and the package passes
+//! `tensor.data_ptr()` or the address of a NumPy array together with the object that owns it. The owner is held until
+//! the last reader is gone; the package checks before each batch that the owner still has its memory there.
+//!
+//! A sample shows its memory itself, a tensor through DLPack's exchange API, an array by Python's buffers; [`Views`] holds them.
+//!
+//! A slot leaves as DLPack capsules, one per field, all holding one [`Lease`]. Columns of a slot do not overlap and no
+//! other slot overlaps this one, so tensors never alias. The deleter drops its part of the lease and touches nothing of
+//! Python: it runs on any thread, with or without the GIL, also while the interpreter shuts down.
+#![expect(unsafe_code, reason = "one of the two places that handle addresses; every block says why it is sound")]
+
+mod foreign;
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::os::fd::{BorrowedFd, RawFd};
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyTuple, PyType};
+use sluicegate::internal::{Array, Lease, Scattered, Segment, WorkerEnd};
+use sluicegate::{DType, Field};
+
+pub(super) use self::foreign::{table_at, words_at};
+use super::convert::{buffer_type, wrap};
+use super::dlpack::{CPU, DLManagedTensor, DLTensor, ExchangeApi, dlpack_type, travels_as_bytes};
+use super::error::to_python;
+use super::pinned_block::PinnedBlock;
+
+/// Keeps a Python object alive on behalf of Rust, and lets go of it soon after it is dropped, on whichever thread.
+pub(super) struct Owner(pub(super) ManuallyDrop<Py<PyAny>>);
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        // SAFETY: taken once, here.
+        let object = unsafe { ManuallyDrop::take(&mut self.0) };
+        // SAFETY: both may be called on any thread, with or without the GIL.
+        let is_pythons = unsafe { ffi::Py_IsInitialized() == 0 || !ffi::PyGILState_GetThisThreadState().is_null() };
+        if is_pythons {
+            return drop(object);
+        }
+        // A thread of the pool, which must not wait for the GIL; pyo3 would keep the object until this library is next called.
+        // SAFETY: may be called without the GIL; `let_go` gets the reference that was taken here, once. A queue that is
+        // full does not take it: a leak is all that is left then.
+        unsafe { ffi::Py_AddPendingCall(Some(let_go), object.into_ptr().cast()) };
+    }
+}
+
+/// Gives up a reference: what the main thread runs for `Owner`, between two instructions of its own.
+extern "C" fn let_go(object: *mut c_void) -> c_int {
+    // SAFETY: Python calls this with the GIL and with the reference that `Owner` passed.
+    unsafe { ffi::Py_DecRef(object.cast()) };
+    0
+}
+
+/// A lease on each of the blocks of these sizes in bytes, which `allocate` gives in one object.
+pub(super) fn pinned_leases(allocate: &Bound<'_, PyAny>, sizes: Vec<usize>) -> PyResult<Vec<Lease>> {
+    let blocks = allocate.call1((PyTuple::new(allocate.py(), &sizes)?,))?;
+    let addresses: Vec<usize> = blocks.getattr("addresses")?.extract()?;
+    let blocks = Arc::new(Owner(ManuallyDrop::new(blocks.unbind())));
+    let lease = |(number, (address, bytes)): (usize, (usize, usize))| {
+        let address = NonNull::new(ptr::with_exposed_provenance_mut(address)).filter(|at| at.addr().get() % 64 == 0);
+        let address = address.ok_or_else(|| PyValueError::new_err("a block must be aligned to 64 bytes"))?;
+        let owner = Box::new(PinnedBlock::new(Arc::clone(&blocks), number));
+        // SAFETY: the package allocated these bytes for this (see the module's rationale): no other code has them, and
+        // they live as long as the object. What an allocator of another library's left in them is as good as anything.
+        Ok(unsafe { Lease::foreign(address, bytes, owner) })
+    };
+    addresses.into_iter().zip(sizes).enumerate().map(lease).collect()
+}
+
+/// An array of Python's, as the package describes it.
+#[derive(FromPyObject)]
+pub(super) struct ForeignArray(String, String, usize, Vec<usize>, Vec<usize>, Py<PyAny>);
+
+impl ForeignArray {
+    /// The field that its rows are, and the array.
+    pub(super) fn into_field(self) -> sluicegate::Result<(Field, Array)> {
+        let Self(name, dtype, address, shape, strides, owner) = self;
+        let dtype: DType = dtype.parse()?;
+        let reach: usize = shape.iter().zip(&strides).map(|(&size, &stride)| size.saturating_sub(1) * stride).sum();
+        let bytes = if shape.contains(&0) { 0 } else { reach + dtype.bytes() };
+        let address = NonNull::new(ptr::with_exposed_provenance_mut(address)).unwrap_or(NonNull::dangling());
+        // SAFETY: the package passes the address, shape and strides of one array of `owner`'s (see the module's rationale),
+        // so these bytes are its elements, and they live as long as the owner. An array without elements has no bytes.
+        let segment = unsafe { Segment::foreign(address, bytes, Box::new(Owner(ManuallyDrop::new(owner)))) };
+        let array = Array::new(Arc::new(segment), 0, dtype.bytes(), &shape, &strides)?;
+        Ok((Field::new(name, dtype, shape.get(1..).unwrap_or_default()), array))
+    }
+}
+
+/// A contiguous int64 array of indices, such as a permutation that torch drew, read by its address.
+#[pyclass(frozen, module = "sluicegate._core")]
+pub(super) struct Indices {
+    address: NonNull<i64>,
+    len: usize,
+    _owner: Py<PyAny>,
+}
+
+// SAFETY: the array is only read, and it lives as long as its owner, which is held.
+unsafe impl Send for Indices {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Indices {}
+
+#[pymethods]
+impl Indices {
+    /// `len` integers of 64 bits at `address`, which belong to `owner`.
+    #[new]
+    fn new(address: usize, len: usize, owner: Py<PyAny>) -> PyResult<Self> {
+        let address = match NonNull::new(ptr::with_exposed_provenance_mut::<i64>(address)) {
+            Some(address) if address.is_aligned() => address,
+            None if len == 0 => NonNull::dangling(),
+            _ => return Err(PyValueError::new_err(format!("{address:#x} is not the address of an int64 array"))),
+        };
+        Ok(Self { address, len, _owner: owner })
+    }
+
+    pub(super) fn __len__(&self) -> usize {
+        self.len
+    }
+}
+
+impl Indices {
+    /// The indices from `start` to `stop` as places in a dataset of `len` samples; nothing when one is out of range.
+    pub(super) fn places(&self, start: usize, stop: usize, len: usize) -> Option<Vec<usize>> {
+        let stop = stop.min(self.len);
+        (start..stop)
+            .map(|place| {
+                // SAFETY: `place` is below the array's length, and the owner keeps the array. It is read by value, so
+                // a concurrent write changes only which index is read.
+                wrap(unsafe { self.address.add(place).read_volatile() }, len)
+            })
+            .collect()
+    }
+}
+
+/// One tensor on its way out: the structure that DLPack shows, first, and what it points to.
+#[repr(C)]
+struct Handover {
+    managed: DLManagedTensor,
+    shape: Box<[i64]>,
+    owner: Arc<dyn Send + Sync>,
+}
+
+const UNUSED: &CStr = c"dltensor";
+
+/// A DLPack capsule of the tensor whose first byte is at `offset` of the slot. It holds the lease until it is consumed, and
+/// the tensor made of it does from then on.
+pub(super) fn capsule<'py>(
+    py: Python<'py>,
+    lease: &Arc<Lease>,
+    offset: usize,
+    (dtype, shape): (DType, &[usize]),
+) -> PyResult<Bound<'py, PyAny>> {
+    let bytes = shape.iter().fold(dtype.bytes(), |bytes, &axis| bytes.saturating_mul(axis));
+    assert!(offset.saturating_add(bytes) <= lease.len(), "a tensor lies inside its slot");
+    // SAFETY: the tensor lies inside the slot, as asserted, and the lease that keeps the slot goes with it.
+    let address = unsafe { lease.address().add(offset) };
+    hand_over(py, address, dtype, shape, Arc::clone(lease) as Arc<dyn Send + Sync>)
+}
+
+/// A DLPack capsule of tensor `field` of the batch that this worker is making, to be written at once: the memory stays
+/// mapped as long as the tensor lives, but it is the batch's only until the next tensor is placed.
+pub(super) fn making_capsule<'py>(
+    py: Python<'py>,
+    end: &mut WorkerEnd,
+    field: usize,
+    (dtype, shape): (DType, &[usize]),
+) -> PyResult<Bound<'py, PyAny>> {
+    let (address, segment) = end.address(field).map_err(|error| to_python(py, error))?;
+    hand_over(py, address, dtype, shape, segment)
+}
+
+/// A DLPack capsule of the tensor at `address`, which `owner` keeps mapped.
+fn hand_over<'py>(
+    py: Python<'py>,
+    address: NonNull<u8>,
+    dtype: DType,
+    shape: &[usize],
+    owner: Arc<dyn Send + Sync>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let shape: Box<[i64]> = shape.iter().map(|&number| number as i64).collect();
+    let tensor = DLTensor {
+        data: address.as_ptr().cast(),
+        device: CPU,
+        ndim: shape.len() as i32,
+        dtype: dlpack_type(dtype),
+        shape: ptr::null_mut(),
+        strides: ptr::null_mut(),
+        byte_offset: 0,
+    };
+    let managed = DLManagedTensor { tensor, manager: ptr::null_mut(), deleter: give_back as *const c_void };
+    let mut handover = Box::new(Handover { managed, shape, owner });
+    // Now that the shape is where it stays.
+    handover.managed.tensor.shape = handover.shape.as_mut_ptr();
+    let handover = Box::into_raw(handover);
+    // SAFETY: the pointer is valid until `give_back` frees it, the name is a static C string, and the GIL is held.
+    let capsule = unsafe { ffi::PyCapsule_New(handover.cast(), UNUSED.as_ptr(), Some(drop_unused)) };
+    if capsule.is_null() {
+        // SAFETY: no capsule owns the handover, so this is its only owner.
+        unsafe { give_back(handover.cast()) };
+    }
+    // SAFETY: a new reference, or null with an exception set.
+    unsafe { Bound::from_owned_ptr_or_err(py, capsule) }
+}
+
+/// The descriptors with these numbers.
+pub(super) fn descriptors<'a>(numbers: &[RawFd]) -> Vec<BorrowedFd<'a>> {
+    // SAFETY: the package passes descriptors that it keeps open during the call (see the module's rationale).
+    numbers.iter().map(|&number| unsafe { BorrowedFd::borrow_raw(number) }).collect()
+}
+
+/// DLPack's deleter: called once, by the tensor's last view, on any thread, without the GIL.
+unsafe extern "C" fn give_back(managed: *mut DLManagedTensor) {
+    // SAFETY: `managed` is the first field of a handover that `capsule` boxed, and its consumer calls this once.
+    let handover = unsafe { Box::from_raw(managed.cast::<Handover>()) };
+    drop((handover.shape, handover.owner));
+}
+
+/// The capsule's destructor: a consumer renames the capsule, so one that still has its name was never consumed.
+unsafe extern "C" fn drop_unused(capsule: *mut ffi::PyObject) {
+    // SAFETY: Python calls this with the capsule that is going, and holds the GIL.
+    unsafe {
+        if ffi::PyCapsule_IsValid(capsule, UNUSED.as_ptr()) == 1 {
+            give_back(ffi::PyCapsule_GetPointer(capsule, UNUSED.as_ptr()).cast());
+        }
+    }
+}
+
+type ShowTensor = unsafe extern "C" fn(*mut ffi::PyObject, *mut DLTensor) -> c_int;
+
+/// Torch's function that shows the memory of a tensor, in the versions that have one.
+pub(super) struct TensorDoor {
+    class: Py<PyType>,
+    show: ShowTensor,
+}
+
+impl TensorDoor {
+    /// The door to tensors of exactly this class.
+    pub(super) fn of(class: &Bound<'_, PyType>) -> Option<Self> {
+        let capsule = class.getattr("__dlpack_c_exchange_api__").ok()?;
+        // SAFETY: the GIL is held; an object that is not such a capsule gives null and an exception.
+        let address = unsafe { ffi::PyCapsule_GetPointer(capsule.as_ptr(), c"dlpack_exchange_api".as_ptr()) };
+        drop(PyErr::take(class.py()));
+        let mut table = address.cast_const().cast::<ExchangeApi>();
+        while !table.is_null() {
+            // SAFETY: DLPack promises that a table lives as long as the process, and that it begins in every version as it
+            // is declared here, and so it stays in every version 1, with a function of this type or null.
+            unsafe {
+                if (*table).major == 1 {
+                    let show: Option<ShowTensor> = std::mem::transmute((*table).show);
+                    return show.map(|show| Self { class: class.clone().unbind(), show });
+                }
+                table = (*table).previous;
+            }
+        }
+        None
+    }
+}
+
+/// Python's `Py_buffer`, part of the stable ABI from 3.11 on, and the same before.
+#[repr(C)]
+struct Buffer {
+    address: *mut c_void,
+    _owner: *mut ffi::PyObject,
+    _len: isize,
+    item_bytes: isize,
+    _readonly: c_int,
+    ndim: c_int,
+    format: *mut c_char,
+    shape: *mut isize,
+    strides: *mut isize,
+    _suboffsets: *mut isize,
+    _internal: *mut c_void,
+}
+
+/// `PyBUF_RECORDS_RO`: shape, strides and format, for reading.
+const STRIDES_AND_FORMAT: c_int = 0x1c;
+
+unsafe extern "C" {
+    fn PyObject_GetBuffer(object: *mut ffi::PyObject, buffer: *mut Buffer, flags: c_int) -> c_int;
+    fn PyBuffer_Release(buffer: *mut Buffer);
+}
+
+/// A buffer that was acquired. Not `Send`: it is released with the GIL held.
+struct HeldBuffer(Buffer);
+
+impl Drop for HeldBuffer {
+    fn drop(&mut self) {
+        // SAFETY: it was acquired, it is released once, and what holds it holds a `Bound` as well: the GIL is held.
+        unsafe { PyBuffer_Release(&mut self.0) };
+    }
+}
+
+/// Samples of one data type and shape, each where its owner has it. They, and their buffers, are held.
+pub(super) struct Views<'py> {
+    rows: Scattered,
+    dtype: DType,
+    buffers: Vec<HeldBuffer>,
+    _samples: Bound<'py, PyTuple>,
+}
+
+impl<'py> Views<'py> {
+    /// The memory of tensors of data type `dtype`; nothing when one is not of the door's class, or of another type or shape,
+    /// or no dense memory of the CPU's. What flags say of a tensor (it is conjugated, it requires a gradient) is not asked.
+    pub(super) fn of_tensors(door: &TensorDoor, dtype: DType, samples: &Bound<'py, PyTuple>) -> Option<Self> {
+        let mut rows = Scattered::new(dtype.bytes(), samples.len());
+        let expected = dlpack_type(dtype);
+        for sample in samples.iter_borrowed() {
+            let mut shown = MaybeUninit::<DLTensor>::uninit();
+            if sample.get_type_ptr() != door.class.as_ptr().cast()
+                // SAFETY: the function belongs to this class, the GIL is held, and there is room to write to.
+                || unsafe { (door.show)(sample.as_ptr(), shown.as_mut_ptr()) } != 0
+            {
+                drop(PyErr::take(samples.py()));
+                return None;
+            }
+            // SAFETY: zero says that it was written.
+            let tensor = unsafe { shown.assume_init() };
+            let is_expected = (tensor.dtype.bits, tensor.dtype.lanes) == (expected.bits, expected.lanes)
+                && (tensor.dtype.code == expected.code || travels_as_bytes(dtype));
+            if tensor.device.device_type != CPU.device_type || tensor.byte_offset != 0 || !is_expected {
+                return None;
+            }
+            // SAFETY: torch has just shown them, and the tensor has had no chance to change since. The samples are held;
+            // who takes a storage away from a tensor while it is collated takes it away from torch as well.
+            unsafe {
+                let shape = extents(tensor.shape.cast(), tensor.ndim)?;
+                rows.push(tensor.data.cast(), shape, extents(tensor.strides.cast(), tensor.ndim)?, dtype.bytes())?;
+            }
+        }
+        Some(Self { rows, dtype, buffers: Vec::new(), _samples: samples.clone() })
+    }
+
+    /// The memory of NumPy's arrays or scalars; nothing when one is of another type or shape than the first, or of a type
+    /// that torch makes no tensors of.
+    pub(super) fn of_arrays(samples: &Bound<'py, PyTuple>) -> Option<Self> {
+        let mut views: Option<Self> = None;
+        for sample in samples.iter_borrowed() {
+            let mut shown = MaybeUninit::<Buffer>::uninit();
+            // SAFETY: the GIL is held, and there is room to write to.
+            if unsafe { PyObject_GetBuffer(sample.as_ptr(), shown.as_mut_ptr(), STRIDES_AND_FORMAT) } != 0 {
+                drop(PyErr::take(samples.py()));
+                return None;
+            }
+            // SAFETY: zero says that it was written.
+            let held = HeldBuffer(unsafe { shown.assume_init() });
+            let HeldBuffer(buffer) = &held;
+            if buffer.format.is_null() {
+                return None;
+            }
+            // SAFETY: a format is a C string, valid as long as the buffer.
+            let dtype = buffer_type(unsafe { CStr::from_ptr(buffer.format) }, buffer.item_bytes)?;
+            let views = views.get_or_insert_with(|| {
+                let (rows, buffers) = (Scattered::new(dtype.bytes(), samples.len()), Vec::with_capacity(samples.len()));
+                Self { rows, dtype, buffers, _samples: samples.clone() }
+            });
+            if dtype != views.dtype {
+                return None;
+            }
+            // SAFETY: the array has just shown them, and keeps its memory until the buffer is released: with the views.
+            unsafe {
+                let shape = extents(buffer.shape.cast(), buffer.ndim)?;
+                views.rows.push(buffer.address.cast(), shape, extents(buffer.strides.cast(), buffer.ndim)?, 1)?;
+            }
+            views.buffers.push(held);
+        }
+        views
+    }
+
+    /// The rows, which may be copied without the GIL.
+    pub(super) fn rows(&self) -> &Scattered {
+        &self.rows
+    }
+
+    /// The data type of the elements.
+    pub(super) fn dtype(&self) -> DType {
+        self.dtype
+    }
+}
+
+/// `ndim` sizes or strides; a negative one is larger than any address. Nothing where there are none to read.
+///
+/// # Safety
+/// There must be that many 64-bit integers at `address`, unless it is null, for as long as they are used.
+unsafe fn extents<'a>(address: *const usize, ndim: c_int) -> Option<&'a [usize]> {
+    const { assert!(size_of::<usize>() == 8, "DLPack's are 64 bits wide, Python's as wide as an address") };
+    match usize::try_from(ndim).ok()? {
+        0 => Some(&[]),
+        _ if address.is_null() => None,
+        // SAFETY: the caller's promise.
+        ndim => Some(unsafe { std::slice::from_raw_parts(address, ndim) }),
+    }
+}

@@ -1,0 +1,44 @@
+//! `pixel_images`: images in memory, transformed on the way; and what draws as they do.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use sluicegate::ChannelOrder;
+use sluicegate::internal::{PixelImages, PixelPipeline};
+
+use super::dataset::Dataset;
+use super::error::to_python;
+use super::image_transforms::transforms_of;
+use super::in_memory::in_memory;
+use super::memory::ForeignArray;
+
+/// The `images`, an array of bytes in memory, transformed by what `transforms`, a list in JSON, describes, in a field of its
+/// own; and the other `arrays` after it. Channels are the last axis of an image where `is_last`, or the first; an image of
+/// two axes has one. A ValueError where such images don't always get one form, or are refused.
+#[pyfunction]
+pub(super) fn pixel_images(
+    py: Python<'_>,
+    images: ForeignArray,
+    arrays: Vec<ForeignArray>,
+    transforms: &str,
+    is_last: bool,
+) -> PyResult<Dataset> {
+    let (field, images) = images.into_field().map_err(|error| to_python(py, error))?;
+    let (size, channels, order) = match *field.shape() {
+        [height, width] => ([height, width], 1, ChannelOrder::Last),
+        [height, width, channels] if is_last => ([height, width], channels, ChannelOrder::Last),
+        [channels, height, width] => ([height, width], channels, ChannelOrder::First),
+        _ => return Err(PyValueError::new_err(format!("images have two or three axes, not {:?}", field.shape()))),
+    };
+    let pipeline =
+        PixelPipeline::new(transforms_of(transforms)?, size, channels, order).map_err(PyValueError::new_err)?;
+    let made = in_memory(arrays).and_then(|others| PixelImages::new(field.name(), images, pipeline, others));
+    made.map(|images| Dataset(Arc::new(images))).map_err(|error| to_python(py, error))
+}
+
+/// True if random samples of `dataset` can draw one after the other from one generator.
+#[pyfunction]
+pub(super) fn draws_in_order(dataset: &Dataset) -> bool {
+    dataset.0.as_drawing().is_some()
+}

@@ -1,0 +1,146 @@
+//! `Plan`: the batches of one rank in one epoch.
+
+use std::sync::{Arc, Mutex};
+
+use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use sluicegate::internal::ExplicitOrder;
+use sluicegate::{EpochPlan, LastBatch, Remainder, Shard};
+
+use super::convert::all_places;
+use super::detach::detach;
+use super::error::to_python;
+use super::memory::Indices;
+use super::order::{Batches, Order, int64_bytes};
+
+/// Up to this many indices of an order are computed with the GIL: to let go of it and to take it again costs more than
+/// they do, and another thread that waits for it is there some microseconds later.
+const QUICK: usize = 512;
+
+/// What each batch of a rank holds. Threads may share it.
+#[pyclass(frozen, module = "sluicegate._core")]
+pub(super) struct Plan {
+    plan: EpochPlan,
+    /// Room for the indices of a batch that is on its way to Python. Who finds it taken has room of its own.
+    room: Mutex<Vec<usize>>,
+    is_quick: bool,
+}
+
+#[pymethods]
+impl Plan {
+    /// The batches that `source` holds, or that are cut from it when it is an order of samples; those of rank
+    /// `shard[0]` of `shard[1]`, from global position `start` on.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        source: &Bound<'_, PyAny>,
+        batch_size: usize,
+        drop_last: bool,
+        shard: (usize, usize),
+        remainder: &str,
+        start: usize,
+    ) -> PyResult<Self> {
+        let plan = if let Ok(order) = source.cast::<Order>() {
+            let last_batch = if drop_last { LastBatch::Drop } else { LastBatch::Keep };
+            EpochPlan::of_samples(Arc::clone(&order.get().0), batch_size, last_batch)
+                .map_err(|error| to_python(py, error))?
+        } else if let Ok(batches) = source.cast::<Batches>() {
+            EpochPlan::of_batches(Arc::clone(&batches.get().0))
+        } else {
+            return Err(PyTypeError::new_err("a plan is made of an Order or of Batches"));
+        };
+        let remainder = match remainder {
+            "pad" => Remainder::Pad,
+            "drop" => Remainder::Drop,
+            "exact" => Remainder::Exact,
+            other => return Err(PyValueError::new_err(format!("remainder: `{other}` is none"))),
+        };
+        let shard = Shard::new(shard.0, shard.1).map_err(|error| to_python(py, error))?;
+        let is_quick = source.is_instance_of::<Order>() && batch_size <= QUICK;
+        Ok(Self { plan: plan.shard(shard, remainder).start_at(start), room: Mutex::default(), is_quick })
+    }
+
+    fn __len__(&self) -> usize {
+        self.plan.len()
+    }
+
+    /// The length of the global order, in samples, or in batches where it is one of batches.
+    #[getter]
+    fn positions(&self) -> usize {
+        self.plan.positions()
+    }
+
+    /// Which of the ranks this plan is for.
+    #[getter]
+    fn rank(&self) -> usize {
+        self.plan.rank()
+    }
+
+    /// How many ranks read the epoch together.
+    #[getter]
+    fn world_size(&self) -> usize {
+        self.plan.world_size()
+    }
+
+    /// What `rank` reads at the same steps.
+    fn of_rank(&self, py: Python<'_>, rank: usize) -> PyResult<Self> {
+        let plan = self.plan.of_rank(rank).map_err(|error| to_python(py, error))?;
+        Ok(Self { plan, room: Mutex::default(), is_quick: self.is_quick })
+    }
+
+    /// Where the ranks are in the global order when each has had `batches` batches of this plan.
+    fn position_after(&self, batches: usize) -> usize {
+        self.plan.position_after(batches)
+    }
+
+    /// Batch `batch` of this plan: the indices as int64 in the machine's byte order, the position of the first one, and
+    /// how many of them are part of the epoch.
+    fn batch<'py>(&self, py: Python<'py>, batch: usize) -> PyResult<(Bound<'py, PyBytes>, usize, usize)> {
+        let (mut kept, mut own) = (self.room.try_lock().ok(), Vec::new());
+        let room = kept.as_deref_mut().unwrap_or(&mut own);
+        let planned = self.fill(py, batch, room)?;
+        Ok((int64_bytes(py, room)?, planned.position, planned.valid))
+    }
+}
+
+impl Plan {
+    /// Batch `batch` of this plan, and its indices.
+    pub(super) fn planned(&self, py: Python<'_>, batch: usize) -> PyResult<(sluicegate::PlannedBatch, Vec<usize>)> {
+        let mut indices = Vec::new();
+        self.fill(py, batch, &mut indices).map(|planned| (planned, indices))
+    }
+
+    /// Some indices of batch `batch`, as [`EpochPlan::some_of`] has them.
+    pub(super) fn some_of(&self, batch: usize, into: &mut Vec<usize>) {
+        self.plan.some_of(batch, into);
+    }
+
+    fn fill(&self, py: Python<'_>, batch: usize, into: &mut Vec<usize>) -> PyResult<sluicegate::PlannedBatch> {
+        let len = self.plan.len();
+        if batch >= len {
+            return Err(PyIndexError::new_err(format!("batch {batch} of a plan of {len} batches")));
+        }
+        if self.is_quick {
+            return Ok(self.plan.batch(batch, into));
+        }
+        detach(py, || Ok(self.plan.batch(batch, into)))
+    }
+}
+
+/// The order that reads `indices`, none of them negative, one after the other; nothing when one is.
+#[pyfunction]
+pub(super) fn explicit_order(py: Python<'_>, indices: &Indices) -> PyResult<Option<Order>> {
+    let indices = all_places(py, indices, usize::MAX)?;
+    Ok(indices.map(|indices| Order(Arc::new(ExplicitOrder::new(indices)))))
+}
+
+/// The batches of these sizes that `indices`, none of them negative, are cut into; nothing when one is.
+#[pyfunction]
+pub(super) fn explicit_batches(py: Python<'_>, indices: &Indices, sizes: Vec<usize>) -> PyResult<Option<Batches>> {
+    let Some(indices) = all_places(py, indices, usize::MAX)? else { return Ok(None) };
+    if sizes.iter().sum::<usize>() != indices.len() {
+        return Err(PyValueError::new_err("the sizes of the batches do not add up to the number of indices"));
+    }
+    Ok(Some(Batches(Arc::new(ExplicitOrder::in_batches(indices, &sizes)))))
+}

@@ -1,0 +1,399 @@
+//! `Prefetch`: one epoch's window of batches.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use sluicegate::internal::{
+    Delivery, Fetch, FetchPacked, FetchPackedFields, FetchSamples, GeneratorPlace, IndexBatch, PackedField, Slab,
+    watch, with_helpers,
+};
+use sluicegate::{Error, PackRows, PackedLabels, Sizes, TokenDocuments};
+
+use super::convert::plain_indices;
+use super::dataset::Dataset;
+use super::detach::{detach, detach_long, detach_step};
+use super::engine::Engine;
+use super::error::to_python;
+use super::field_kind::Samples;
+use super::hand_over::HandOver;
+use super::integers::Integers;
+use super::memory::{ForeignArray, Indices, pinned_leases};
+use super::plan::Plan;
+use super::tokens::TokenFiles;
+use super::torch_generator::draw_from;
+
+/// How long the consumer sleeps before it looks whether Ctrl-C was pressed.
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
+
+type PieceCheck = Box<dyn Fn(&[usize]) -> bool + Send + Sync>;
+
+/// Puts some indices of a batch, which has this number, into a vector.
+type Look = fn(usize, &mut Vec<usize>);
+
+/// So many lengths of documents are read at once.
+const LENGTHS_AT_ONCE: usize = 8192;
+
+/// In the place of a plan: what is asked for next is not known before it is.
+const NOBODY_KNOWS: Option<(usize, Look)> = None;
+
+/// Batches that were asked for and not taken yet. One consumer; a second thread waits for its turn.
+#[pyclass(frozen, module = "sluicegate._core")]
+pub(super) struct Prefetch {
+    window: Mutex<sluicegate::internal::Prefetch<'static>>,
+    /// Indices are below this.
+    len: usize,
+    /// True if indices stand for pieces that make rows.
+    packed: Option<PieceCheck>,
+    hand_over: Py<HandOver>,
+    /// Where there is one that indices are of.
+    dataset: Option<Arc<dyn sluicegate::Dataset>>,
+    /// That of the batches that are asked for.
+    epoch: AtomicU64,
+    /// The way to the generator that their samples draw from.
+    generator: Mutex<Option<Py<PyAny>>>,
+    slab: Arc<Slab>,
+    bytes_ahead: Arc<sluicegate::internal::BytesAhead>,
+    /// The threads that help the consumer where there are no others.
+    helpers: AtomicUsize,
+    /// Where batches are to lie in pinned memory: what gives blocks of it, and how many of them may wait for a batch.
+    pinned: OnceLock<(Py<PyAny>, usize)>,
+}
+
+#[pymethods]
+impl Prefetch {
+    /// A window on `dataset`, whose batches are handed over by `hand_over`; samples that are random draw from `seed`.
+    #[new]
+    #[pyo3(signature = (engine, dataset, hand_over, in_order, seed=None))]
+    fn new(
+        py: Python<'_>,
+        engine: &Engine,
+        dataset: &Dataset,
+        hand_over: Py<HandOver>,
+        in_order: bool,
+        seed: Option<u64>,
+    ) -> PyResult<Self> {
+        let how = hand_over.bind(py).get();
+        how.check(dataset.0.schema())?;
+        let fetch = FetchSamples::new(Arc::clone(&dataset.0), how.collate(), Arc::clone(&engine.slab));
+        let fetch = match seed {
+            Some(seed) => fetch.with_seed(seed),
+            None => fetch,
+        };
+        let window = window(engine, Arc::new(fetch), in_order);
+        let dataset = Arc::clone(&dataset.0);
+        Ok(Self {
+            window,
+            len: dataset.len(),
+            packed: None,
+            hand_over,
+            dataset: Some(dataset),
+            epoch: AtomicU64::new(0),
+            generator: Mutex::default(),
+            helpers: AtomicUsize::new(0),
+            slab: Arc::clone(&engine.slab),
+            bytes_ahead: Arc::clone(&engine.bytes_ahead),
+            pinned: OnceLock::new(),
+        })
+    }
+
+    /// The batches that are asked for next are those of `epoch`: what is random about a sample follows from it.
+    fn set_epoch(&self, epoch: u64) {
+        self.epoch.store(epoch, Ordering::Relaxed);
+    }
+
+    /// The samples that are asked for next draw one after the other from the generator of torch's that `way` leads to, as
+    /// the core's other functions take it, if the dataset says what they draw; None where a seed says it.
+    fn set_generator(&self, way: Option<Py<PyAny>>) {
+        *self.generator.lock().unwrap_or_else(PoisonError::into_inner) = way;
+    }
+
+    /// Up to `helpers` threads help the consumer with a batch that it fetches itself, where single samples take long.
+    fn set_helpers(&self, helpers: usize) {
+        self.helpers.store(helpers, Ordering::Relaxed);
+    }
+
+    /// A window on rows of `length` tokens, into which the documents of `files` are packed; there are so many `indices`,
+    /// each of which stands for a piece of one.
+    #[staticmethod]
+    #[expect(clippy::too_many_arguments, reason = "those of the window, and those of the collate function")]
+    fn packed(
+        engine: &Engine,
+        files: &TokenFiles,
+        indices: usize,
+        length: usize,
+        pad_token: i64,
+        shift_labels: bool,
+        hand_over: Py<HandOver>,
+        in_order: bool,
+    ) -> Self {
+        let documents = Arc::new(TokenDocuments::new(Arc::clone(&files.0)));
+        let collate = PackRows { length, pad_token, labels: packed_labels(shift_labels) };
+        let fetch = Arc::new(FetchPacked::new(documents, collate, Arc::clone(&engine.slab)));
+        let pieces = Arc::clone(&fetch);
+        let check: PieceCheck = Box::new(move |indices| pieces.pieces(indices).is_ok());
+        Self::of_pieces(engine, fetch, check, indices, hand_over, in_order)
+    }
+
+    /// The same for documents that are samples of `dataset`, which has these `lengths`: `tokens`, `labels` and `fields` are
+    /// the places of fields, the last with the bytes that pad them.
+    #[staticmethod]
+    #[pyo3(signature = (engine, dataset, lengths, tokens, labels, fields, *, indices, length, pad_token, shift_labels,
+        hand_over, in_order))]
+    #[expect(clippy::too_many_arguments, reason = "those of the window, and those of the collate function")]
+    fn packed_fields(
+        py: Python<'_>,
+        engine: &Engine,
+        dataset: &Dataset,
+        lengths: ForeignArray,
+        tokens: usize,
+        labels: Option<usize>,
+        fields: Vec<(usize, Vec<u8>)>,
+        indices: usize,
+        length: usize,
+        pad_token: i64,
+        shift_labels: bool,
+        hand_over: Py<HandOver>,
+        in_order: bool,
+    ) -> PyResult<Self> {
+        let lengths = Integers::new("lengths", lengths).map_err(|error| to_python(py, error))?;
+        let collate = PackRows { length, pad_token, labels: packed_labels(shift_labels) };
+        let fields = fields.into_iter().map(|(field, padding)| PackedField { field, padding }).collect();
+        let fetch = detach_long(py, "preparing an epoch", || {
+            let lengths = lengths_of_documents(lengths)?;
+            let fetch = FetchPackedFields::new(Arc::clone(&dataset.0), lengths, collate, Arc::clone(&engine.slab))?;
+            let fetch = fetch.with_tokens(tokens)?.with_fields(fields)?;
+            match labels {
+                Some(labels) => fetch.with_labels(labels),
+                None => Ok(fetch),
+            }
+        })?;
+        let fetch = Arc::new(fetch);
+        let pieces = Arc::clone(&fetch);
+        let check: PieceCheck = Box::new(move |indices| pieces.pieces(indices).is_ok());
+        Ok(Self::of_pieces(engine, fetch, check, indices, hand_over, in_order))
+    }
+
+    /// Has batches lie in pinned blocks that `allocate` gives when they are asked for; up to `most` blocks wait for batches.
+    fn pin(&self, allocate: Py<PyAny>, most: usize) {
+        // Asked for once; another allocator would be no better.
+        let _ = self.pinned.set((allocate, most));
+    }
+
+    /// Asks for the samples at `indices`, as batch `number` of the epoch. False, and nothing asked for, when one of them is
+    /// no plain `int` in range, or they are pieces that make no rows; the same goes for the others.
+    fn push(&self, py: Python<'_>, number: u64, indices: &Bound<'_, PyList>) -> PyResult<bool> {
+        self.push_indices(py, number, plain_indices(indices, self.len), NOBODY_KNOWS)
+    }
+
+    /// Asks for the samples at `indices[start:stop]`. False, and nothing asked for, when one of them is out of range.
+    fn push_slice(&self, py: Python<'_>, number: u64, indices: &Indices, start: usize, stop: usize) -> PyResult<bool> {
+        self.push_indices(py, number, indices.places(start, stop, self.len), NOBODY_KNOWS)
+    }
+
+    /// Asks for the samples from `start` to `stop`. False, and nothing asked for, when there are not that many.
+    fn push_range(&self, py: Python<'_>, number: u64, start: usize, stop: usize) -> PyResult<bool> {
+        let size = stop.saturating_sub(start).max(1);
+        // The next ones follow.
+        let look = |batch: usize, into: &mut Vec<usize>| {
+            let (first, step) = (batch.saturating_mul(size), size.div_ceil(8));
+            into.extend((first..self.len.min(first.saturating_add(size))).step_by(step));
+        };
+        self.push_indices(py, number, (stop <= self.len).then(|| (start..stop).collect()), Some((start / size, look)))
+    }
+
+    /// Asks for batch `batch` of `plan`. False, and nothing asked for, when an index of it is out of range.
+    fn push_planned(&self, py: Python<'_>, number: u64, plan: &Plan, batch: usize) -> PyResult<bool> {
+        let (_, indices) = plan.planned(py, batch)?;
+        let is_in_range = indices.iter().all(|&index| index < self.len);
+        let look = |batch: usize, into: &mut Vec<usize>| plan.some_of(batch, into);
+        self.push_indices(py, number, is_in_range.then_some(indices), Some((batch, look)))
+    }
+
+    /// The number of batches asked for and not taken.
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        detach(py, || Ok(self.window().len()))
+    }
+
+    /// What is under the number of the next batch in `under_way`, from which it is taken out, and the batch, waited for;
+    /// the exception in the place of a batch that could not be fetched. None when nothing was asked for, or `timeout` seconds pass first; without one there is no
+    /// limit.
+    #[pyo3(signature = (under_way, timeout=None))]
+    fn pop<'py>(
+        &self,
+        py: Python<'py>,
+        under_way: &Bound<'py, PyDict>,
+        timeout: Option<f64>,
+    ) -> PyResult<Option<(Bound<'py, PyAny>, Bound<'py, PyAny>)>> {
+        // A time that no clock can reach means no limit.
+        let limit = timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+        let helpers = self.helpers.load(Ordering::Relaxed);
+        loop {
+            let left = deadline.map_or(SIGNAL_INTERVAL, |deadline| deadline.saturating_duration_since(Instant::now()));
+            let patience = left.min(SIGNAL_INTERVAL);
+            let (long, popped, is_empty) = detach(py, || {
+                let mut window = self.window();
+                Ok(match window.take_long() {
+                    Some(long) => (Some(long), None, false),
+                    None => (None, with_helpers(helpers, || window.pop(patience)), window.is_empty()),
+                })
+            })?;
+            let popped = match long {
+                // Without the window: a signal handler may ask for a batch, too.
+                Some(long) => Some(detach_step(py, || Ok(with_helpers(helpers, || long.fetch())))?),
+                None => popped,
+            };
+            if let Some((indices, batch)) = popped {
+                let entry = under_way.call_method1("pop", (indices.batch_in_epoch, py.None()))?;
+                let batch = batch.map_err(|error| to_python(py, error));
+                let of = Samples { indices: &indices.indices, dataset: self.dataset.as_deref() };
+                return match batch.and_then(|batch| self.hand_over.get().batch(py, of, batch)) {
+                    Ok(batch) => Ok(Some((entry, batch))),
+                    // What is not an `Exception` (Ctrl-C was pressed while the batch was made) belongs to no batch.
+                    Err(error) if !error.is_instance_of::<PyException>(py) => Err(error),
+                    Err(error) => Ok(Some((entry, error.into_value(py).into_bound(py).into_any()))),
+                };
+            }
+            if is_empty || deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                return Ok(None);
+            }
+            py.check_signals()?;
+        }
+    }
+}
+
+impl Prefetch {
+    fn of_pieces(
+        engine: &Engine,
+        fetch: Arc<dyn Fetch>,
+        check: PieceCheck,
+        len: usize,
+        hand_over: Py<HandOver>,
+        in_order: bool,
+    ) -> Self {
+        Self {
+            window: window(engine, fetch, in_order),
+            len,
+            packed: Some(check),
+            hand_over,
+            dataset: None,
+            epoch: AtomicU64::new(0),
+            generator: Mutex::default(),
+            helpers: AtomicUsize::new(0),
+            slab: Arc::clone(&engine.slab),
+            bytes_ahead: Arc::clone(&engine.bytes_ahead),
+            pinned: OnceLock::new(),
+        }
+    }
+
+    /// The window, when it is this thread's turn. To be called without the GIL: the turn may be a long wait.
+    fn window(&self) -> MutexGuard<'_, sluicegate::internal::Prefetch<'static>> {
+        self.window.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How large a block has to be for a batch of this many samples; nothing while it is unknown.
+    fn block_bytes(&self, py: Python<'_>, samples: usize) -> Option<usize> {
+        if let Some(dataset) = self.dataset.as_ref().filter(|dataset| !dataset.schema().is_variable()) {
+            let collate = self.hand_over.bind(py).get().collate();
+            return collate.layout(dataset.schema(), &Sizes::fixed(samples)).ok().map(|layout| layout.bytes);
+        }
+        // Torch's allocator rounds up to a power of two in any case. What is larger than all before it is copied once more.
+        let largest = self.bytes_ahead.largest();
+        (largest > 0).then(|| largest.checked_next_power_of_two())?
+    }
+
+    /// Follows the draws of the samples at `indices`, one after the other; nothing where they draw nothing, or from a seed.
+    ///
+    /// # Errors
+    /// What they depend on could not be read; nothing was drawn.
+    fn draw(&self, py: Python<'_>, indices: &[usize]) -> PyResult<Option<Arc<[GeneratorPlace]>>> {
+        let Some(drawing) = self.dataset.as_deref().and_then(sluicegate::Dataset::as_drawing) else { return Ok(None) };
+        let way = self.generator.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|way| way.clone_ref(py));
+        let Some(way) = way else { return Ok(None) };
+        let places = draw_from(way.bind(py), |generator| {
+            let mut places: Vec<GeneratorPlace> = Vec::with_capacity(indices.len());
+            for &index in indices {
+                places.push(generator.place(places.last()));
+                drawing.advance(index, generator).map_err(|error| to_python(py, error))?;
+            }
+            Ok(places)
+        })?;
+        Ok(Some(places.into()))
+    }
+
+    /// Asks for the samples at `indices`. `plan` says which batch of what is to come that is, and some indices of each, as
+    /// [`look_ahead`](sluicegate::internal::Prefetch::look_ahead) takes it.
+    fn push_indices(
+        &self,
+        py: Python<'_>,
+        number: u64,
+        indices: Option<Vec<usize>>,
+        plan: Option<(usize, impl FnMut(usize, &mut Vec<usize>) + Send)>,
+    ) -> PyResult<bool> {
+        let Some(indices) = indices else { return Ok(false) };
+        // What makes no rows is Python's to complain of.
+        if self.packed.as_ref().is_some_and(|make_rows| !make_rows(&indices)) {
+            return Ok(false);
+        }
+        if let Some((allocate, most)) = self.pinned.get()
+            && let Some(bytes) = self.block_bytes(py, indices.len())
+        {
+            if self.slab.offered() >= *most {
+                // Of batches that have failed, or that were smaller: they would wait forever.
+                self.slab.withdraw_smaller(bytes);
+            }
+            if self.slab.offered() < *most {
+                // Which batch gets it does not matter: the threads take what has room.
+                pinned_leases(allocate.bind(py), vec![bytes])?.into_iter().for_each(|block| self.slab.offer(block));
+            }
+        }
+        let draws = match self.draw(py, &indices) {
+            Ok(draws) => draws,
+            // As Python draws and fails it is.
+            Err(error) if error.is_instance_of::<PyException>(py) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let batch = IndexBatch { epoch: self.epoch.load(Ordering::Relaxed), batch_in_epoch: number, indices, draws };
+        detach(py, || {
+            let mut window = self.window();
+            window.push(batch)?;
+            if let Some((batch, look)) = plan {
+                window.look_ahead(batch, look);
+            }
+            Ok(())
+        })?;
+        Ok(true)
+    }
+}
+
+fn window(engine: &Engine, fetch: Arc<dyn Fetch>, in_order: bool) -> Mutex<sluicegate::internal::Prefetch<'static>> {
+    let delivery = if in_order { Delivery::InOrder } else { Delivery::AsCompleted };
+    let window = sluicegate::internal::Prefetch::new(fetch, engine.pool.clone(), delivery);
+    Mutex::new(window.with_bytes_ahead(Arc::clone(&engine.bytes_ahead)))
+}
+
+fn packed_labels(shift_labels: bool) -> PackedLabels {
+    if shift_labels { PackedLabels::Shifted } else { PackedLabels::Same }
+}
+
+/// The numbers of tokens of documents.
+fn lengths_of_documents(mut lengths: Integers) -> sluicegate::Result<Vec<u32>> {
+    let mut found = Vec::with_capacity(lengths.len());
+    let mut block = [0; LENGTHS_AT_ONCE];
+    for start in (0..lengths.len()).step_by(LENGTHS_AT_ONCE) {
+        watch::advance(0)?;
+        let block = &mut block[..LENGTHS_AT_ONCE.min(lengths.len() - start)];
+        lengths.read(start, block)?;
+        for &length in &*block {
+            found.push(u32::try_from(length).map_err(|_| Error::InvalidArgument {
+                argument: "lengths",
+                reason: format!("document {} can't have {length} tokens", found.len()),
+            })?);
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,76 @@
+//! The shuffle buffer, which knows the samples that Python holds by their slots.
+
+use pyo3::prelude::*;
+use sluicegate::BufferBound;
+use sluicegate::internal::BufferPosition;
+
+use super::error::to_python;
+
+/// Decides which of the held samples of a stream comes next. For one thread at a time.
+#[pyclass(module = "sluicegate._core")]
+pub(super) struct ShuffleBuffer(sluicegate::ShuffleBuffer);
+
+impl ShuffleBuffer {
+    pub(super) fn core(&mut self) -> &mut sluicegate::ShuffleBuffer {
+        &mut self.0
+    }
+}
+
+#[pymethods]
+impl ShuffleBuffer {
+    /// `samples` and `bytes` are None for no bound.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        samples: Option<usize>,
+        bytes: Option<u64>,
+        seed: u64,
+        epoch: u64,
+        rank: u64,
+        worker: u64,
+    ) -> PyResult<Self> {
+        let bound = BufferBound::new(samples.unwrap_or(usize::MAX), bytes.unwrap_or(u64::MAX));
+        let bound = bound.map_err(|error| to_python(py, error))?;
+        Ok(ShuffleBuffer(sluicegate::ShuffleBuffer::new(bound, seed, epoch, rank, worker)))
+    }
+
+    /// Goes on with the samples of ordinals `held` in the slots.
+    fn resume(&mut self, py: Python<'_>, read: u64, held: Vec<u64>, sizes: Vec<u64>) -> PyResult<()> {
+        self.0.resume(&BufferPosition { read, held }, &sizes).map_err(|error| to_python(py, error))
+    }
+
+    /// Holds the next sample of the stream, behind the last slot.
+    fn put(&mut self, bytes: u64) {
+        self.0.put(bytes);
+    }
+
+    /// The slot of the sample that comes next; that of the last slot moves there.
+    fn take(&mut self) -> Option<usize> {
+        self.0.take()
+    }
+
+    /// The ordinals of the samples that are held, by slot.
+    fn held(&self) -> Vec<u64> {
+        self.0.position().held
+    }
+
+    #[getter]
+    fn is_full(&self) -> bool {
+        self.0.is_full()
+    }
+
+    #[getter]
+    fn read(&self) -> u64 {
+        self.0.read()
+    }
+
+    #[getter]
+    fn yielded(&self) -> u64 {
+        self.0.yielded()
+    }
+
+    #[getter]
+    fn oldest(&self) -> Option<u64> {
+        self.0.oldest()
+    }
+}

@@ -1,0 +1,85 @@
+//! Archives: what is read of them.
+
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use sluicegate::internal::{Damages, UnpackedFolder};
+use sluicegate::{Dataset, OnMissing, Result, Tar, TarEnd, TarField, TarOptions, TarValue};
+
+use super::error::unknown;
+
+/// How archives are read, as Python says it.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(super) struct TarArguments {
+    /// (extension, what its bytes are); nothing for all that the first sample has, as bytes.
+    fields: Option<Vec<(String, String)>>,
+    on_missing: String,
+    skip_damaged: bool,
+    concatenated: bool,
+    index_folder: Option<PathBuf>,
+    cache_folder: Option<PathBuf>,
+    cache_bytes: Option<u64>,
+    /// (archive, key)
+    excluded: Vec<(PathBuf, Vec<u8>)>,
+}
+
+/// Archives, the names of their fields, what was left out, and by archive how many samples it has.
+type OpenTar = (Tar, Vec<String>, Vec<String>, Vec<usize>);
+
+impl TarArguments {
+    /// Opens the archives.
+    pub(super) fn open(self, paths: Vec<PathBuf>) -> Result<OpenTar> {
+        let mut unpacked = UnpackedFolder { path: self.cache_folder, ..UnpackedFolder::default() };
+        unpacked.bytes = self.cache_bytes.unwrap_or(unpacked.bytes);
+        let options = TarOptions {
+            on_missing: on_missing_of(&self.on_missing)?,
+            end: if self.concatenated { TarEnd::FileEnd } else { TarEnd::ZeroBlock },
+            damages: if self.skip_damaged { Damages::LeaveOut } else { Damages::Refuse },
+            excluded: self.excluded,
+            index_folder: self.index_folder,
+            unpacked,
+        };
+        let fields = match self.fields {
+            Some(fields) => fields,
+            None => {
+                let extensions = Tar::open(paths.clone(), Vec::new(), &options)?.first_extensions()?;
+                // What is not text can't be requested.
+                let names = extensions.into_iter().filter_map(|name| String::from_utf8(name).ok());
+                names.map(|name| (name, "bytes".to_owned())).collect()
+            }
+        };
+        let tar = Tar::open(paths, tar_fields(fields)?, &options)?;
+        let fields = tar.schema().fields().iter();
+        let names = fields.map(|field| field.name().to_owned()).collect();
+        let (damages, samples) = (tar.damages()?, tar.samples_by_archive());
+        Ok((tar, names, damages, samples))
+    }
+}
+
+/// The key and the archive of a sample, and these fields: (extension, what its bytes are).
+pub(super) fn tar_fields(fields: Vec<(String, String)>) -> Result<Vec<TarField>> {
+    let mut of_sample = vec![TarField::new("__key__", TarValue::Key), TarField::new("__url__", TarValue::Url)];
+    for (name, value) in fields {
+        let value = match value.as_str() {
+            "bytes" => TarValue::Bytes,
+            "int" => TarValue::Int,
+            "float" => TarValue::Float,
+            "npy" => TarValue::Npy,
+            "ragged npy" => TarValue::RaggedNpy,
+            other => return Err(unknown("fields", other)),
+        };
+        of_sample.push(TarField::new(name, value));
+    }
+    Ok(of_sample)
+}
+
+/// What becomes of samples that lack a field, by its word.
+pub(super) fn on_missing_of(word: &str) -> Result<OnMissing> {
+    match word {
+        "error" => Ok(OnMissing::Refuse),
+        "skip" => Ok(OnMissing::Skip),
+        "none" => Ok(OnMissing::Empty),
+        other => Err(unknown("on_missing", other)),
+    }
+}

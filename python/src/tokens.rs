@@ -1,0 +1,94 @@
+//! `TokenFiles`: files of tokens, and their documents.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use sluicegate::internal::TokenOutput;
+use sluicegate::{DType, Documents, TokenLayout};
+
+use super::detach::{detach, detach_long};
+use super::engine::Engine;
+use super::memory::capsule;
+
+/// Opened files of tokens. Threads may share them.
+#[pyclass(frozen, module = "sluicegate._core")]
+pub(super) struct TokenFiles(pub(super) Arc<sluicegate::TokenFiles>);
+
+#[pymethods]
+impl TokenFiles {
+    /// The files at `paths`: flat ones of `dtype` after `offset` bytes, and Megatron's, which have an index.
+    #[new]
+    fn new(py: Python<'_>, paths: Vec<PathBuf>, dtype: &str, offset: u64, apart: bool) -> PyResult<Self> {
+        let documents = if apart { Documents::Apart } else { Documents::Joined };
+        let files = detach_long(py, "opening tokens", || {
+            let layout = TokenLayout { dtype: dtype.parse()?, offset };
+            sluicegate::TokenFiles::open(&paths, &layout, documents)
+        })?;
+        Ok(Self(Arc::new(files)))
+    }
+
+    /// The number of documents.
+    fn __len__(&self) -> usize {
+        self.0.documents()
+    }
+
+    /// The number of tokens.
+    #[getter]
+    fn tokens(&self) -> u64 {
+        self.0.tokens()
+    }
+
+    /// By file, the data type of its tokens.
+    #[getter]
+    fn dtypes(&self) -> Vec<&'static str> {
+        self.0.dtypes().map(DType::name).collect()
+    }
+
+    /// The number of tokens of each document: int64.
+    fn document_lengths<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let lengths = (0..self.0.documents()).map(|document| self.0.document_len(document));
+        PyBytes::new_with(py, 8 * self.0.documents(), |bytes| {
+            bytes.as_chunks_mut::<8>().0.iter_mut().zip(lengths).for_each(|(bytes, len)| *bytes = len.to_ne_bytes());
+            Ok(())
+        })
+    }
+
+    /// The tokens of these pieces of documents (document, start, stop), one piece after the other: a capsule of int64.
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        engine: &Engine,
+        pieces: Vec<(usize, u64, u64)>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let mut len = 0_usize;
+        for &(_, start, stop) in &pieces {
+            let piece = stop.checked_sub(start).and_then(|piece| usize::try_from(piece).ok());
+            let sum = piece.and_then(|piece| len.checked_add(piece)).filter(|sum| sum.checked_mul(8).is_some());
+            len = sum.ok_or_else(|| PyValueError::new_err(format!("a piece from {start} to {stop}")))?;
+        }
+        let lease = detach(py, || {
+            let mut lease = engine.slab.lease(8 * len)?;
+            let mut rest = lease.bytes_mut();
+            for &(document, start, stop) in &pieces {
+                let (now, later) = rest.split_at_mut(8 * (stop - start) as usize);
+                self.0.read_document(document, start, now)?;
+                rest = later;
+            }
+            Ok(lease)
+        })?;
+        capsule(py, &Arc::new(lease), 0, (DType::Int64, &[len]))
+    }
+}
+
+/// What is in a sample, by its name.
+pub(super) fn token_output(name: &str) -> PyResult<TokenOutput> {
+    match name {
+        "tokens" => Ok(TokenOutput::Tokens),
+        "shifted" => Ok(TokenOutput::Shifted),
+        "same" => Ok(TokenOutput::Same),
+        other => Err(PyValueError::new_err(format!("output: `{other}` is none"))),
+    }
+}

@@ -1,0 +1,193 @@
+//! Zarr stores: how they are read, as Python says it, and the blocks of their windows.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use serde_json::Value;
+use sluicegate::internal::{
+    ForeignArray, ForeignChunks, Member, Reference, ReferenceLayout, ReferenceSource, WholeSamples, numpy_type,
+};
+use sluicegate::{DType, Error, Result, WindowEdges, WindowOrder, Zarr, ZarrOptions};
+
+use super::block_cache::BlockCache;
+use super::dataset::{Dataset, whole_sizes};
+use super::detach::opening;
+use super::error::unknown;
+
+/// The dataset of windows; whether the store is an array; the cache of its chunks, the blocks of the windows, and what was
+/// left out.
+type Opened = (Dataset, bool, BlockCache, WindowBlocks, Vec<String>);
+
+/// The windows of the store of Zarr or netCDF-3 at `path`.
+#[pyfunction]
+pub(super) fn zarr_windows(py: Python<'_>, path: PathBuf, arguments: ZarrArguments) -> PyResult<Opened> {
+    opening(py, || {
+        let leave_out = arguments.leave_out;
+        opened(Zarr::open(path, &arguments.options()?)?, leave_out)
+    })
+}
+
+/// The windows of `arrays` of HDF5.
+#[pyfunction]
+pub(super) fn hdf5_windows(py: Python<'_>, arrays: Vec<ArrayArguments>, arguments: ZarrArguments) -> PyResult<Opened> {
+    opening(py, || {
+        let leave_out = arguments.leave_out;
+        let arrays = arrays.into_iter().map(ArrayArguments::array).collect::<Result<Vec<_>>>()?;
+        opened(Zarr::of_other_format(arrays, &arguments.options()?)?, leave_out)
+    })
+}
+
+fn opened(windows: Zarr, leave_out: bool) -> Result<Opened> {
+    let is_one_array = windows.is_one_array();
+    if leave_out {
+        let windows = windows.without_damage()?;
+        let (damages, windows) = (windows.damages().to_vec(), Arc::new(windows));
+        let cache = BlockCache::of(&windows, |windows| windows.dataset().cache_info());
+        let dataset = Dataset(Arc::clone(&windows) as Arc<dyn sluicegate::Dataset>);
+        return Ok((dataset, is_one_array, cache, WindowBlocks(BlocksOf::Whole(windows)), damages));
+    }
+    let windows = Arc::new(windows);
+    let cache = BlockCache::of(&windows, Zarr::cache_info);
+    let dataset = Dataset(Arc::clone(&windows) as Arc<dyn sluicegate::Dataset>);
+    Ok((dataset, is_one_array, cache, WindowBlocks(BlocksOf::All(windows)), Vec::new()))
+}
+
+/// How a Zarr store is read, as Python says it.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(super) struct ZarrArguments {
+    fields: Option<Vec<String>>,
+    window: Option<Vec<(String, usize)>>,
+    stride: Vec<(String, usize)>,
+    edges: String,
+    order: String,
+    decode_cf: bool,
+    cache_bytes: usize,
+    leave_out: bool,
+}
+
+impl ZarrArguments {
+    /// The core's options.
+    pub(super) fn options(self) -> Result<ZarrOptions> {
+        Ok(ZarrOptions {
+            fields: self.fields,
+            window: self.window,
+            stride: self.stride,
+            edges: match &self.edges[..] {
+                "drop" => WindowEdges::Drop,
+                "pad" => WindowEdges::Pad,
+                "shift" => WindowEdges::Shift,
+                other => return Err(unknown("edges", other)),
+            },
+            order: match &self.order[..] {
+                "rows" => WindowOrder::Rows,
+                "chunks" => WindowOrder::Chunks,
+                other => return Err(unknown("order", other)),
+            },
+            decode_cf: self.decode_cf,
+            cache_bytes: Some(self.cache_bytes),
+        })
+    }
+}
+
+/// An array of another format than Zarr, as Python says it.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(super) struct ArrayArguments {
+    name: String,
+    path: PathBuf,
+    metadata: String,
+    attributes: String,
+    single_attributes: Vec<String>,
+    fill: Vec<u8>,
+    /// Name, data type (`"S"`: a text, whose shape is the number of its bytes), first byte in a record, and shape.
+    members: Vec<(String, String, usize, Vec<usize>)>,
+    /// Where the elements are in the file, if they are in one piece.
+    offset: Option<u64>,
+    /// By chunk: its number, its first byte, the number of its bytes, and which codecs were not applied. In the machine's
+    /// byte order.
+    chunks: Option<Vec<u8>>,
+    /// The elements themselves.
+    inline: Option<Vec<u8>>,
+}
+
+impl ArrayArguments {
+    /// The core's description of the array.
+    pub(super) fn array(self) -> Result<ForeignArray> {
+        let refuse = |reason: String| Error::InvalidArgument { argument: "arrays", reason };
+        let member = |(name, dtype, offset, shape): (String, String, usize, Vec<usize>)| {
+            let is_text = dtype == "S";
+            let (dtype, is_big) = match is_text {
+                true => (DType::UInt8, false),
+                false => numpy_type(&Value::String(dtype)).map_err(refuse)?,
+            };
+            Ok(Member { name, offset, dtype, is_big, shape, is_text })
+        };
+        let chunks = match (self.offset, self.chunks, self.inline) {
+            (Some(offset), None, None) => {
+                ForeignChunks::Contiguous { source: ReferenceSource::known(&self.path)?, offset }
+            }
+            (None, Some(chunks), None) => {
+                let numbers = chunks.as_chunks::<8>().0.iter().map(|number| u64::from_ne_bytes(*number));
+                let numbers: Vec<u64> = numbers.collect();
+                let reference = |&[number, offset, bytes, skipped]: &[u64; 4]| Reference {
+                    number,
+                    source: 0,
+                    skipped: skipped as u32,
+                    offset,
+                    bytes: Some(bytes),
+                };
+                let chunks = numbers.as_chunks::<4>().0.iter().map(reference).collect();
+                let layout = ReferenceLayout::Listed(chunks);
+                ForeignChunks::Chunked { source: ReferenceSource::known(&self.path)?, layout }
+            }
+            (None, None, Some(bytes)) => {
+                let whole = Reference { number: 0, source: 0, skipped: 0, offset: 0, bytes: None };
+                let source = ReferenceSource::Inline(bytes);
+                ForeignChunks::Chunked { source, layout: ReferenceLayout::Listed(vec![whole]) }
+            }
+            _ => return Err(refuse(format!("expected one place of the elements of {:?}", self.name))),
+        };
+        Ok(ForeignArray {
+            name: self.name,
+            path: self.path,
+            metadata: self.metadata,
+            attributes: self.attributes,
+            single_attributes: self.single_attributes,
+            fill: self.fill,
+            members: self.members.into_iter().map(member).collect::<Result<_>>()?,
+            chunks,
+        })
+    }
+}
+
+/// The blocks of the windows of a Zarr store, which are listed only when they are asked for.
+#[pyclass(frozen, module = "sluicegate._core")]
+pub(super) struct WindowBlocks(BlocksOf);
+
+/// What has the blocks.
+enum BlocksOf {
+    All(Arc<Zarr>),
+    /// Without those that were left out.
+    Whole(Arc<WholeSamples<Zarr>>),
+}
+
+#[pymethods]
+impl WindowBlocks {
+    /// The number of windows in each block, along each axis that has windows; of all windows.
+    fn counts(&self) -> Vec<Vec<usize>> {
+        match &self.0 {
+            BlocksOf::All(windows) => windows.block_counts(),
+            BlocksOf::Whole(windows) => windows.dataset().block_counts(),
+        }
+    }
+
+    /// How many of the windows in blocks of these sizes are left.
+    fn left(&self, sizes: Vec<usize>) -> Vec<usize> {
+        match &self.0 {
+            BlocksOf::All(_) => sizes,
+            BlocksOf::Whole(windows) => whole_sizes(windows, sizes),
+        }
+    }
+}

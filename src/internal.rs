@@ -1,0 +1,50 @@
+//! What only the extension module of the Python package and the tests of this crate use. It promises nothing: a name
+//! here may change or leave in any version.
+
+#[cfg(feature = "arrow")]
+pub use crate::dataset::format::{ArrowTable, Step, TableValue};
+#[cfg(feature = "image")]
+pub use crate::dataset::format::{BrokenImages, ImageLink, ImageSources, broken_images};
+pub use crate::dataset::format::{
+    CacheInfo, Damages, DocumentPiece, NestedBytes, StreamPacking, TarShards, TokenOutput, TokenShardLayout,
+    TokenShards, UnpackedFolder, Wait, WholeSamples, WrittenShard, take_notices,
+};
+#[cfg(feature = "zarr")]
+pub use crate::dataset::format::{
+    ForeignArray, ForeignChunks, Member, Reference, ReferenceLayout, ReferenceSource, numpy_type,
+};
+#[cfg(feature = "parquet")]
+pub use crate::dataset::format::{
+    ParquetCompression, ParquetElement, ParquetField, ParquetShardOptions, ParquetShards,
+};
+#[cfg(feature = "image")]
+pub use crate::dataset::{FileImages, OtherImages, PixelImages, with_helpers};
+#[cfg(feature = "arrow")]
+pub use crate::memory::ForeignTable;
+pub use crate::memory::{
+    Arena, Array, Bell, EventBell, EventWoken, ForeignWords, Grant, Lease, Ring, Scattered, Segment, Slab, Woken,
+    container_bytes, generation, keep_freed_memory, memory_limit, return_freed_memory, widen,
+};
+#[cfg(feature = "image")]
+pub use crate::memory::{JpegColors, JpegDecoder, JpegFault, JpegHeader, KeptValues, Region, encode_jpeg};
+pub use crate::pipeline::{
+    Answer, AnswerWait, BatchNumber, BytesAhead, Delivery, Fetch, FetchPacked, FetchPackedFields, FetchSamples, Held,
+    IndexBatch, Outcome, PackedField, Party, PlacedField, Pool, Prefetch, ReadAhead, ShuffledSamples, SlotCopy, Task,
+    TaskKind, WorkerEnd, Workers, end_with,
+};
+pub use crate::rng::GeneratorPlace;
+#[cfg(feature = "image")]
+pub use crate::rng::{GENERATOR_WORDS, GeneratorStream, generator_words};
+pub use crate::sample::Moments;
+pub use crate::sampler::{BufferPosition, Course, ExplicitOrder, PieceCode};
+#[cfg(feature = "image")]
+pub use crate::transform::{
+    AnyPicture, Beginning, Clamping, Coordinates, CropDraws, ImageCache, ImageForm, JpegScale, MaskValue, Moves,
+    PixelPipeline, PlainFile, ProductRounding, SmallImage, Torchvision, TransformedImage, Truncated, ask_torch,
+    fixed_size, image_size,
+};
+
+/// Long work that tells its caller how far it is.
+pub mod watch {
+    pub use crate::watch::{Progress, advance, expect, within};
+}
