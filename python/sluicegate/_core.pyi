@@ -41,34 +41,48 @@ __all__ = [
     "WorkerEnd",
     "Workers",
     "__version__",
+    "arrow_dataset",
     "arrow_metadata",
+    "arrow_table_dataset",
     "balanced_batch_sampler",
     "batch_sampler",
     "block_shuffle_sampler",
     "broken_images",
     "class_sampler",
+    "csv_dataset",
     "decoded_images",
     "distributed_sampler",
     "draws_in_order",
     "explicit_batches",
     "explicit_order",
     "file_images",
+    "folder_dataset",
     "generator_words",
     "hdf5_windows",
+    "json_lines_dataset",
     "length_bucket_batch_sampler",
     "linked_image",
+    "mds_dataset",
     "mixture_sampler",
+    "npy_dataset",
     "packed_batch_sampler",
+    "parquet_dataset",
     "parquet_metadata",
     "pixel_images",
     "random_sampler",
+    "raw_dataset",
     "repeat_sampler",
     "round_products",
+    "safetensors_dataset",
     "sample_key",
     "sequential_sampler",
     "stratified_batch_sampler",
     "subset_random_sampler",
     "take_notices",
+    "tar_dataset",
+    "tfrecord_dataset",
+    "token_documents_dataset",
+    "tokens_dataset",
     "torch_state",
     "uneven_block_shuffle_sampler",
     "weighted_random_sampler",
@@ -115,85 +129,9 @@ class Dataset:
     @staticmethod
     def in_memory(arrays: Sequence[tuple[str, str, int, tuple[int, ...], tuple[int, ...], object]]) -> Dataset: ...
     @staticmethod
-    def npy(name: str, paths: Sequence[str | PathLike[str]]) -> Dataset: ...
-    @staticmethod
     def ragged(
         values: tuple[str, str, int, tuple[int, ...], tuple[int, ...], object], offsets: Sequence[int]
     ) -> Dataset: ...
-    @staticmethod
-    def raw(
-        paths: Sequence[str | PathLike[str]],
-        header_bytes: int,
-        sample_bytes: int,
-        fields: Sequence[tuple[str, str, list[int], int, bool]],
-    ) -> Dataset: ...
-    @staticmethod
-    def folder(
-        root: str | PathLike[str],
-        folders: Sequence[str | PathLike[str]],
-        pattern: str | None,
-        extensions: list[str],
-        has_classes: bool,
-        follow_links: bool,
-        leave_out: bool,
-    ) -> tuple[Dataset, list[str], list[str]]: ...
-    @staticmethod
-    def tokens(files: TokenFiles, length: int, stride: int, output: str, vocabulary_size: int | None) -> Dataset: ...
-    @staticmethod
-    def token_documents(files: TokenFiles) -> Dataset: ...
-    @staticmethod
-    def safetensors(paths: Sequence[str | PathLike[str]], fields: list[str] | None) -> Dataset: ...
-    @staticmethod
-    def json_lines(
-        paths: Sequence[str | PathLike[str]],
-        fields: list[_Typed] | None,
-        index_folder: str | PathLike[str] | None,
-        leave_out: bool,
-    ) -> tuple[Dataset, list[str]]: ...
-    @staticmethod
-    def tfrecord(
-        paths: Sequence[str | PathLike[str]],
-        is_raw: bool,
-        features: list[_Typed] | None,
-        index_folder: str | PathLike[str] | None,
-        leave_out: bool,
-    ) -> tuple[Dataset, list[str], list[str]]: ...
-    @staticmethod
-    def csv(
-        paths: Sequence[str | PathLike[str]],
-        fields: list[_Typed] | None,
-        defaults: list[tuple[str, str]],
-        has_header: bool,
-        delimiter: int,
-        index_folder: str | PathLike[str] | None,
-        leave_out: bool,
-    ) -> tuple[Dataset, list[str], list[str]]: ...
-    @staticmethod
-    def mds(
-        folder: str | PathLike[str],
-        fields: list[str] | None,
-        cache_bytes: int,
-        index_folder: str | PathLike[str] | None,
-        leave_out: bool,
-    ) -> tuple[Dataset, list[str], list[int], BlockCache, list[str]]: ...
-    @staticmethod
-    def arrow(
-        paths: Sequence[str | PathLike[str]],
-        columns: dict[str, Any],
-        cache_bytes: int,
-        index_folder: str | PathLike[str] | None,
-        leave_out: bool,
-    ) -> tuple[Dataset, Any, list[str], list[int], BlockCache, list[str]]: ...
-    @staticmethod
-    def arrow_table(stream: Any, columns: list[tuple[str, list[str | int], str]]) -> Dataset | None: ...
-    @staticmethod
-    def tar(
-        paths: Sequence[str | PathLike[str]], arguments: dict[str, Any]
-    ) -> tuple[Dataset, list[str], list[str], list[int], list[int]]: ...
-    @staticmethod
-    def parquet(
-        paths: Sequence[str | PathLike[str]], arguments: dict[str, Any], leave_out: bool
-    ) -> tuple[Dataset, Any, list[str], list[int], BlockCache, list[str]]: ...
     @staticmethod
     def subset(dataset: Dataset, indices: list[int] | Indices) -> Dataset | None: ...
     @staticmethod
@@ -206,6 +144,71 @@ class Dataset:
     @property
     def is_random(self) -> bool: ...
     def stacks_with(self, other: Dataset) -> bool: ...
+
+def npy_dataset(name: str, paths: Sequence[str | PathLike[str]]) -> Dataset: ...
+def raw_dataset(
+    paths: Sequence[str | PathLike[str]],
+    header_bytes: int,
+    sample_bytes: int,
+    fields: Sequence[tuple[str, str, list[int], int, bool]],
+) -> Dataset: ...
+def folder_dataset(
+    root: str | PathLike[str],
+    folders: Sequence[str | PathLike[str]],
+    pattern: str | None,
+    extensions: list[str],
+    has_classes: bool,
+    follow_links: bool,
+    leave_out: bool,
+) -> tuple[Dataset, list[str], list[str]]: ...
+def tokens_dataset(
+    files: TokenFiles, length: int, stride: int, output: str, vocabulary_size: int | None
+) -> Dataset: ...
+def token_documents_dataset(files: TokenFiles) -> Dataset: ...
+def safetensors_dataset(paths: Sequence[str | PathLike[str]], fields: list[str] | None) -> Dataset: ...
+def json_lines_dataset(
+    paths: Sequence[str | PathLike[str]],
+    fields: list[_Typed] | None,
+    index_folder: str | PathLike[str] | None,
+    leave_out: bool,
+) -> tuple[Dataset, list[str]]: ...
+def tfrecord_dataset(
+    paths: Sequence[str | PathLike[str]],
+    is_raw: bool,
+    features: list[_Typed] | None,
+    index_folder: str | PathLike[str] | None,
+    leave_out: bool,
+) -> tuple[Dataset, list[str], list[str]]: ...
+def csv_dataset(
+    paths: Sequence[str | PathLike[str]],
+    fields: list[_Typed] | None,
+    defaults: list[tuple[str, str]],
+    has_header: bool,
+    delimiter: int,
+    index_folder: str | PathLike[str] | None,
+    leave_out: bool,
+) -> tuple[Dataset, list[str], list[str]]: ...
+def mds_dataset(
+    folder: str | PathLike[str],
+    fields: list[str] | None,
+    cache_bytes: int,
+    index_folder: str | PathLike[str] | None,
+    leave_out: bool,
+) -> tuple[Dataset, list[str], list[int], BlockCache, list[str]]: ...
+def arrow_dataset(
+    paths: Sequence[str | PathLike[str]],
+    columns: dict[str, Any],
+    cache_bytes: int,
+    index_folder: str | PathLike[str] | None,
+    leave_out: bool,
+) -> tuple[Dataset, Any, list[str], list[int], BlockCache, list[str]]: ...
+def arrow_table_dataset(stream: Any, columns: list[tuple[str, list[str | int], str]]) -> Dataset | None: ...
+def tar_dataset(
+    paths: Sequence[str | PathLike[str]], arguments: dict[str, Any]
+) -> tuple[Dataset, list[str], list[str], list[int], list[int]]: ...
+def parquet_dataset(
+    paths: Sequence[str | PathLike[str]], arguments: dict[str, Any], leave_out: bool
+) -> tuple[Dataset, Any, list[str], list[int], BlockCache, list[str]]: ...
 
 @final
 class TokenFiles:

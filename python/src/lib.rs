@@ -2,12 +2,10 @@
 //!
 //! A method converts, enters the core by [`detach`], and wraps; decisions are the core's or the Python package's.
 
-mod arrow_table;
 mod batch_sampler;
 mod block_cache;
 mod bytes_ahead;
 mod class_index;
-mod columnar;
 mod convert;
 mod dataset;
 mod detach;
@@ -16,7 +14,7 @@ mod engine;
 mod error;
 mod field_kind;
 mod file_images;
-mod folder_files;
+mod format;
 mod generators;
 mod hand_over;
 mod image_decoder;
@@ -32,7 +30,6 @@ mod moments;
 mod nested;
 mod notices;
 mod order;
-mod parquet;
 mod pillow_head;
 mod pinned_block;
 mod pinned_copy;
@@ -45,13 +42,9 @@ mod shards;
 mod shuffle_buffer;
 mod stack;
 mod stream;
-mod tar;
-mod tokens;
 mod torch_generator;
-mod typed_field;
 mod worker_end;
 mod workers;
-mod zarr;
 
 use pyo3::prelude::*;
 
@@ -79,15 +72,43 @@ mod _core {
     #[pymodule_export]
     use super::class_index::ClassIndex;
     #[pymodule_export]
-    use super::columnar::{arrow_metadata, parquet_metadata};
-    #[pymodule_export]
     use super::dataset::Dataset;
     #[pymodule_export]
     use super::engine::Engine;
     #[pymodule_export]
     use super::file_images::file_images;
     #[pymodule_export]
-    use super::folder_files::FolderFiles;
+    use super::format::arrow::{arrow_dataset, arrow_table_dataset};
+    #[pymodule_export]
+    use super::format::columnar::{arrow_metadata, parquet_metadata};
+    #[pymodule_export]
+    use super::format::csv::csv_dataset;
+    #[pymodule_export]
+    use super::format::folder::folder_dataset;
+    #[pymodule_export]
+    use super::format::folder_files::FolderFiles;
+    #[pymodule_export]
+    use super::format::json_lines::json_lines_dataset;
+    #[pymodule_export]
+    use super::format::mds::mds_dataset;
+    #[pymodule_export]
+    use super::format::npy::npy_dataset;
+    #[pymodule_export]
+    use super::format::parquet::parquet_dataset;
+    #[pymodule_export]
+    use super::format::raw::raw_dataset;
+    #[pymodule_export]
+    use super::format::safetensors::safetensors_dataset;
+    #[pymodule_export]
+    use super::format::tar::tar_dataset;
+    #[pymodule_export]
+    use super::format::tfrecord::tfrecord_dataset;
+    #[pymodule_export]
+    use super::format::tokens::TokenFiles;
+    #[pymodule_export]
+    use super::format::tokens::{token_documents_dataset, tokens_dataset};
+    #[pymodule_export]
+    use super::format::zarr::{WindowBlocks, hdf5_windows, zarr_windows};
     #[pymodule_export]
     use super::generators::{GlobalGenerators, generator_words, sample_key, torch_state};
     #[pymodule_export]
@@ -134,13 +155,9 @@ mod _core {
     #[pymodule_export]
     use super::stream::{Stream, StreamReader};
     #[pymodule_export]
-    use super::tokens::TokenFiles;
-    #[pymodule_export]
     use super::worker_end::WorkerEnd;
     #[pymodule_export]
     use super::workers::Workers;
-    #[pymodule_export]
-    use super::zarr::{WindowBlocks, hdf5_windows, zarr_windows};
 
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "Python's name for it")]

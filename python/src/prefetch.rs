@@ -19,11 +19,11 @@ use super::detach::{detach, detach_long, detach_step};
 use super::engine::Engine;
 use super::error::to_python;
 use super::field_kind::Samples;
+use super::format::tokens::TokenFiles;
 use super::hand_over::HandOver;
 use super::integers::Integers;
 use super::memory::{ForeignArray, Indices, pinned_leases};
 use super::plan::Plan;
-use super::tokens::TokenFiles;
 use super::torch_generator::draw_from;
 
 /// How long the consumer sleeps before it looks whether Ctrl-C was pressed.

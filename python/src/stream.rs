@@ -17,11 +17,11 @@ use sluicegate::{
 use super::detach::detach;
 use super::error::{to_python, unknown};
 use super::field_kind::Samples;
+use super::format::tar::{on_missing_of, tar_fields};
+use super::format::typed_field::{TypedForm, content_of, typed_fields};
 use super::hand_over::HandOver;
 use super::memory::descriptors;
 use super::shuffle_buffer::ShuffleBuffer;
-use super::tar::{on_missing_of, tar_fields};
-use super::typed_field::{TypedForm, content_of, typed_fields};
 
 /// How long the consumer sleeps before it looks whether Ctrl-C was pressed.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);

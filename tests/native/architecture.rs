@@ -187,8 +187,6 @@ fn pyo3_is_known_only_by_the_binding() {
 fn no_file_is_too_long_to_read() {
     for (path, text) in sources().into_iter().chain(binding()) {
         let lines = text.lines().count();
-        // pyo3 takes one block of methods for each class, and the class of datasets has a constructor for each format.
-        let most = if path == Path::new("dataset.rs") { 420 } else { 400 };
-        assert!(lines <= most, "{} has {lines} lines: split it by noun", path.display());
+        assert!(lines <= 400, "{} has {lines} lines: split it by noun", path.display());
     }
 }

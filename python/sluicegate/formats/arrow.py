@@ -134,7 +134,7 @@ class ArrowDataset(DecodedDataset):
 
     def _read(self, columns: Columns, nulls: Any, *, is_look: bool) -> tuple[_core.Dataset, Any, list[Kind]]:
         arguments = columnar_arguments(columns, nulls, self.strings, self.lists, self.decimals)
-        core, structure, kinds, sizes, cache, self.damages = _core.Dataset.arrow(
+        core, structure, kinds, sizes, cache, self.damages = _core.arrow_dataset(
             self.paths,
             arguments,
             self.cache_bytes,

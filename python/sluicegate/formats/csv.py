@@ -92,7 +92,7 @@ class CsvDataset(NativeDataset):
             texts = [(name, str(value)) for name, value in self.defaults.items()]
         else:
             typed, kinds = typed_fields(self.fields, self.defaults)
-        core, contents, self.damages = _core.Dataset.csv(
+        core, contents, self.damages = _core.csv_dataset(
             self.paths,
             typed,
             texts,

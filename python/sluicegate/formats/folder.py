@@ -85,7 +85,7 @@ class FolderDataset(NativeDataset):
         self._open()
 
     def _open(self) -> None:
-        core, names, self.damages = _core.Dataset.folder(
+        core, names, self.damages = _core.folder_dataset(
             self.root,
             list(self.folders),
             self.pattern,

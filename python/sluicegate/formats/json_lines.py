@@ -101,7 +101,7 @@ class JsonLinesDataset(NativeDataset):
         if self.fields is not None:
             typed, kinds = typed_fields(self.fields, self.defaults)
             structure = {name: number for number, name in enumerate(self.fields)}
-        core, self.damages = _core.Dataset.json_lines(self.paths, typed, self.index_folder, leaves_out(self.on_error))
+        core, self.damages = _core.json_lines_dataset(self.paths, typed, self.index_folder, leaves_out(self.on_error))
         self._set_core(core, structure, kinds)
 
     def _shown(self) -> str:

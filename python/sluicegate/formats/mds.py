@@ -103,7 +103,7 @@ class MdsDataset(DecodedDataset):
         fields = None if self.fields is None else list(self.fields)
         leave_out = leaves_out(self.on_error)
         parts = [
-            _core.Dataset.mds(folder, fields, self.cache_bytes, self.index_folder, leave_out) for folder in self.folders
+            _core.mds_dataset(folder, fields, self.cache_bytes, self.index_folder, leave_out) for folder in self.folders
         ]
         core, contents, *_ = parts[0]
         for folder, part in zip(self.folders, parts, strict=True):

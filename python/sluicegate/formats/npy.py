@@ -70,7 +70,7 @@ class NpyDataset(NativeDataset):
             # The names used in errors. Decoded with replacement, because a path need not be valid text.
             names = [os.fsencode(files[0]).decode(errors="replace") for files in paths]
             structure = list(range(len(paths))) if len(paths) > 1 else 0
-        parts = [(name, _core.Dataset.npy(name, files)) for name, files in zip(names, paths, strict=True)]
+        parts = [(name, _core.npy_dataset(name, files)) for name, files in zip(names, paths, strict=True)]
         core = _core.Dataset.stack(parts) if len(parts) > 1 else parts[0][1]
         self._set_core(core, structure, ["tensor"] * len(parts))
 

@@ -142,7 +142,7 @@ class ParquetDataset(DecodedDataset):
         )
 
     def _read(self, columns: Columns, nulls: Any, *, is_look: bool) -> tuple[_core.Dataset, Any, list[Kind]]:
-        core, structure, kinds, sizes, cache, self.damages = _core.Dataset.parquet(
+        core, structure, kinds, sizes, cache, self.damages = _core.parquet_dataset(
             self.paths,
             {
                 "columns": columnar_arguments(columns, nulls, self.strings, self.lists, self.decimals),

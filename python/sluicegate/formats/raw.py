@@ -72,7 +72,7 @@ class RawDataset(NativeDataset):
 
     def _open(self) -> None:
         layout = raw_layout(self.dtype, self.shape)
-        core = _core.Dataset.raw(self.paths, self.header_bytes, layout.sample_bytes, layout.fields)
+        core = _core.raw_dataset(self.paths, self.header_bytes, layout.sample_bytes, layout.fields)
         self._set_core(core, layout.structure, ["tensor"] * len(layout.fields))
 
     def _shown(self) -> str:

@@ -53,7 +53,7 @@ class SafetensorsDataset(NativeDataset):
 
     def _open(self) -> None:
         names = [self.fields] if isinstance(self.fields, str) else self.fields
-        core = _core.Dataset.safetensors(self.paths, None if names is None else list(names))
+        core = _core.safetensors_dataset(self.paths, None if names is None else list(names))
         structure: Any = {name: number for number, (name, _, _) in enumerate(core.fields)}
         if isinstance(self.fields, str):
             structure = 0

@@ -164,7 +164,7 @@ class TarDataset(BlockedDataset):
         self._open()
 
     def _open(self) -> None:
-        core, names, damages, samples, sizes = _core.Dataset.tar(
+        core, names, damages, samples, sizes = _core.tar_dataset(
             self.urls,
             {
                 "fields": fields_of_core(self.fields),

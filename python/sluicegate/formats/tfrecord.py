@@ -90,7 +90,7 @@ class TFRecordDataset(NativeDataset):
         typed, kinds = None, list[Kind]()
         if isinstance(self.features, dict):
             typed, kinds = typed_fields(self.features, self.defaults, numbers="tensor")
-        core, contents, self.damages = _core.Dataset.tfrecord(
+        core, contents, self.damages = _core.tfrecord_dataset(
             self.paths, self.features == "bytes", typed, self.index_folder, leaves_out(self.on_error)
         )
         structure: Any = {name: number for number, (name, _, _) in enumerate(core.fields)}

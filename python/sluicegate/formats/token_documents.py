@@ -60,7 +60,7 @@ class TokenDocumentsDataset(NativeDataset):
         self.lengths: np.ndarray[Any, np.dtype[np.int64]]
         """The number of tokens of each document: int64, read-only."""
         self.lengths = np.frombuffer(self.files.document_lengths(), np.int64)
-        self._set_core(_core.Dataset.token_documents(self.files), 0, ["ragged"])
+        self._set_core(_core.token_documents_dataset(self.files), 0, ["ragged"])
 
     def read_pieces(self, pieces: list[tuple[int, int, int]]) -> list[torch.Tensor]:
         """Return the tokens from start to stop of each (document, start, stop), as views of one buffer."""

@@ -125,7 +125,7 @@ class TokensDataset(NativeDataset):
     def _open(self) -> None:
         files = self._files(apart=self.documents == "apart")
         fields = "tokens" if self.output == "tensor" else "shifted" if self.shift_labels else "same"
-        core = _core.Dataset.tokens(files, self.length, self.stride, fields, self.vocabulary_size)
+        core = _core.tokens_dataset(files, self.length, self.stride, fields, self.vocabulary_size)
         structures: dict[str, Any] = {"dict": {"input_ids": 0, "labels": 1}, "pair": [0, 1], "tensor": 0}
         self._set_core(core, structures[self.output], ["tensor"] * len(core.fields))
 

@@ -165,11 +165,11 @@ def read_columns(dataset: Any, table: Any, fields: list[tuple[str, Path, str]]) 
     Args:
         dataset: one for which `is_dataset` is True.
         table: the columns of its table that contain the fields.
-        fields: the name, the path and the type of each, as `_core.Dataset.arrow_table` takes them.
+        fields: the name, the path and the type of each, as `_core.arrow_table_dataset` takes them.
     """
     if sum(table.column(path[0]).num_chunks for _, path, _ in fields) > _MOST_PIECES:
         return None
-    core: _core.Dataset | None = _core.Dataset.arrow_table(table.__arrow_c_stream__(), fields)
+    core: _core.Dataset | None = _core.arrow_table_dataset(table.__arrow_c_stream__(), fields)
     if core is None or len(core) != len(table):
         return None
     indices = vars(dataset)["_indices"]

@@ -3,10 +3,10 @@
 use sluicegate::{Content, Error, Field, Result, TypedField};
 
 /// (name, dtype, shape, is variable, content, bytes that stand for it where it is missing).
-pub(super) type TypedForm = (String, String, Vec<usize>, bool, String, Option<Vec<u8>>);
+pub(crate) type TypedForm = (String, String, Vec<usize>, bool, String, Option<Vec<u8>>);
 
 /// The fields that `forms` describe.
-pub(super) fn typed_fields(forms: Vec<TypedForm>) -> Result<Vec<TypedField>> {
+pub(crate) fn typed_fields(forms: Vec<TypedForm>) -> Result<Vec<TypedField>> {
     let typed = |(name, dtype, shape, is_variable, content, default): TypedForm| {
         let typed = match content.as_str() {
             "number" if is_variable => TypedField::number(Field::variable(name, dtype.parse()?, shape))?,
@@ -29,7 +29,7 @@ pub(super) fn typed_fields(forms: Vec<TypedForm>) -> Result<Vec<TypedField>> {
 }
 
 /// What `typed` holds: a "number", "numbers" of any count, "text", "bytes", "json", "texts" or "byte strings".
-pub(super) fn content_of(typed: &TypedField) -> &'static str {
+pub(crate) fn content_of(typed: &TypedField) -> &'static str {
     match typed.content() {
         Content::Number if typed.field().is_variable() => "numbers",
         Content::Number => "number",

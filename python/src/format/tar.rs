@@ -1,17 +1,20 @@
-//! Archives: what is read of them.
+//! Tar archives.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use pyo3::prelude::*;
 use sluicegate::internal::{Damages, UnpackedFolder};
-use sluicegate::{Dataset, OnMissing, Result, Tar, TarEnd, TarField, TarOptions, TarValue};
+use sluicegate::{Dataset as _, OnMissing, Result, Tar, TarEnd, TarField, TarOptions, TarValue};
 
-use super::error::unknown;
+use crate::dataset::Dataset;
+use crate::detach::opening;
+use crate::error::unknown;
 
 /// How archives are read, as Python says it.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(super) struct TarArguments {
+pub(crate) struct TarArguments {
     /// (extension, what its bytes are); nothing for all that the first sample has, as bytes.
     fields: Option<Vec<(String, String)>>,
     on_missing: String,
@@ -29,7 +32,7 @@ type OpenTar = (Tar, Vec<String>, Vec<String>, Vec<usize>);
 
 impl TarArguments {
     /// Opens the archives.
-    pub(super) fn open(self, paths: Vec<PathBuf>) -> Result<OpenTar> {
+    pub(crate) fn open(self, paths: Vec<PathBuf>) -> Result<OpenTar> {
         let mut unpacked = UnpackedFolder { path: self.cache_folder, ..UnpackedFolder::default() };
         unpacked.bytes = self.cache_bytes.unwrap_or(unpacked.bytes);
         let options = TarOptions {
@@ -58,7 +61,7 @@ impl TarArguments {
 }
 
 /// The key and the archive of a sample, and these fields: (extension, what its bytes are).
-pub(super) fn tar_fields(fields: Vec<(String, String)>) -> Result<Vec<TarField>> {
+pub(crate) fn tar_fields(fields: Vec<(String, String)>) -> Result<Vec<TarField>> {
     let mut of_sample = vec![TarField::new("__key__", TarValue::Key), TarField::new("__url__", TarValue::Url)];
     for (name, value) in fields {
         let value = match value.as_str() {
@@ -75,11 +78,25 @@ pub(super) fn tar_fields(fields: Vec<(String, String)>) -> Result<Vec<TarField>>
 }
 
 /// What becomes of samples that lack a field, by its word.
-pub(super) fn on_missing_of(word: &str) -> Result<OnMissing> {
+pub(crate) fn on_missing_of(word: &str) -> Result<OnMissing> {
     match word {
         "error" => Ok(OnMissing::Refuse),
         "skip" => Ok(OnMissing::Skip),
         "none" => Ok(OnMissing::Empty),
         other => Err(unknown("on_missing", other)),
     }
+}
+
+/// The samples in the archives at `paths`, the names of their fields, what was left out of damaged archives, how many
+/// samples each archive has, and how many of them are counted.
+#[pyfunction]
+#[expect(clippy::type_complexity, reason = "a tuple is what Python gets")]
+pub(crate) fn tar_dataset(
+    py: Python<'_>,
+    paths: Vec<PathBuf>,
+    arguments: TarArguments,
+) -> PyResult<(Dataset, Vec<String>, Vec<String>, Vec<usize>, Vec<usize>)> {
+    let (tar, names, damages, samples) = opening(py, || arguments.open(paths))?;
+    let sizes = opening(py, || tar.block_sizes())?;
+    Ok((Dataset(Arc::new(tar)), names, damages, samples, sizes))
 }

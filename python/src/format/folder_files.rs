@@ -9,15 +9,15 @@ use pyo3::prelude::*;
 use sluicegate::internal::BrokenImages;
 use sluicegate::{Dataset as _, Folder, FolderClasses, FolderLinks, FolderOptions};
 
-use super::dataset::Dataset;
-use super::detach::detach_long;
-use super::error::to_python;
-use super::image_decoder::ImageDecoder;
-use super::image_pipeline::signals_are_seen_to;
+use crate::dataset::Dataset;
+use crate::detach::detach_long;
+use crate::error::to_python;
+use crate::image_decoder::ImageDecoder;
+use crate::image_pipeline::signals_are_seen_to;
 
 /// The files of a folder, with classes or without. Threads may share it.
 #[pyclass(frozen, module = "sluicegate._core")]
-pub(super) struct FolderFiles(Arc<Folder>);
+pub(crate) struct FolderFiles(Arc<Folder>);
 
 #[pymethods]
 impl FolderFiles {

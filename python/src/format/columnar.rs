@@ -8,14 +8,14 @@ use sluicegate::{
     Arrow, ColumnKind, ColumnarOptions, Decimals, FillValue, Nesting, NullRule, Parquet, Result, Strings,
 };
 
-use super::detach::opening;
-use super::error::unknown;
-use super::nested;
+use crate::detach::opening;
+use crate::error::unknown;
+use crate::nested;
 
 /// How columns are read, as Python says it.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(super) struct ColumnarArguments {
+pub(crate) struct ColumnarArguments {
     columns: Option<Vec<String>>,
     /// (column, or nothing for all others; "error", "mask", "mask_elements" or "fill"; the value that fills)
     nulls: Vec<(Option<String>, String, Option<ValueForm>)>,
@@ -27,7 +27,7 @@ pub(super) struct ColumnarArguments {
 
 /// A value of a column, in the order in which Python's types are tried.
 #[derive(FromPyObject, Debug)]
-pub(super) enum ValueForm {
+pub(crate) enum ValueForm {
     Bool(bool),
     Int(i64),
     Unsigned(u64),
@@ -51,7 +51,7 @@ impl From<ValueForm> for FillValue {
 
 impl ColumnarArguments {
     /// The core's options.
-    pub(super) fn options(self) -> Result<ColumnarOptions> {
+    pub(crate) fn options(self) -> Result<ColumnarOptions> {
         let rule = |(name, rule, value): (Option<String>, String, Option<ValueForm>)| {
             let rule = match (rule.as_str(), value) {
                 ("error", None) => NullRule::Refuse,
@@ -80,7 +80,7 @@ impl ColumnarArguments {
 }
 
 /// How fields are nested: numbers of fields in dicts.
-pub(super) fn structure<'py>(py: Python<'py>, nesting: &Nesting) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn structure<'py>(py: Python<'py>, nesting: &Nesting) -> PyResult<Bound<'py, PyAny>> {
     match nesting {
         Nesting::Field(number) => Ok(number.into_pyobject(py)?.into_any()),
         Nesting::Dict(parts) => {
@@ -95,7 +95,7 @@ pub(super) fn structure<'py>(py: Python<'py>, nesting: &Nesting) -> PyResult<Bou
 
 /// What a field is: "tensor", "list", "list mask", "raw", "str", "bytes", "optional str", "optional bytes" or "nested" with the type
 /// behind it.
-pub(super) fn kind_name(kind: &ColumnKind) -> String {
+pub(crate) fn kind_name(kind: &ColumnKind) -> String {
     let name = match kind {
         ColumnKind::Tensor => "tensor",
         ColumnKind::List => "list",
@@ -112,12 +112,12 @@ pub(super) fn kind_name(kind: &ColumnKind) -> String {
 
 /// The text under `key` in the metadata of the schema of the Parquet file at `path`.
 #[pyfunction]
-pub(super) fn parquet_metadata(py: Python<'_>, path: PathBuf, key: &str) -> PyResult<Option<String>> {
+pub(crate) fn parquet_metadata(py: Python<'_>, path: PathBuf, key: &str) -> PyResult<Option<String>> {
     opening(py, || Parquet::metadata(path, key))
 }
 
 /// The same of an Arrow file.
 #[pyfunction]
-pub(super) fn arrow_metadata(py: Python<'_>, path: PathBuf, key: &str) -> PyResult<Option<String>> {
+pub(crate) fn arrow_metadata(py: Python<'_>, path: PathBuf, key: &str) -> PyResult<Option<String>> {
     opening(py, || Arrow::metadata(path, key))
 }

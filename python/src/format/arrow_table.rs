@@ -4,23 +4,23 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use sluicegate::internal::{ArrowTable, Step, TableValue};
 
-use super::detach::detach;
-use super::error::unknown;
-use super::memory::table_at;
+use crate::detach::detach;
+use crate::error::unknown;
+use crate::memory::table_at;
 
 /// (name of the field, the steps to its column, what it is: "numbers", "bytes", "bytes without zeros", "lists" or "ones").
-pub(super) type ColumnForm = (String, Vec<StepForm>, String);
+pub(crate) type ColumnForm = (String, Vec<StepForm>, String);
 
 /// The name of a column or of a part of it, or the place of an item in lists.
 #[derive(FromPyObject)]
-pub(super) enum StepForm {
+pub(crate) enum StepForm {
     Part(String),
     Item(usize),
 }
 
 /// The columns of the table in `stream`, a capsule as Arrow's stream interface has it, which is empty afterwards; nothing when
 /// they are not as they must be.
-pub(super) fn read(
+pub(crate) fn read(
     py: Python<'_>,
     stream: &Bound<'_, PyCapsule>,
     columns: Vec<ColumnForm>,

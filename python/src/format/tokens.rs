@@ -1,4 +1,4 @@
-//! `TokenFiles`: files of tokens, and their documents.
+//! Files of tokens, their documents, and datasets of both.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,15 +7,16 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use sluicegate::internal::TokenOutput;
-use sluicegate::{DType, Documents, TokenLayout};
+use sluicegate::{DType, Documents, TokenDocuments, TokenLayout, TokenWindows, Tokens};
 
-use super::detach::{detach, detach_long};
-use super::engine::Engine;
-use super::memory::capsule;
+use crate::dataset::Dataset;
+use crate::detach::{detach, detach_long, opening};
+use crate::engine::Engine;
+use crate::memory::capsule;
 
 /// Opened files of tokens. Threads may share them.
 #[pyclass(frozen, module = "sluicegate._core")]
-pub(super) struct TokenFiles(pub(super) Arc<sluicegate::TokenFiles>);
+pub(crate) struct TokenFiles(pub(crate) Arc<sluicegate::TokenFiles>);
 
 #[pymethods]
 impl TokenFiles {
@@ -84,11 +85,33 @@ impl TokenFiles {
 }
 
 /// What is in a sample, by its name.
-pub(super) fn token_output(name: &str) -> PyResult<TokenOutput> {
+pub(crate) fn token_output(name: &str) -> PyResult<TokenOutput> {
     match name {
         "tokens" => Ok(TokenOutput::Tokens),
         "shifted" => Ok(TokenOutput::Shifted),
         "same" => Ok(TokenOutput::Same),
         other => Err(PyValueError::new_err(format!("output: `{other}` is none"))),
     }
+}
+
+/// Windows of `length` tokens, `stride` apart. `output` is "tokens", "shifted" or "same".
+#[pyfunction]
+#[pyo3(signature = (files, length, stride, output, vocabulary_size))]
+pub(crate) fn tokens_dataset(
+    py: Python<'_>,
+    files: &TokenFiles,
+    length: usize,
+    stride: usize,
+    output: &str,
+    vocabulary_size: Option<u64>,
+) -> PyResult<Dataset> {
+    let windows = TokenWindows { length, stride, output: token_output(output)?, vocabulary_size };
+    let tokens = opening(py, || Tokens::new(Arc::clone(&files.0), windows))?;
+    Dataset::wrap(py, Ok(tokens))
+}
+
+/// The documents of `files`, each whole.
+#[pyfunction]
+pub(crate) fn token_documents_dataset(files: &TokenFiles) -> Dataset {
+    Dataset(Arc::new(TokenDocuments::new(Arc::clone(&files.0))))
 }

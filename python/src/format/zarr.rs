@@ -10,10 +10,10 @@ use sluicegate::internal::{
 };
 use sluicegate::{DType, Error, Result, WindowEdges, WindowOrder, Zarr, ZarrOptions};
 
-use super::block_cache::BlockCache;
-use super::dataset::{Dataset, whole_sizes};
-use super::detach::opening;
-use super::error::unknown;
+use crate::block_cache::BlockCache;
+use crate::dataset::{Dataset, whole_sizes};
+use crate::detach::opening;
+use crate::error::unknown;
 
 /// The dataset of windows; whether the store is an array; the cache of its chunks, the blocks of the windows, and what was
 /// left out.
@@ -21,7 +21,7 @@ type Opened = (Dataset, bool, BlockCache, WindowBlocks, Vec<String>);
 
 /// The windows of the store of Zarr or netCDF-3 at `path`.
 #[pyfunction]
-pub(super) fn zarr_windows(py: Python<'_>, path: PathBuf, arguments: ZarrArguments) -> PyResult<Opened> {
+pub(crate) fn zarr_windows(py: Python<'_>, path: PathBuf, arguments: ZarrArguments) -> PyResult<Opened> {
     opening(py, || {
         let leave_out = arguments.leave_out;
         opened(Zarr::open(path, &arguments.options()?)?, leave_out)
@@ -30,7 +30,7 @@ pub(super) fn zarr_windows(py: Python<'_>, path: PathBuf, arguments: ZarrArgumen
 
 /// The windows of `arrays` of HDF5.
 #[pyfunction]
-pub(super) fn hdf5_windows(py: Python<'_>, arrays: Vec<ArrayArguments>, arguments: ZarrArguments) -> PyResult<Opened> {
+pub(crate) fn hdf5_windows(py: Python<'_>, arrays: Vec<ArrayArguments>, arguments: ZarrArguments) -> PyResult<Opened> {
     opening(py, || {
         let leave_out = arguments.leave_out;
         let arrays = arrays.into_iter().map(ArrayArguments::array).collect::<Result<Vec<_>>>()?;
@@ -56,7 +56,7 @@ fn opened(windows: Zarr, leave_out: bool) -> Result<Opened> {
 /// How a Zarr store is read, as Python says it.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(super) struct ZarrArguments {
+pub(crate) struct ZarrArguments {
     fields: Option<Vec<String>>,
     window: Option<Vec<(String, usize)>>,
     stride: Vec<(String, usize)>,
@@ -69,7 +69,7 @@ pub(super) struct ZarrArguments {
 
 impl ZarrArguments {
     /// The core's options.
-    pub(super) fn options(self) -> Result<ZarrOptions> {
+    pub(crate) fn options(self) -> Result<ZarrOptions> {
         Ok(ZarrOptions {
             fields: self.fields,
             window: self.window,
@@ -94,7 +94,7 @@ impl ZarrArguments {
 /// An array of another format than Zarr, as Python says it.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(super) struct ArrayArguments {
+pub(crate) struct ArrayArguments {
     name: String,
     path: PathBuf,
     metadata: String,
@@ -114,7 +114,7 @@ pub(super) struct ArrayArguments {
 
 impl ArrayArguments {
     /// The core's description of the array.
-    pub(super) fn array(self) -> Result<ForeignArray> {
+    pub(crate) fn array(self) -> Result<ForeignArray> {
         let refuse = |reason: String| Error::InvalidArgument { argument: "arrays", reason };
         let member = |(name, dtype, offset, shape): (String, String, usize, Vec<usize>)| {
             let is_text = dtype == "S";
@@ -164,7 +164,7 @@ impl ArrayArguments {
 
 /// The blocks of the windows of a Zarr store, which are listed only when they are asked for.
 #[pyclass(frozen, module = "sluicegate._core")]
-pub(super) struct WindowBlocks(BlocksOf);
+pub(crate) struct WindowBlocks(BlocksOf);
 
 /// What has the blocks.
 enum BlocksOf {

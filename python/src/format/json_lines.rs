@@ -1,0 +1,29 @@
+//! Lines of JSON.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use sluicegate::JsonLines;
+
+use super::typed_field::{TypedForm, typed_fields};
+use crate::dataset::Dataset;
+use crate::detach::opening;
+
+/// The lines of the files at `paths`, whole, or their fields, without broken ones where `leave_out` says so; and what was
+/// left out.
+#[pyfunction]
+pub(crate) fn json_lines_dataset(
+    py: Python<'_>,
+    paths: Vec<PathBuf>,
+    fields: Option<Vec<TypedForm>>,
+    index_folder: Option<PathBuf>,
+    leave_out: bool,
+) -> PyResult<(Dataset, Vec<String>)> {
+    if leave_out {
+        let open = || JsonLines::open_whole(paths, fields.map(typed_fields).transpose()?, index_folder);
+        return Ok(Dataset::whole(opening(py, open)?));
+    }
+    let lines = opening(py, || JsonLines::open(paths, fields.map(typed_fields).transpose()?, index_folder))?;
+    Ok((Dataset(Arc::new(lines)), Vec::new()))
+}

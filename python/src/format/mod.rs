@@ -1,0 +1,19 @@
+//! One file for each format, and what several of them take from Python.
+
+pub(crate) mod arrow;
+pub(crate) mod arrow_table;
+pub(crate) mod columnar;
+pub(crate) mod csv;
+pub(crate) mod folder;
+pub(crate) mod folder_files;
+pub(crate) mod json_lines;
+pub(crate) mod mds;
+pub(crate) mod npy;
+pub(crate) mod parquet;
+pub(crate) mod raw;
+pub(crate) mod safetensors;
+pub(crate) mod tar;
+pub(crate) mod tfrecord;
+pub(crate) mod tokens;
+pub(crate) mod typed_field;
+pub(crate) mod zarr;

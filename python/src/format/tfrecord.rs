@@ -1,0 +1,41 @@
+//! TFRecord files.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use sluicegate::{Features, TfRecord};
+
+use super::typed_field::{TypedForm, content_of, typed_fields};
+use crate::dataset::Dataset;
+use crate::detach::opening;
+
+/// The samples of the TFRecord files at `paths`: their bytes, their features, or those that the first ones have; and what
+/// each feature holds; without broken ones where `leave_out` says so, and what was left out.
+#[pyfunction]
+pub(crate) fn tfrecord_dataset(
+    py: Python<'_>,
+    paths: Vec<PathBuf>,
+    is_raw: bool,
+    features: Option<Vec<TypedForm>>,
+    index_folder: Option<PathBuf>,
+    leave_out: bool,
+) -> PyResult<(Dataset, Vec<&'static str>, Vec<String>)> {
+    let features = || -> sluicegate::Result<_> {
+        Ok(match features {
+            _ if is_raw => Features::Raw,
+            Some(forms) => Features::Typed(typed_fields(forms)?),
+            None => Features::Inferred,
+        })
+    };
+    let contents = |samples: &TfRecord| samples.fields().iter().map(content_of).collect();
+    if leave_out {
+        let samples = opening(py, || TfRecord::open_whole(paths, features()?, index_folder))?;
+        let contents = contents(samples.dataset());
+        let (samples, damages) = Dataset::whole(samples);
+        return Ok((samples, contents, damages));
+    }
+    let samples = opening(py, || TfRecord::open(paths, features()?, index_folder))?;
+    let contents = contents(&samples);
+    Ok((Dataset(Arc::new(samples)), contents, Vec::new()))
+}
