@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export OMP_WAIT_POLICY := PASSIVE
 export PATH := $(PATH):$(CURDIR)/$(BIN):$(CURDIR)/.cache/nasm/usr/bin
 # All features of the crate without Python, except candle and burn, which take minutes to build (make examples).
-CRATE_FEATURES := futures,image,ndarray,parquet,zarr
+CRATE_FEATURES := futures,image,ndarray,npz,parquet,zarr
 SOURCES := $(shell find src python/src -name '*.rs') Cargo.toml Cargo.lock python/Cargo.toml pyproject.toml
 # With BEHIND=nice the build of the extension module and the Python tests, which take longest, run before all other builds.
 # Tests are not niced; the timing tests would fail.

@@ -86,6 +86,10 @@ def rows() -> None:
     put("npy", "empty", npy(np.zeros((0, 3), "u1"), (3, 0)))
     put("npy", "scalar", npy(np.float16(1)))
     put("npy", "structured", npy(np.zeros(2, [("a", "<i4")])))
+    for name, save in (("mapped", np.savez), ("packed", np.savez_compressed)):
+        file = io.BytesIO()
+        save(file, x=np.arange(6, dtype="<f4").reshape(3, 2), y=np.arange(3, dtype="u1"))
+        put("npz", name, file.getvalue())
     put("raw", "two", struct.pack("<HBB", 4, 6, 2), bytes([0, 0, 0, 0, 2, 2, 4, 1]), bytes(range(22)))
     put("raw", "none", struct.pack("<HBB", 0, 1, 0), b"abc")
     put("raw", "huge", struct.pack("<HBB", 0, 8, 1), bytes([3, 0, 255, 0]), bytes(16))

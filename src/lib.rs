@@ -48,7 +48,7 @@
 //! is in the hidden module `internal`, which promises nothing.
 //!
 //! # Features
-//! No feature is enabled by default. `image`: decoding and transforms. `arrow` and `parquet`: files in these formats;
+//! No feature is enabled by default. `image`: decoding and transforms. `npz`: NumPy's archives. `arrow` and `parquet`: files in these formats;
 //! with `arrow` also record batches in both directions. `ndarray`, `candle`, and `burn`: conversion to and from their
 //! batches and datasets (burn's datasets and loaders in both directions). The crate needs Rust 1.88; the dependencies
 //! of burn 0.22 need 1.95, which is also the version that candle 0.11 is tested with. `futures`: an epoch as a
@@ -90,6 +90,8 @@ pub use collate::{
 };
 #[cfg(feature = "image")]
 pub use dataset::format::EncodedField;
+#[cfg(feature = "npz")]
+pub use dataset::format::Npz;
 #[cfg(feature = "arrow")]
 pub use dataset::format::{Arrow, RecordBatches};
 #[cfg(feature = "arrow")]

@@ -62,6 +62,7 @@ from .formats.json_lines import JsonLinesDataset
 from .formats.json_lines_stream import JsonLinesStream
 from .formats.mds import MdsDataset
 from .formats.npy import NpyDataset
+from .formats.npz import NpzDataset
 from .formats.parquet import ParquetDataset
 from .formats.raw import RawDataset
 from .formats.raw_stream import RawStream
@@ -149,6 +150,7 @@ __all__ = [
     "MdsDataset",
     "MixtureSampler",
     "NpyDataset",
+    "NpzDataset",
     "PackCollate",
     "PackedBatchSampler",
     "ParquetDataset",

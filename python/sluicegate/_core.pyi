@@ -65,6 +65,7 @@ __all__ = [
     "mds_dataset",
     "mixture_sampler",
     "npy_dataset",
+    "npz_dataset",
     "packed_batch_sampler",
     "parquet_dataset",
     "parquet_metadata",
@@ -146,6 +147,7 @@ class Dataset:
     def stacks_with(self, other: Dataset) -> bool: ...
 
 def npy_dataset(name: str, paths: Sequence[str | PathLike[str]]) -> Dataset: ...
+def npz_dataset(paths: Sequence[str | PathLike[str]], fields: list[str] | None) -> Dataset: ...
 def raw_dataset(
     paths: Sequence[str | PathLike[str]],
     header_bytes: int,

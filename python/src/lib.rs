@@ -94,6 +94,8 @@ mod _core {
     #[pymodule_export]
     use super::format::npy::npy_dataset;
     #[pymodule_export]
+    use super::format::npz::npz_dataset;
+    #[pymodule_export]
     use super::format::parquet::parquet_dataset;
     #[pymodule_export]
     use super::format::raw::raw_dataset;

@@ -51,6 +51,8 @@ mod mds;
 mod memory;
 mod mixture;
 mod npy;
+#[cfg(feature = "npz")]
+mod npz;
 mod own_process;
 mod packed;
 mod packed_fetch;

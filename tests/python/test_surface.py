@@ -41,6 +41,7 @@ OWN_NAMES = [
     "MdsDataset",
     "MixtureSampler",
     "NpyDataset",
+    "NpzDataset",
     "PackCollate",
     "PackedBatchSampler",
     "ParquetDataset",

@@ -23,6 +23,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "JsonLinesStream": sluicegate.JsonLinesStream,
     "Mds": sluicegate.MdsDataset,
     "Npy": sluicegate.NpyDataset,
+    "Npz": sluicegate.NpzDataset,
     "Parquet": sluicegate.ParquetDataset,
     "Raw": lambda path: sluicegate.RawDataset(path, dtype="u1"),
     "RawStream": lambda path: sluicegate.RawStream(path, dtype="u1"),

@@ -9,6 +9,7 @@ pub(crate) mod folder_files;
 pub(crate) mod json_lines;
 pub(crate) mod mds;
 pub(crate) mod npy;
+pub(crate) mod npz;
 pub(crate) mod parquet;
 pub(crate) mod raw;
 pub(crate) mod safetensors;

@@ -20,6 +20,8 @@ mod index;
 mod json;
 mod mds;
 mod npy;
+#[cfg(feature = "npz")]
+mod npz;
 mod packing;
 #[cfg(feature = "parquet")]
 mod parquet;
@@ -52,6 +54,8 @@ pub use self::index::{Damages, WholeSamples};
 pub use self::json::JsonLines;
 pub use self::mds::Mds;
 pub use self::npy::Npy;
+#[cfg(feature = "npz")]
+pub use self::npz::Npz;
 pub use self::packing::UnpackedFolder;
 #[cfg(feature = "parquet")]
 pub use self::parquet::{

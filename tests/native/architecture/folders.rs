@@ -27,6 +27,7 @@ const FORMATS: &[(&str, &[&str])] = &[
     ("json", &["field", "file", "index", "sequential"]),
     ("mds", &["block", "field", "file", "index", "packing"]),
     ("npy", &["array", "file"]),
+    ("npz", &["array", "file"]),
     ("parquet", &["block", "columnar", "field", "file", "index", "shard"]),
     ("raw", &["field", "file", "sequential"]),
     ("safetensors", &["file"]),

@@ -55,6 +55,8 @@ pub(crate) const TARGETS: &[Target] = &[
     ("parquet", parquet::parquet),
     #[cfg(feature = "parquet")]
     ("parquet_filter", parquet::parquet_filter),
+    #[cfg(feature = "npz")]
+    ("npz", rows::npz),
     ("raw", rows::raw),
     ("raw_stream", streams::raw),
     ("safetensors", rows::safetensors),

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+#[cfg(feature = "npz")]
+use sluicegate::Npz;
 use sluicegate::internal::TokenOutput;
 use sluicegate::{
     DType, Documents, Field, Npy, Raw, RawField, Safetensors, TokenFiles, TokenLayout, TokenWindows, Tokens,
@@ -50,6 +52,14 @@ pub(super) fn raw(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let (header, sample, fields) = raw_layout(&mut input);
     read_opened(Raw::open(file("x.raw", input.rest()), header, sample, fields));
+}
+
+/// Input: the file.
+#[cfg(feature = "npz")]
+pub(super) fn npz(bytes: &[u8]) {
+    let path = file("x.npz", bytes);
+    read_opened(Npz::open(&path, None));
+    read_opened(Npz::open(&path, Some(&["y".to_owned()])));
 }
 
 /// Input: how it is read, and the file, with or without the correct length before the header.

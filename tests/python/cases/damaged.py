@@ -32,6 +32,7 @@ from sluicegate import (
     JsonLinesDataset,
     MdsDataset,
     NpyDataset,
+    NpzDataset,
     ParquetDataset,
     RawDataset,
     SafetensorsDataset,
@@ -68,6 +69,14 @@ def _npy(order: Any) -> Callable[[Path, str], Path]:
     def write(folder: Path, stem: str) -> Path:
         np.save(folder / f"{stem}.npy", np.arange(40, dtype="<f4").reshape(10, 4).copy(order))
         return folder / f"{stem}.npy"
+
+    return write
+
+
+def _npz(save: Callable[..., None]) -> Callable[[Path, str], Path]:
+    def write(folder: Path, stem: str) -> Path:
+        save(folder / f"{stem}.npz", x=np.arange(40, dtype="<f4").reshape(10, 4), y=np.arange(10))
+        return folder / f"{stem}.npz"
 
     return write
 
@@ -216,6 +225,8 @@ _LINES = (
 FORMATS = {
     "npy": Format(_npy("C"), lambda paths: NpyDataset(paths[0])),
     "npy-fortran": Format(_npy("F"), lambda paths: NpyDataset(paths[0])),
+    "npz": Format(_npz(np.savez), lambda paths: NpzDataset([*paths])),
+    "npz-packed": Format(_npz(np.savez_compressed), lambda paths: NpzDataset([*paths]), read_once=(".npz",)),
     "raw": Format(
         _put(".raw", bytes(range(70))), lambda paths: RawDataset([*paths], dtype=[("a", ">i2"), ("b", "u1", 5)])
     ),

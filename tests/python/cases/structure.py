@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -72,6 +73,13 @@ def _header(path: Path, whole: bytes) -> Iterable[int]:
     return range(400)
 
 
+def _zip(path: Path, whole: bytes) -> Iterator[int]:
+    """The headers of the files, the beginnings of these, and the list of them at the end."""
+    for member in zipfile.ZipFile(path).infolist():
+        yield from range(member.header_offset, min(member.header_offset + 100, len(whole)))
+    yield from range(whole.rindex(b"PK\x01\x02") - 60, len(whole))
+
+
 def _parquet(path: Path, whole: bytes) -> Iterator[int]:
     metadata = pyarrow.parquet.ParquetFile(path).metadata
     footer = int.from_bytes(whole[-8:-4], "little")
@@ -101,6 +109,7 @@ _OF = {
     ".tfrecord": _records,
     ".safetensors": _header,
     ".npy": _header,
+    ".npz": _zip,
     ".idx": _header,
     ".bin": _header,
     ".parquet": _parquet,

@@ -158,6 +158,14 @@ def _raw(folder: Path) -> Case:
     return sluicegate.RawDataset(folder / "x.bin", dtype=dtype), samples
 
 
+def _npz(folder: Path) -> Case:
+    arrays = np.stack([_array(index) for index in range(SAMPLES)])
+    np.savez_compressed(folder / "x.npz", a=arrays, n=np.arange(SAMPLES))
+    loaded = np.load(folder / "x.npz")
+    rows = [{name: torch.from_numpy(loaded[name])[row].clone() for name in loaded} for row in range(SAMPLES)]
+    return sluicegate.NpzDataset(folder / "x.npz"), rows
+
+
 def _safetensors(folder: Path) -> Case:
     from safetensors.torch import load_file, save_file
 
@@ -290,6 +298,7 @@ CASES: dict[type, Callable[[Path], Case]] = {
     sluicegate.JsonLinesDataset: _json_lines,
     sluicegate.MdsDataset: _mds,
     sluicegate.NpyDataset: _npy,
+    sluicegate.NpzDataset: _npz,
     sluicegate.ParquetDataset: _parquet,
     sluicegate.RawDataset: _raw,
     sluicegate.SafetensorsDataset: _safetensors,

@@ -23,6 +23,9 @@ const MAGIC: &[u8] = b"\x93NUMPY";
 /// The longest header that is read; NumPy itself writes a few hundred bytes at most for a plain array.
 pub(in crate::dataset::format) const LONGEST_HEADER: usize = 1 << 16;
 
+/// As many bytes from the start of a file have its header.
+pub(in crate::dataset::format) const LONGEST_START: usize = LONGEST_HEADER + 12;
+
 impl NpyHeader {
     /// Reads the header from the first bytes of a file.
     pub(in crate::dataset::format) fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
@@ -47,6 +50,27 @@ impl NpyHeader {
             ((start + error.valid_up_to()) as u64, "the header is not text: the file is damaged".to_owned())
         })?;
         Self::from_literal(text, start + length).map_err(|reason| (start as u64, reason))
+    }
+
+    /// The number of bytes of a file with this header; nothing when no memory can hold its array.
+    pub(in crate::dataset::format) fn file_bytes(&self) -> Option<usize> {
+        // As NumPy does, an axis of length 0 is left out here: it must not hide that the strides can't be counted.
+        let mut axes = self.shape.iter().filter(|&&axis| axis > 0);
+        let size = axes.try_fold(self.dtype.bytes(), |size, &axis| size.checked_mul(axis))?;
+        if self.shape.contains(&0) { Some(self.data_offset) } else { size.checked_add(self.data_offset) }
+    }
+
+    /// The distance between neighbors on each axis, in bytes.
+    pub(in crate::dataset::format) fn strides(&self) -> Vec<usize> {
+        let axes = self.shape.len();
+        let mut strides = vec![0; axes];
+        let mut stride = self.dtype.bytes();
+        for step in 0..axes {
+            let axis = if self.fortran_order { step } else { axes - 1 - step };
+            strides[axis] = stride;
+            stride *= self.shape[axis];
+        }
+        strides
     }
 
     /// Reads the Python literal `{'descr': …, 'fortran_order': …, 'shape': …}`.

@@ -11,11 +11,7 @@ const SIGNATURES: &[(&[u8], &str, &str)] = &[
     (b"BZh91AY&SY", "compressed with bzip2", DECOMPRESS),
     (b"\xfd7zXZ\0", "compressed with xz", DECOMPRESS),
     (b"\x04\x22\x4d\x18", "compressed with LZ4", DECOMPRESS),
-    (
-        b"PK\x03\x04",
-        "a zip archive",
-        "unpack it first (.npz: numpy.load; .pt: torch.load; then save the arrays as .npy)",
-    ),
+    (b"PK\x03\x04", "a zip archive", "read .npz with NpzDataset and .pt with torch.load; unpack others first"),
     (b"\x93NUMPY", "a .npy file", "read it with NpyDataset, or tokens with TokensDataset"),
     (b"PAR1", "a Parquet file", "read it with ParquetDataset"),
     (b"ARROW1\0\0", "an Arrow file", "read it with ArrowDataset"),

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::dataset::format::array::header::{LONGEST_HEADER, NpyHeader};
+use crate::dataset::format::array::header::{LONGEST_START, NpyHeader};
 use crate::dataset::format::file::mapped_file::MappedFile;
 use crate::dataset::format::file::parts::file_parts;
 use crate::dataset::{Concat, Dataset, ReadMany};
@@ -49,17 +49,13 @@ impl Npy {
         let refuse = |offset, reason| Error::Format { path: path.clone(), offset, reason };
         let file = MappedFile::open(&path)?;
         let mut start = Vec::new();
-        (&file).take(LONGEST_HEADER as u64 + 12).read_to_end(&mut start).map_err(io)?;
+        (&file).take(LONGEST_START as u64).read_to_end(&mut start).map_err(io)?;
         let header = NpyHeader::parse(&start).map_err(|(offset, reason)| refuse(offset, reason))?;
         let Some((_, row_shape)) = header.shape.split_first() else {
             return Err(refuse(8, "the array is a scalar: the first axis must count the samples".into()));
         };
-        // As NumPy does, an axis of length 0 is left out here: it must not hide that the strides can't be counted.
-        let mut axes = header.shape.iter().filter(|&&axis| axis > 0);
-        let size = axes.try_fold(header.dtype.bytes(), |size, &axis| size.checked_mul(axis));
-        let bytes = size
-            .map(|size| if header.shape.contains(&0) { 0 } else { size })
-            .and_then(|size| size.checked_add(header.data_offset))
+        let bytes = header
+            .file_bytes()
             .ok_or_else(|| refuse(8, format!("no memory can hold an array of shape {:?}", header.shape)))?;
         let found = file.metadata().map_err(io)?.len();
         if found < bytes as u64 {
@@ -76,7 +72,7 @@ impl Npy {
             header.data_offset,
             header.dtype.bytes(),
             &header.shape,
-            &strides(&header),
+            &header.strides(),
         )?;
         let schema = Schema::new([Field::new(name, header.dtype, row_shape)]);
         Ok(Self { file, array, schema })
@@ -103,19 +99,6 @@ impl Npy {
             Error::InvalidArgument { argument: "paths", reason }
         })
     }
-}
-
-/// The distance between neighbors on each axis, in bytes.
-fn strides(header: &NpyHeader) -> Vec<usize> {
-    let axes = header.shape.len();
-    let mut strides = vec![0; axes];
-    let mut stride = header.dtype.bytes();
-    for step in 0..axes {
-        let axis = if header.fortran_order { step } else { axes - 1 - step };
-        strides[axis] = stride;
-        stride *= header.shape[axis];
-    }
-    strides
 }
 
 impl Dataset for Npy {

@@ -1,0 +1,6 @@
+//! NPZ files.
+
+mod dataset;
+mod members;
+
+pub use dataset::Npz;
