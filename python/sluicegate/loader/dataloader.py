@@ -27,6 +27,7 @@ from sluicegate.order.torch_order import own_sampler
 from sluicegate.sampler.seed import checked_seed
 from sluicegate.state.loader_state import LoaderState
 
+from . import lightning
 from .calling_thread import PythonIterator
 from .epoch_iterator import EpochIterator
 from .explanation import Explanation, explained, log_once, readable
@@ -393,7 +394,16 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
                 "which batches were received; count them, and skip them with loader.skip(range(n)) "
                 "or accelerate.skip_first_batches after set_epoch; or iterate over the loader itself"
             )
-        return saved(self._loader_state())
+        state = self._loader_state()
+        if lightning.is_calling() and state.in_epoch and self._known_len() is None:
+            lightning.warn_of_batch_ahead()
+        return saved(state)
+
+    def _known_len(self) -> int | None:
+        try:
+            return len(self)
+        except (TypeError, NotImplementedError):
+            return None
 
     def _loader_state(self) -> LoaderState:
         return state_of(LoaderSettings.of(self), self._loader_progress)
@@ -419,8 +429,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             ValueError: not a valid state, a newer state version, or saved by a loader with a different order; the
                 message names both.
         """
-        progress = self._loader_progress
-        state = loaded(LoaderSettings.of(self), progress.epochs.next, state_dict, strict)
+        progress, settings = self._loader_progress, LoaderSettings.of(self)
+        state = loaded(settings, progress.epochs.next, state_dict, strict)
+        if lightning.is_calling():
+            state = lightning.resumed(settings, state, self._known_len())
         left_out = LeftOut.of(state.left_out)
         if state.epoch_told is not None:
             self._tell_epoch(state.epoch_told)

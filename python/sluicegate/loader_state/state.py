@@ -260,6 +260,21 @@ def loaded(settings: LoaderSettings, epoch: int, state: Any, strict: bool) -> Lo
     return parsed
 
 
+def is_all_received(settings: LoaderSettings, state: LoaderState, length: int | None) -> bool:
+    """Return True if the running epoch of `state` has no batches left, although its consumer has not seen the end.
+
+    Args:
+        settings: of the loader that resumes.
+        state: what it resumes from.
+        length: the number of batches of its epochs; None if it is unknown.
+    """
+    if length is None or not state.in_epoch or state.received_ahead:
+        return False
+    if settings.ordering is not None:  # The number of ranks and the batch size may have been different before.
+        return planned_len(settings.ordering, state.epoch, state.position) == 0
+    return state.batches_received >= length
+
+
 def _check_stream(dataset: Any, state: LoaderState) -> None:
     """Raise ValueError if the places in a stream contradict the rest of the state or the stream."""
     if state.fingerprint.get("kind") != "iterable-style":

@@ -150,14 +150,14 @@ def make_plan(ordering: Ordering, epoch: int, start: int, ask: Callable[[Any], I
     return _core.Plan(source, whole.batch_size, whole.drop_last, shard, whole.remainder, start)
 
 
-def planned_len(ordering: Ordering, epoch: int) -> int:
-    """Return how many batches each rank gets in `epoch`; nothing is drawn."""
+def planned_len(ordering: Ordering, epoch: int, start: int = 0) -> int:
+    """Return how many batches each rank gets in `epoch` from global position `start` on; nothing is drawn."""
     _, world_size = resolved_shard(ordering.shard)
     cut = _cut_of(ordering)
     each = ordering.index_sampler if cut is None else cut.sampler
     # Some samplers know the number of batches only with a seed.
     is_known = _makes_batches(each) and (ordering.seed is not None or each.seed is not None)
-    count: int = len(each.batches(epoch, ordering.seed) if is_known else each)
+    count = max(0, len(each.batches(epoch, ordering.seed) if is_known else each) - start)
     local = count // world_size if ordering.remainder == "drop" else -(-count // world_size)
     if cut is None:
         return local

@@ -6,6 +6,7 @@ import json
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -90,3 +91,120 @@ def test_the_resumed_epoch_has_every_sample_once(run: Run, tmp_path: Path, num_w
         assert seen == [*range(SAMPLES)]  # Lightning: sharded
     resumed = [batch for path in tmp_path.glob("1-*.jsonl") for batch in path.read_text().splitlines()]
     assert len(resumed) == 2 * (10 - 7)
+
+
+# Trains three epochs of five batches, and resumes after each of the first ten.
+AT_THE_END = """
+import logging
+import lightning
+from lightning.pytorch.callbacks import ModelCheckpoint
+
+warnings.filterwarnings("ignore")
+logging.disable()
+
+
+class Model(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.seen = torch.nn.Linear(1, 1), []
+
+    def training_step(self, batch, number):
+        self.seen.append(batch.flatten().tolist())
+        return self.layer(batch).sum() * 0
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), 0.1)
+
+
+class Stream(torch.utils.data.IterableDataset):
+    def __len__(self):
+        return samples
+
+    def __iter__(self):
+        worker = data.get_worker_info()
+        return (torch.tensor([float(index)]) for index in range(worker.id, samples, worker.num_workers))
+
+
+def train(every, checkpoint=None):
+    dataset = Stream() if is_stream else torch.arange(float(samples)).reshape(samples, 1)
+    loader = data.DataLoader(dataset, 4, **given)
+    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
+    save = ModelCheckpoint(folder, "{step}", every_n_train_steps=every, save_top_k=-1)
+    trainer, model = lightning.Trainer(max_epochs=3, accelerator="cpu", callbacks=[save], **quiet), Model()
+    trainer.fit(model, loader, ckpt_path=checkpoint)
+    return model.seen
+
+
+whole = train(1)
+assert len(whole) == 15
+for step in steps:
+    assert train(100, f"{folder}/step={step}.ckpt") == whole[step:], step
+"""
+
+ENDS = [
+    ("torch", 20, {}, (5, 10)),
+    ("sluicegate", 20, {}, (4, 5, 10)),
+    ("sluicegate", 17, {"shuffle": True, "num_workers": 2}, (4, 5, 10)),
+    ("sluicegate", 18, {"shuffle": True, "seed": 7}, (4, 5, 10)),
+    ("sluicegate", 23, {"shuffle": True, "seed": 7, "drop_last": True}, (4, 5, 10)),
+    ("torch", 20, {"is_stream": True, "num_workers": 1}, (5, 10)),
+    ("sluicegate", 20, {"is_stream": True, "num_workers": 1}, (4, 5, 10)),
+    ("sluicegate", 42, {"shuffle": True, "seed": 7, "shard": (1, 2), "remainder": "drop", "drop_last": True}, (4, 5)),
+]
+
+
+@pytest.mark.parametrize(("door", "samples", "given", "steps"), ENDS)
+def test_a_checkpoint_after_the_last_batch_of_an_epoch_resumes_with_the_next_one(
+    run: Run, tmp_path: Path, door: str, samples: int, given: dict[str, Any], steps: tuple[int, ...]
+) -> None:
+    """Lightning does not ask for the end of an epoch. It counts the epoch that it resumes in as begun."""
+    given = dict(given)
+    values: dict[str, Any] = {"is_stream": given.pop("is_stream", False), "given": given}
+    values |= {"samples": samples, "steps": steps, "folder": str(tmp_path)}
+    run(AT_THE_END, door, deadline=60.0, **values).check(stderr=None)
+
+
+AHEAD = """
+import logging
+import lightning
+
+logging.disable()
+data.DataLoader([0]).state_dict()
+
+
+class Model(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(1, 1)
+
+    def training_step(self, batch, number):
+        if number == 1:
+            self.trainer.save_checkpoint(f"{folder}/saved.ckpt")
+        return self.layer(batch).sum() * 0
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), 0.1)
+
+
+class Stream(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        return (torch.tensor([float(index)]) for index in range(16))
+
+
+class Sized(Stream):
+    def __len__(self):
+        return 16
+
+
+for dataset, expected in ((Stream(), 1), (Sized(), 0), (list(Stream()), 0)):
+    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
+    trainer = lightning.Trainer(max_epochs=1, accelerator="cpu", enable_checkpointing=False, **quiet)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trainer.fit(Model(), data.DataLoader(dataset, 4))
+    assert sum("one batch ahead" in str(each.message) for each in caught) == expected
+"""
+
+
+def test_a_warning_says_that_lightning_reads_ahead_of_a_stream_without_a_length(run: Run, tmp_path: Path) -> None:
+    run(AHEAD, deadline=60.0, folder=str(tmp_path)).check(stderr=None)
