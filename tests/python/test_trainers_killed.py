@@ -1,13 +1,13 @@
-"""Trainings that are killed at a random step and resumed, in trainers that `make test-trainers` installs.
+"""Trainings on one process and on two ranks, killed at a random step and resumed: TRL, torchtitan, DeepSpeed, Composer.
 
 Each script trains as users of the trainer do, and writes a line for each batch: the step, the samples, the loss, and
 the sum of the weights. The lines of a resumed training have to be those of an uninterrupted one, bit for bit.
+`make test-trainers` installs the trainers.
 """
 
 from __future__ import annotations
 
 import random
-import signal
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,13 +15,14 @@ from typing import Any
 
 import pytest
 
-from cases.recorded_training import noted
-from checks.gloo_ranks import launch
+from cases.recorded_training import EPOCHS, ROWS
 from checks.programs import Run
-from checks.trainer_lines import KILLS, Lines, imported, written
+from checks.trained_ranks import by_epoch, evaluated, resumed_elsewhere, resumed_ranks, samples, train, updates
+from checks.trainer_lines import imported
 
-# Seconds that a training may take.
-DEADLINE = 120.0
+# As trainings count their samples.
+ONCE = [*range(ROWS)]
+KINDS = ["seeded", "sampled"]
 
 
 @pytest.fixture(scope="module")
@@ -43,118 +44,135 @@ def deepspeed() -> Iterator[Run]:
 
 
 @pytest.fixture(scope="module")
-def open_clip() -> Iterator[Run]:
-    yield from imported("open_clip_train", "open_clip_train.train", "open_clip_train.data", "torch._dynamo")
-
-
-@pytest.fixture(scope="module")
 def composer() -> Iterator[Run]:
     yield from imported("composer", "composer", "torch._dynamo")
 
 
-def train(run: Run, script: str, path: Path, folder: Path, *, stop: int | None = None, **given: Any) -> Lines:
-    """What a training wrote; with `stop`, it has killed itself after that many batches."""
-    source = f"import cases.{script}; cases.{script}.train(path, folder, stop=stop, **given)"
-    ended = run(source, deadline=DEADLINE, path=str(path), folder=str(folder), stop=stop, given=given)
-    ended.check(code=0 if stop is None else -signal.SIGKILL, stderr=None)
-    return written(path)
-
-
-def killed_and_resumed(run: Run, script: str, path: Path, first: int, **given: Any) -> Iterator[tuple[Lines, Lines]]:
-    """Yield what trainings wrote after they were resumed, and what they would have written.
-
-    Args:
-        run: runs programs.
-        script: the name of a module of `cases`.
-        path: a folder.
-        first: the number of batches after which there is a checkpoint.
-        given: what else `train` of the script is given.
-    """
-    whole = train(run, script, path / "whole", path / "uninterrupted", **given)
-    assert len({str(line[1]) for line in whole}) >= len(whole) // 4  # Batches can be told apart.
-    for stop in random.sample(range(first + 1, len(whole)), KILLS):
-        folder = path / str(stop)
-        killed = train(run, script, path / f"killed-{stop}", folder, stop=stop, **given)
-        assert killed == whole[:stop], stop
-        resumed = train(run, script, path / f"resumed-{stop}", folder, resumes=True, **given)
-        assert len(whole) - stop <= len(resumed) < len(whole), stop
-        reads = path / f"resumed-{stop}-reads"
-        if reads.exists():
-            assert len(noted(reads)) == sum(len(line[1]) for line in resumed), stop  # nothing twice
-        yield resumed, whole[-len(resumed) :]
-
-
 SEEDED: dict[str, Any] = {"loader_arguments": {"seed": 7}}
 WORKERS = {"dataloader_num_workers": 2}
-TRL: list[tuple[str, dict[str, Any]]] = [
-    ("sft", {}),
-    ("sft", {**SEEDED, **WORKERS}),
-    ("dpo", {}),
-    ("dpo", {**SEEDED, **WORKERS}),
-    ("dpo", {"precompute_ref_log_probs": True}),
-    ("grpo", {}),
-    ("grpo", {**WORKERS, "gradient_accumulation_steps": 2}),
+# On two ranks, an epoch has three batches, the last of which is an update of its own.
+ACCUMULATES = {"gradient_accumulation_steps": 2, "save_steps": 1}
+TRL: list[tuple[str, int, dict[str, Any]]] = [
+    ("sft", 1, {}),
+    ("sft", 2, {**SEEDED, **WORKERS, **ACCUMULATES}),
+    ("sft", 2, ACCUMULATES),
+    ("dpo", 1, {**SEEDED, **WORKERS}),
+    ("dpo", 2, {}),
+    ("dpo", 1, {"precompute_ref_log_probs": True}),
+    ("grpo", 2, {}),
+    ("grpo", 1, {**WORKERS, "gradient_accumulation_steps": 2}),
     # Two updates with each generation; checkpoints are between two generations.
-    ("grpo", {"num_iterations": 2, "steps_per_generation": 2, "save_steps": 4}),
+    ("grpo", 1, {"num_iterations": 2, "steps_per_generation": 2, "save_steps": 4}),
 ]
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("kind", "given"), TRL, ids=str)
-def test_trl_resumes(trl: Run, tmp_path: Path, kind: str, given: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("kind", "size", "given"), TRL, ids=str)
+def test_trl(trl: Run, tmp_path: Path, kind: str, size: int, given: dict[str, Any]) -> None:
+    given = {"kind": kind, **given}
+    whole = train(trl, "trl_training", tmp_path / "whole", tmp_path / "uninterrupted", size=size, **given)
+    per_generation = given.get("steps_per_generation", given.get("gradient_accumulation_steps", 1))
+    repeats = 2 * given.get("num_iterations", 1) * per_generation if kind == "grpo" else 1
+    assert list(by_epoch(whole, 2)) == [sorted([*range(24)] * repeats)] * 2  # TRL: sharded
+    counted = evaluated(tmp_path / "whole", size)
+    assert counted == [sorted([*range(10)] * (2 if kind == "grpo" else 1))] * len(counted) != []
+    if "loader_arguments" not in given:
+        oracle = train(
+            trl, "trl_training", tmp_path / "oracle", tmp_path / "torchs", size=size, is_torchs=True, **given
+        )
+        assert whole == oracle
     first = given.get("save_steps", 2) * given.get("gradient_accumulation_steps", 1)
-    for resumed, rest in killed_and_resumed(trl, "trl_training", tmp_path, first, kind=kind, **given):
+    for resumed, rest in resumed_ranks(trl, "trl_training", tmp_path, whole, first, **given):
         assert resumed == rest  # TRL: resumes
 
 
-TRAIN = 'from cases import trl_training; trl_training.train(f"{path}-{rank}", f"{path}-checkpoints", **given)'
-
-
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize(("kind", "given", "repeats"), [("sft", SEEDED, 1), ("dpo", SEEDED, 1), ("grpo", {}, 2)])
-def test_trl_is_sharded(trl: Run, tmp_path: Path, kind: str, given: dict[str, Any], repeats: int) -> None:
-    launch(trl, TRAIN, 2, path=str(tmp_path / "lines"), given={"kind": kind, "num_train_epochs": 1, **given})
-    ranks = [written(tmp_path / f"lines-{rank}") for rank in range(2)]
-    counts = Counter(sample for lines in ranks for line in lines for sample in line[1])
-    assert counts == dict.fromkeys(range(24), repeats)  # TRL: sharded
-    assert len(ranks[0]) == len(ranks[1])
+@pytest.mark.timeout(300)
+def test_with_a_seed_one_process_resumes_two_ranks_of_trl(trl: Run, tmp_path: Path) -> None:
+    """A step has as many samples on one process as on two."""
+    killed = train(trl, "trl_training", tmp_path / "killed", tmp_path, stop=3, kind="sft", **SEEDED)
+    given: dict[str, Any] = {"size": 1, "resumes": True, "kind": "sft", "gradient_accumulation_steps": 2, **SEEDED}
+    resumed = train(trl, "trl_training", tmp_path / "resumed", tmp_path, **given)
+    counts = Counter(samples([lines[:2] for lines in killed]) + samples(resumed))
+    assert counts == dict.fromkeys(range(24), 2)
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("workers", [0, 2])
-def test_torchtitan_resumes(torchtitan: Run, tmp_path: Path, workers: int) -> None:
-    for resumed, rest in killed_and_resumed(torchtitan, "torchtitan_training", tmp_path, 3, workers=workers):
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_torchtitan(torchtitan: Run, tmp_path: Path, size: int, kind: str) -> None:
+    given = {"kind": kind, "accumulates": 2 // size}
+    whole = train(torchtitan, "torchtitan_training", tmp_path / "whole", tmp_path / "uninterrupted", size=size, **given)
+    assert list(by_epoch(whole, EPOCHS)) == [ONCE] * EPOCHS  # torchtitan: sharded
+    assert updates(whole) == [*range(2, len(whole[0]) + 1)]
+    assert evaluated(tmp_path / "whole", size) == [ONCE]
+    for resumed, rest in resumed_ranks(torchtitan, "torchtitan_training", tmp_path, whole, **given):
         assert resumed == rest  # torchtitan: resumes
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("given", [{}, {"stage": 1, "accumulates": 2}], ids=str)
-def test_deepspeed_resumes(deepspeed: Run, tmp_path: Path, given: dict[str, Any]) -> None:
-    for resumed, rest in killed_and_resumed(deepspeed, "deepspeed_training", tmp_path, 4, **given):
+def test_with_a_seed_one_process_resumes_two_ranks_of_torchtitan(torchtitan: Run, tmp_path: Path) -> None:
+    """torchtitan counts steps: after those that were saved, one process needs twice as many for the rest."""
+    script, saved = "torchtitan_training", random.randrange(3, 13, 3)
+    killed = train(torchtitan, script, tmp_path / "killed", tmp_path, stop=saved + 1)
+    given = {"size": 1, "resumes": True, "steps": saved + (EPOCHS * ROWS - saved * 8) // 4}
+    resumed = train(torchtitan, script, tmp_path / "resumed", tmp_path, **given)
+    counts = Counter(samples([lines[:saved] for lines in killed]) + samples(resumed))
+    assert counts == dict.fromkeys(range(ROWS), EPOCHS)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("size", "given"), [(1, {}), (2, {}), (2, {"stage": 1, "accumulates": 2})], ids=str)
+def test_deepspeed(deepspeed: Run, tmp_path: Path, kind: str, size: int, given: dict[str, Any]) -> None:
+    """Accumulation continues in the next epoch."""
+    given = {"kind": kind, **given}
+    whole = train(deepspeed, "deepspeed_training", tmp_path / "whole", tmp_path / "uninterrupted", size=size, **given)
+    assert list(by_epoch(whole, EPOCHS)) == [ONCE] * EPOCHS  # DeepSpeed: sharded
+    steps = range(2, len(whole[0]) + 1)
+    assert updates(whole) == [step for step in steps if step % given.get("accumulates", 1) == 0]
+    counted = ONCE[: -3 if kind == "seeded" else None]
+    assert evaluated(tmp_path / "whole", size) == [counted] * (len(whole[0]) // 5)
+    for resumed, rest in resumed_ranks(deepspeed, "deepspeed_training", tmp_path, whole, 4, **given):
         assert resumed == rest  # DeepSpeed: resumes
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("workers", [0, 2])
-def test_open_clip_resumes(open_clip: Run, tmp_path: Path, workers: int) -> None:
-    for resumed, rest in killed_and_resumed(open_clip, "open_clip_training", tmp_path, 3, workers=workers):
-        assert resumed == rest  # OpenCLIP: resumes
+def test_with_a_seed_one_process_resumes_two_ranks_of_deepspeed(deepspeed: Run, tmp_path: Path) -> None:
+    counts = resumed_elsewhere(deepspeed, "deepspeed_training", tmp_path, 1, saves=4)
+    assert counts == dict.fromkeys(range(ROWS), EPOCHS)
+
+
+COMPOSER = [
+    (1, {"saves": "3ba", "kind": "seeded"}),
+    # The second checkpoint is of a whole epoch that Composer has not counted yet.
+    (1, {"saves": "5ba", "kind": "seeded"}),
+    (1, {"saves": "1ep", "kind": "seeded"}),
+    (2, {"saves": "3ba", "kind": "seeded"}),
+    (2, {"saves": "3ba", "kind": "sampled"}),
+]
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("saves", "first"), [("3ba", 3), ("5ba", 5), ("1ep", 10)])
-def test_composer_resumes(composer: Run, tmp_path: Path, saves: str, first: int) -> None:
-    """The second checkpoint of five batches is of a whole epoch that Composer has not counted yet."""
-    for resumed, rest in killed_and_resumed(composer, "composer_training", tmp_path, first, saves=saves):
+@pytest.mark.parametrize(("size", "given"), COMPOSER, ids=str)
+def test_composer(composer: Run, tmp_path: Path, size: int, given: dict[str, Any]) -> None:
+    whole = train(composer, "composer_training", tmp_path / "whole", tmp_path / "uninterrupted", size=size, **given)
+    assert list(by_epoch(whole, EPOCHS)) == [ONCE] * EPOCHS  # Composer: sharded
+    assert evaluated(tmp_path / "whole", size) == [ONCE[:-3]] * EPOCHS
+    first = {"3ba": 3, "5ba": 5, "1ep": ROWS // 4 // size}[given["saves"]]
+    for resumed, rest in resumed_ranks(composer, "composer_training", tmp_path, whole, first, **given):
         assert resumed == rest  # Composer: resumes
 
 
-COMPOSE = 'from cases import composer_training; composer_training.train(f"{path}-{rank}", f"{path}-checkpoints")'
+@pytest.mark.timeout(300)
+def test_composer_reads_as_with_torchs_loader(composer: Run, tmp_path: Path) -> None:
+    sampled, torchs = (
+        train(composer, "composer_training", tmp_path / kind, tmp_path / f"{kind}-folder", kind=kind)
+        for kind in ("sampled", "torch")
+    )
+    assert sampled == torchs
 
 
 @pytest.mark.timeout(300)
-def test_composer_is_sharded(composer: Run, tmp_path: Path) -> None:
-    launch(composer, COMPOSE, 2, path=str(tmp_path / "lines"))
-    ranks = [written(tmp_path / f"lines-{rank}") for rank in range(2)]
-    first = [sample for lines in ranks for line in lines[:5] for sample in line[1]]
-    assert sorted(first) == [*range(40)]  # Composer: sharded
+def test_with_a_seed_one_process_resumes_two_ranks_of_composer(composer: Run, tmp_path: Path) -> None:
+    counts = resumed_elsewhere(composer, "composer_training", tmp_path, 1)
+    assert counts == dict.fromkeys(range(ROWS), EPOCHS)

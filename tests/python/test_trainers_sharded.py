@@ -1,26 +1,26 @@
-"""Trainings on several ranks: each sample once per epoch, also when all ranks are killed at a random step and resumed.
+"""Trainings on two ranks, killed at a random step and resumed: Lightning, Fabric, and trainers without a seed.
 
 Each script trains as users of the trainer do, and writes a line for each batch: the step, the samples, the loss, and
-the sum of the weights. `make test-trainers` installs the trainers.
+the sum of the weights. The lines of a resumed training have to be those of an uninterrupted one, and without a seed
+those with torch's loader, bit for bit. `make test-trainers` installs the trainers.
 """
 
 from __future__ import annotations
 
-import json
-import random
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from cases.recorded_training import ROWS, noted
-from checks.gloo_ranks import launch
+from cases.recorded_training import EPOCHS, ROWS
 from checks.programs import Run
-from checks.trainer_lines import KILLS, Lines, imported, written
+from checks.trained_ranks import by_epoch, evaluated, resumed_elsewhere, resumed_ranks, train, updates
+from checks.trainer_lines import Lines, imported
 
-TRAIN = "from cases import {script}; {script}.train(f'{{path}}-{{rank}}', folder, **given)"
+# As trainings count their samples.
+ONCE = [*range(ROWS)]
+KINDS = ["seeded", "sampled"]
 
 
 @pytest.fixture(scope="module")
@@ -64,46 +64,6 @@ def verl() -> Iterator[Run]:
     yield from imported("torchdata", "torchdata.stateful_dataloader", "torch._dynamo")
 
 
-def train(run: Run, script: str, path: Path, folder: Path, *, size: int = 2, **given: Any) -> list[Lines]:
-    """Train on `size` ranks, and return the lines of each."""
-    folder.mkdir(exist_ok=True)
-    launch(run, TRAIN.format(script=script), size, path=str(path), folder=str(folder), given=given)
-    return [written(path.with_name(f"{path.name}-{rank}")) for rank in range(size)]
-
-
-def samples(ranks: list[Lines]) -> list[int]:
-    return [sample for lines in ranks for line in lines for sample in line[1]]
-
-
-def read(path: Path, size: int = 2) -> Counter[int]:
-    """Count what the ranks of a training read."""
-    return Counter(index for rank in range(size) for index in noted(path.with_name(f"{path.name}-{rank}-reads")))
-
-
-def by_epoch(ranks: list[Lines], epochs: int) -> Iterator[list[int]]:
-    """Yield the samples of each epoch on all ranks, in order; the ranks have as many batches."""
-    (steps,) = {len(lines) for lines in ranks}
-    assert steps % epochs == 0
-    for epoch in range(epochs):
-        first = epoch * steps // epochs
-        yield sorted(samples([lines[first : first + steps // epochs] for lines in ranks]))
-
-
-def resumed_ranks(
-    run: Run, script: str, path: Path, whole: list[Lines], **given: Any
-) -> Iterator[tuple[list[Lines], list[Lines]]]:
-    """Yield the lines of ranks that were killed at a random step and resumed, and those of the uninterrupted run."""
-    for stop in random.sample(range(4, len(whole[0])), KILLS):
-        folder, name = path / str(stop), path / f"resumed-{stop}"
-        killed = train(run, script, path / f"killed-{stop}", folder, stop=stop, **given)
-        assert killed == [lines[:stop] for lines in whole], stop
-        resumed = train(run, script, name, folder, resumes=True, **given)
-        count = len(resumed[0])
-        assert len(whole[0]) - stop <= count < len(whole[0]), stop
-        assert read(name) == Counter(samples(resumed))  # nothing twice
-        yield resumed, [lines[-count:] for lines in whole]
-
-
 # Lightning counts batches: with more ranks, it takes an epoch for finished that is not.
 OTHER_SIZES = [("fabric", 1), ("fabric", 4), ("lightning", 1), ("mmengine", 1), ("mmengine", 4)]
 
@@ -113,67 +73,84 @@ OTHER_SIZES = [("fabric", 1), ("fabric", 4), ("lightning", 1), ("mmengine", 1), 
 def test_with_a_seed_another_number_of_ranks_resumes(
     request: pytest.FixtureRequest, tmp_path: Path, trainer: str, size: int
 ) -> None:
-    run, script = request.getfixturevalue(trainer), f"{trainer}_training"
-    stop = random.randrange(4, 15)
-    killed = train(run, script, tmp_path / "killed", tmp_path, stop=stop)
-    saved = [lines[: stop // 3 * 3] for lines in killed]
-    resumed = train(run, script, tmp_path / "resumed", tmp_path, size=size, resumes=True)
-    assert Counter(samples(saved) + samples(resumed)) == dict.fromkeys(range(ROWS), 3), stop
-    assert read(tmp_path / "resumed", size) == Counter(samples(resumed)), stop
+    counts = resumed_elsewhere(request.getfixturevalue(trainer), f"{trainer}_training", tmp_path, size)
+    assert counts == dict.fromkeys(range(ROWS), EPOCHS)
+
+
+# An epoch has five batches on each rank; the last update of an epoch has fewer than the others.
+ACCUMULATES = [("seeded", 1), ("sampled", 1), ("seeded", 2), ("sampled", 3)]
+UPDATES = {1: [*range(2, 16)], 2: [2, 4, 5, 7, 9, 10, 12, 14, 15], 3: [3, 5, 8, 10, 13, 15]}
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("seeded", [False, True])
-def test_fabric(fabric: Run, tmp_path: Path, seeded: bool) -> None:
-    whole = train(fabric, "fabric_training", tmp_path / "whole", tmp_path / "uninterrupted", seeded=seeded)
-    assert list(by_epoch(whole, 3)) == [[*range(ROWS)]] * 3  # Fabric: sharded
-    for resumed, rest in resumed_ranks(fabric, "fabric_training", tmp_path, whole, seeded=seeded):
+@pytest.mark.parametrize(("kind", "accumulates"), ACCUMULATES)
+def test_fabric(fabric: Run, tmp_path: Path, kind: str, accumulates: int) -> None:
+    script, given = "fabric_training", {"kind": kind, "accumulates": accumulates}
+    whole = train(fabric, script, tmp_path / "whole", tmp_path / "uninterrupted", **given)
+    assert list(by_epoch(whole, EPOCHS)) == [ONCE] * EPOCHS  # Fabric: sharded
+    assert updates(whole) == UPDATES[accumulates]
+    assert evaluated(tmp_path / "whole") == [ONCE[: -3 if kind == "seeded" else None]] * EPOCHS
+    if kind == "sampled":
+        assert whole == train(fabric, script, tmp_path / "torchs", tmp_path, **given | {"kind": "torch"})
+    for resumed, rest in resumed_ranks(fabric, script, tmp_path, whole, **given):
         assert resumed == rest  # Fabric: resumes
 
 
-def evaluated(path: Path) -> list[list[int]]:
-    return [json.loads(line) for line in path.with_name(f"{path.name}-evaluated").read_text().splitlines()]
-
-
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("seeded", [False, True])
-def test_lightning(lightning: Run, tmp_path: Path, seeded: bool) -> None:
-    whole = train(lightning, "lightning_training", tmp_path / "whole", tmp_path / "uninterrupted", seeded=seeded)
-    assert list(by_epoch(whole, 3)) == [[*range(ROWS)]] * 3  # Lightning: sharded
-    both = zip(*(evaluated(tmp_path / f"whole-{rank}") for rank in range(2)), strict=True)
-    assert [sorted(first + second) for first, second in both] == [[*range(ROWS)]] * 3
-    for resumed, rest in resumed_ranks(lightning, "lightning_training", tmp_path, whole, seeded=seeded):
+@pytest.mark.parametrize(("kind", "accumulates"), ACCUMULATES)
+def test_lightning(lightning: Run, tmp_path: Path, kind: str, accumulates: int) -> None:
+    script, given = "lightning_training", {"kind": kind, "accumulates": accumulates}
+    whole = train(lightning, script, tmp_path / "whole", tmp_path / "uninterrupted", **given)
+    assert list(by_epoch(whole, EPOCHS)) == [ONCE] * EPOCHS  # Lightning: sharded
+    assert updates(whole) == UPDATES[accumulates]
+    assert evaluated(tmp_path / "whole") == [ONCE] * EPOCHS
+    if kind == "sampled":
+        assert whole == train(lightning, script, tmp_path / "torchs", tmp_path, **given | {"kind": "torch"})
+    for resumed, rest in resumed_ranks(lightning, script, tmp_path, whole, **given):
         assert resumed == rest  # Lightning: resumes
 
 
 @pytest.mark.timeout(300)
 def test_timm(timm: Run, tmp_path: Path) -> None:
     whole = train(timm, "timm_training", tmp_path / "whole", tmp_path / "uninterrupted")
-    assert list(by_epoch(whole, 3)) == [[*range(ROWS)]] * 3  # timm: sharded
-    both = zip(*(evaluated(tmp_path / f"whole-{rank}") for rank in range(2)), strict=True)
-    assert [sorted(first + second) for first, second in both] == [[*range(ROWS)]] * 3
+    assert list(by_epoch(whole, EPOCHS)) == [ONCE] * EPOCHS  # timm: sharded
+    assert evaluated(tmp_path / "whole") == [ONCE] * EPOCHS
+    assert whole == train(timm, "timm_training", tmp_path / "torchs", tmp_path, kind="torch")
     for resumed, rest in resumed_ranks(timm, "timm_training", tmp_path, whole):
         assert resumed == rest  # timm: resumes
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("seeded", [False, True])
-def test_mmengine(mmengine: Run, tmp_path: Path, seeded: bool) -> None:
-    whole = train(mmengine, "mmengine_training", tmp_path / "whole", tmp_path / "uninterrupted", seeded=seeded)
-    assert list(by_epoch(whole, 3)) == [[*range(ROWS)]] * 3  # mmengine: sharded
-    assert [sorted(each) for each in evaluated(tmp_path / "whole-0")] == [[*range(ROWS - 3)]] * 3
-    for resumed, rest in resumed_ranks(mmengine, "mmengine_training", tmp_path, whole, seeded=seeded):
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("accumulates", [1, 4])
+def test_mmengine(mmengine: Run, tmp_path: Path, kind: str, accumulates: int) -> None:
+    """Accumulation continues in the next epoch, and ends with the training."""
+    script, given = "mmengine_training", {"kind": kind, "accumulates": accumulates}
+    whole = train(mmengine, script, tmp_path / "whole", tmp_path / "uninterrupted", **given)
+    assert list(by_epoch(whole, EPOCHS)) == [ONCE] * EPOCHS  # mmengine: sharded
+    assert updates(whole) == (UPDATES[1] if accumulates == 1 else [4, 8, 12, 15])
+    assert evaluated(tmp_path / "whole") == [ONCE[:-3]] * EPOCHS
+    if kind == "sampled":
+        assert whole == train(mmengine, script, tmp_path / "torchs", tmp_path / "torch", **given | {"kind": "torch"})
+    for resumed, rest in resumed_ranks(mmengine, script, tmp_path, whole, max(3, accumulates), **given):
         assert resumed == rest  # mmengine: resumes
 
 
 @pytest.mark.timeout(300)
-def test_open_clip(open_clip: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("size", "workers"), [(1, 0), (2, 2)])
+def test_open_clip(open_clip: Run, tmp_path: Path, size: int, workers: int) -> None:
     """Its first rank evaluates."""
-    whole = train(open_clip, "open_clip_training", tmp_path / "whole", tmp_path / "uninterrupted")
-    assert list(by_epoch(whole, 2)) == [[*range(ROWS)]] * 2  # OpenCLIP: sharded
-    assert evaluated(tmp_path / "whole-0") == [[*range(ROWS)]] * 2
-    for resumed, rest in resumed_ranks(open_clip, "open_clip_training", tmp_path, whole):
+    script, given = "open_clip_training", {"size": size, "workers": workers}
+    whole = train(open_clip, script, tmp_path / "whole", tmp_path / "uninterrupted", **given)
+    assert list(by_epoch(whole, 2)) == [ONCE] * 2  # OpenCLIP: sharded
+    assert evaluated(tmp_path / "whole", size) == [ONCE] * 2
+    assert whole == train(open_clip, script, tmp_path / "torchs", tmp_path, kind="torch", **given)
+    for resumed, rest in resumed_ranks(open_clip, script, tmp_path, whole, workers=workers):
         assert resumed == rest  # OpenCLIP: resumes
+
+
+def samples_of(lines: Lines) -> list[list[int]]:
+    return [line[1] for line in lines]
 
 
 @pytest.mark.timeout(300)
@@ -181,16 +158,18 @@ def test_open_clip(open_clip: Run, tmp_path: Path) -> None:
 def test_ultralytics(ultralytics: Run, tmp_path: Path, size: int) -> None:
     """It evaluates after each epoch, and in one process the best weights at the end."""
     whole = train(ultralytics, "ultralytics_training", tmp_path / "whole", tmp_path / "results", size=size)
-    assert list(by_epoch(whole, 3)) == [[*range(ROWS)]] * 3  # ultralytics: sharded
-    counts = Counter(index for rank in range(size) for each in evaluated(tmp_path / f"whole-{rank}") for index in each)
+    assert list(by_epoch(whole, 3)) == [ONCE] * 3  # ultralytics: sharded
+    counts = Counter(index for each in evaluated(tmp_path / "whole", size) for index in each)
     assert counts == dict.fromkeys(range(8), 4 if size == 1 else 3)
+    # Its checkpoints hold averaged weights in half precision, so what resumes are the samples.
+    for resumed, rest in resumed_ranks(ultralytics, "ultralytics_training", tmp_path, whole, len(whole[0]) // 3):
+        assert [*map(samples_of, resumed)] == [*map(samples_of, rest)]  # ultralytics: resumes
 
 
 @pytest.mark.timeout(300)
 def test_verl(verl: Run, tmp_path: Path) -> None:
     whole = train(verl, "verl_training", tmp_path / "whole", tmp_path / "uninterrupted")
-    assert list(by_epoch(whole, 3)) == [[*range(ROWS)]] * 3  # verl: sharded
-    both = zip(*(evaluated(tmp_path / f"whole-{rank}") for rank in range(2)), strict=True)
-    assert [sorted(first + second) for first, second in both] == [[*range(ROWS)]] * 3
+    assert list(by_epoch(whole, EPOCHS)) == [ONCE] * EPOCHS  # verl: sharded
+    assert evaluated(tmp_path / "whole") == [ONCE] * EPOCHS
     for resumed, rest in resumed_ranks(verl, "verl_training", tmp_path, whole):
         assert resumed == rest  # verl: resumes

@@ -1,20 +1,27 @@
-"""A script for Composer, as users write it: its trainer and its checkpoints, with our loader, on the CPU."""
+"""A script for Composer, as users write it: its trainer and its checkpoints, with our loaders, on the CPU."""
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 from collections.abc import Iterator
 from typing import Any
 
 import composer
 import torch
 
-from cases.recorded_training import Rows
+from cases.recorded_training import (
+    BATCH_SIZE,
+    EPOCHS,
+    MODULES,
+    ROWS,
+    Record,
+    Rows,
+    loader_of,
+    loss_of,
+    ranks,
+    states_of_ranks,
+)
 from sluicegate import DataLoader
-
-ROWS, EPOCHS, BATCH_SIZE = 40, 2, 4
 
 
 class Batches(composer.Callback):  # type: ignore[misc]
@@ -22,7 +29,7 @@ class Batches(composer.Callback):  # type: ignore[misc]
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         self.loader, self.batch_size, self.trained = loader, loader.batch_size, 0
-        self.saved: dict[str, Any] | None = None
+        self.saved: list[Any] = []
 
     def __len__(self) -> int:
         return len(self.loader)
@@ -32,17 +39,20 @@ class Batches(composer.Callback):  # type: ignore[misc]
         yield from self.loader
 
     def state_dict(self) -> dict[str, Any]:
-        return {"loader": self.loader.state_dict()}
+        return {"ranks": states_of_ranks(self.loader.state_dict())}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.saved = state["loader"]
+        self.saved = state["ranks"]
 
     def fit_start(self, state: composer.State, logger: Any) -> None:
         trained = int(state.timestamp.batch_in_epoch)
         self.trained = trained or 1  # Composer asks for a batch of each epoch that was trained
         if 0 < trained < len(self):
-            self.loader.load_state_dict(self.saved or self.loader.state_dict())
-        self.saved = None
+            # With a seed, all ranks have the same state, also for another number of them.
+            rank, size = ranks()
+            saved = self.saved[rank if len(self.saved) == size else 0] if self.saved else self.loader.state_dict()
+            self.loader.load_state_dict(saved)
+        self.saved = []
 
     def epoch_start(self, state: composer.State, logger: Any) -> None:
         self.trained = 0
@@ -50,70 +60,90 @@ class Batches(composer.Callback):  # type: ignore[misc]
 
 
 class Model(composer.ComposerModel):  # type: ignore[misc]
-    def __init__(self) -> None:
+    def __init__(self, record: Record) -> None:
         super().__init__()
         layers = (torch.nn.Linear(3, 8), torch.nn.Dropout(0.5), torch.nn.Linear(8, 1))
-        self.layers = torch.nn.Sequential(*layers)
+        self.layers, self.record = torch.nn.Sequential(*layers), record
+        self.evaluated: list[int] = []
 
     def forward(self, batch: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
         found: torch.Tensor = self.layers(batch[1]).flatten()
         return found
 
     def loss(self, outputs: torch.Tensor, batch: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-        return torch.nn.functional.mse_loss(outputs, batch[0] / ROWS)
+        return loss_of(outputs, batch[0])
+
+    def eval_forward(self, batch: tuple[torch.Tensor, torch.Tensor], outputs: Any = None) -> torch.Tensor:
+        self.evaluated += batch[0].tolist()
+        return self(batch)
 
 
 class Written(composer.Callback):  # type: ignore[misc]
-    """Writes a line for each batch, and kills the process after `stop` of them, when it has saved what it saves."""
+    """Writes a line for each batch, and kills the process after one of them, when it has saved what it saves."""
 
-    def __init__(self, file: Any, stop: int | None) -> None:
-        self.file, self.stop = file, stop
+    def __init__(self, model: Model) -> None:
+        self.model = model
 
     def batch_end(self, state: composer.State, logger: Any) -> None:
-        weights = sum(float(each.detach().double().sum()) for each in state.model.parameters())
         step, samples = int(state.timestamp.batch), state.batch[0].tolist()
-        print(json.dumps([step, samples, state.loss.item(), weights]), file=self.file, flush=True)
+        self.model.record.write(step, samples, state.loss.item(), state.model)
 
     def batch_checkpoint(self, state: composer.State, logger: Any) -> None:
-        if int(state.timestamp.batch) == self.stop:
-            os.kill(os.getpid(), signal.SIGKILL)
+        self.model.record.after(int(state.timestamp.batch))
+
+    def eval_end(self, state: composer.State, logger: Any) -> None:
+        self.model.record.evaluated(self.model.evaluated)
+        self.model.evaluated.clear()
 
 
 def train(
-    path: str, folder: str, *, stop: int | None = None, resumes: bool = False, workers: int = 2, saves: str = "3ba"
+    path: str,
+    folder: str,
+    *,
+    stop: int | None = None,
+    resumes: bool = False,
+    kind: str = "seeded",
+    workers: int = 2,
+    saves: str = "3ba",
 ) -> None:
-    """Train, and write a line for each batch to `path`: the step, the samples, the loss, and the sum of weights.
+    """Train, and write a line for each batch to `path`.
 
     Args:
         path: a file of this process.
         folder: of checkpoints.
-        stop: the number of the batch after which the process kills itself.
+        stop: the number of the batch after which the process is killed.
         resumes: True to begin with the last checkpoint.
-        workers: the loader's.
+        kind: of the loaders, as for `loader_of`.
+        workers: the loaders'.
         saves: when Composer saves a checkpoint.
     """
     composer.utils.reproducibility.seed_all(1)
-    if "WORLD_SIZE" in os.environ:
-        os.environ["LOCAL_WORLD_SIZE"] = os.environ["WORLD_SIZE"]
-        os.environ["NODE_RANK"] = "0"
-        composer.utils.dist.initialize_dist("cpu")
-    loader = DataLoader(
-        Rows(f"{path}-reads", ROWS), BATCH_SIZE, shuffle=True, num_workers=workers, seed=7, shard="auto"
+    _, size = ranks()
+    if size > 1:
+        os.environ |= {"LOCAL_WORLD_SIZE": f"{size}", "NODE_RANK": "0"}
+    composer.utils.dist.initialize_dist("cpu")
+    loader = loader_of(kind, Rows(f"{path}-reads"), workers=workers)
+    # Composer leaves out the padding of torch's sampler.
+    rows = Rows(f"{path}-evaluation-reads", ROWS - 3)
+    sampler = composer.utils.dist.get_sampler(rows)
+    evaluation = MODULES[kind].DataLoader(rows, BATCH_SIZE, num_workers=workers, sampler=sampler)
+    model = Model(Record(path, stop))
+    batches = loader if kind == "torch" else Batches(loader)
+    trainer = composer.Trainer(
+        model=model,
+        optimizers=torch.optim.AdamW(model.parameters(), 0.01),
+        train_dataloader=composer.DataSpec(batches, num_samples=ROWS),
+        eval_dataloader=evaluation,
+        callbacks=[Written(model)] if kind == "torch" else [batches, Written(model)],
+        max_duration=f"{EPOCHS}ep",
+        seed=1,
+        save_folder=folder,
+        save_interval=saves,
+        load_path=f"{folder}/latest-rank0.pt" if resumes else None,
+        device="cpu",
+        progress_bar=False,
     )
-    batches, model = Batches(loader), Model()
-    with open(path, "a") as file:
-        trainer = composer.Trainer(
-            model=model,
-            optimizers=torch.optim.AdamW(model.parameters(), 0.01),
-            train_dataloader=composer.DataSpec(batches, num_samples=ROWS),
-            callbacks=[batches, Written(file, stop)],
-            max_duration=f"{EPOCHS}ep",
-            seed=1,
-            save_folder=folder,
-            save_interval=saves,
-            load_path=f"{folder}/latest-rank0.pt" if resumes else None,
-            device="cpu",
-            progress_bar=False,
-        )
-        trainer.fit()
-        assert isinstance(trainer.state.train_dataloader.loader, DataLoader)
+    trainer.fit()
+    assert type(loader) is MODULES[kind].DataLoader
+    assert trainer.state.train_dataloader is batches
+    assert type(trainer.state.evaluators[0].dataloader.dataloader) is MODULES[kind].DataLoader

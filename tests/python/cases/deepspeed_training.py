@@ -2,71 +2,93 @@
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 from typing import Any
 
 import deepspeed
 import deepspeed.ops
 import torch
-import torch.distributed
 from deepspeed.runtime.dataloader import RepeatingLoader
 
-from cases.recorded_training import Rows
-from sluicegate import DataLoader
+from cases.recorded_training import (
+    BATCH_SIZE,
+    EPOCHS,
+    MODULES,
+    ROWS,
+    Record,
+    Rows,
+    counted,
+    loader_of,
+    loss_of,
+    model,
+    ranks,
+    start_ranks,
+    state_of,
+    states_of_ranks,
+)
 
-ROWS, EPOCHS, BATCH_SIZE = 48, 2, 4
-# One process does not need this operation, which would be compiled.
+# Ranks communicate without this operation, too, which would be compiled.
 deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
 
 
 def train(
-    path: str, folder: str, *, stop: int | None = None, resumes: bool = False, stage: int = 0, accumulates: int = 1
+    path: str,
+    folder: str,
+    *,
+    stop: int | None = None,
+    resumes: bool = False,
+    kind: str = "seeded",
+    stage: int = 0,
+    accumulates: int = 1,
 ) -> None:
-    """Train, and write a line for each batch to `path`: the step, the samples, the loss, and the sum of weights.
+    """Train, and write a line for each batch to `path`.
 
     Args:
         path: a file of this process.
         folder: of checkpoints.
-        stop: the number of the batch after which the process kills itself.
+        stop: the number of the batch after which the process is killed.
         resumes: True to begin with the last checkpoint.
+        kind: of the loaders, as for `loader_of`.
         stage: how DeepSpeed divides the optimizer.
-        accumulates: the number of batches per update.
+        accumulates: the number of batches per update, also across the end of an epoch.
     """
-    names = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
-    os.environ |= {"DS_ACCELERATOR": "cpu", **names}
-    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    rank, size = ranks()
+    os.environ |= {"DS_ACCELERATOR": "cpu", "RANK": f"{rank}", "LOCAL_RANK": f"{rank}", "WORLD_SIZE": f"{size}"}
+    start_ranks()
     torch.manual_seed(1)
-    model = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Linear(8, 1))
-    optimizer: Any = torch.optim.AdamW(model.parameters(), 0.01)
+    trained = model()
+    optimizer: Any = torch.optim.AdamW(trained.parameters(), 0.01)
     config = {
         "train_micro_batch_size_per_gpu": BATCH_SIZE,
         "gradient_accumulation_steps": accumulates,
         "zero_optimization": {"stage": stage},
         "zero_allow_untested_optimizer": True,
     }
-    engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=config)
-    loader = DataLoader(
-        Rows(f"{path}-reads", ROWS), batch_size=BATCH_SIZE, shuffle=True, num_workers=2, seed=7, shard="auto"
-    )
-    first = 0
+    engine, *_ = deepspeed.initialize(model=trained, optimizer=optimizer, config=config)
+    loader = loader_of(kind, Rows(f"{path}-reads"))
+    evaluation = loader_of(kind, Rows(f"{path}-evaluation-reads", ROWS - 3 * (kind == "seeded")), shuffle=False)
+    first, total, record = 0, EPOCHS * ROWS // BATCH_SIZE, Record(path, stop)
     if resumes:
         _, client_state = engine.load_checkpoint(folder)
-        first = client_state["batches"]
-        loader.load_state_dict(client_state["loader"])
+        first = client_state["samples"] // (BATCH_SIZE * size)
+        states = client_state["ranks"]
+        loader_state, generator = states[rank if len(states) == size else 0]
+        loader.load_state_dict(loader_state)
+        torch.set_rng_state(generator)
     batches = RepeatingLoader(loader)
-    assert isinstance(batches.loader, DataLoader)
-    with open(path, "a") as file:
-        for step in range(first + 1, EPOCHS * ROWS // BATCH_SIZE + 1):
-            indices, rows = next(batches)
-            loss = torch.nn.functional.mse_loss(engine(rows).flatten(), indices / ROWS)
-            engine.backward(loss)
-            engine.step()
-            weights = sum(float(each.detach().double().sum()) for each in model.parameters())
-            line = [step, indices.tolist(), loss.item(), weights]
-            print(json.dumps(line), file=file, flush=True)
-            if step % 4 == 0:
-                engine.save_checkpoint(folder, client_state={"batches": step, "loader": loader.state_dict()})
-            if step == stop:
-                os.kill(os.getpid(), signal.SIGKILL)
+    assert type(batches.loader) is type(evaluation) is MODULES[kind].DataLoader
+    for step in range(first + 1, total // size + 1):
+        indices, features = next(batches)
+        loss = loss_of(engine(features), indices)
+        engine.backward(loss)
+        engine.step()
+        record.write(step, indices.tolist(), loss.item(), trained)
+        if step % 4 == 0:
+            saved = {"samples": step * BATCH_SIZE * size}
+            saved["ranks"] = states_of_ranks((state_of(loader), torch.get_rng_state()))
+            engine.save_checkpoint(folder, client_state=saved)
+        record.after(step)
+        if step % 5 == 0:
+            engine.eval()
+            record.evaluated(counted(evaluation))
+            engine.train()

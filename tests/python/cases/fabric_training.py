@@ -6,13 +6,32 @@ import os
 
 import torch
 from lightning.fabric import Fabric
-from torch.utils.data import DistributedSampler
 
-from cases.recorded_training import BATCH_SIZE, EPOCHS, Record, Rows, loss_of, model, ranks
-from sluicegate import DataLoader
+from cases.recorded_training import (
+    EPOCHS,
+    MODULES,
+    ROWS,
+    Record,
+    Rows,
+    counted,
+    loader_of,
+    loss_of,
+    model,
+    ranks,
+    set_epoch,
+    state_of,
+)
 
 
-def train(path: str, folder: str, *, stop: int | None = None, resumes: bool = False, seeded: bool = True) -> None:
+def train(
+    path: str,
+    folder: str,
+    *,
+    stop: int | None = None,
+    resumes: bool = False,
+    kind: str = "seeded",
+    accumulates: int = 1,
+) -> None:
     """Train, and write a line for each batch to `path`.
 
     Args:
@@ -20,40 +39,45 @@ def train(path: str, folder: str, *, stop: int | None = None, resumes: bool = Fa
         folder: of the checkpoint.
         stop: the number of the batch after which the process is killed.
         resumes: True to begin with the checkpoint.
-        seeded: True for a loader with a seed and a shard, False for one with a sampler.
+        kind: of the loaders, as for `loader_of`.
+        accumulates: the number of batches per update.
     """
     rank, world_size = ranks()
     fabric = Fabric(accelerator="cpu", devices=world_size, strategy="ddp" if world_size > 1 else "auto")
     fabric.launch()
     torch.manual_seed(1)
-    rows = Rows(f"{path}-reads")
-    if seeded:
-        loader = DataLoader(rows, BATCH_SIZE, shuffle=True, num_workers=2, seed=7, shard=(rank, world_size))
-    else:
-        loader = DataLoader(rows, BATCH_SIZE, num_workers=2, sampler=DistributedSampler(rows, world_size, rank))
+    loader = loader_of(kind, Rows(f"{path}-reads"))
+    # An odd number of samples, if the padding is marked.
+    evaluation = loader_of(kind, Rows(f"{path}-evaluation-reads", ROWS - 3 * (kind == "seeded")), shuffle=False)
+    assert type(loader) is type(evaluation) is MODULES[kind].DataLoader
     trained = model()
     trained, optimizer = fabric.setup(trained, torch.optim.AdamW(trained.parameters(), 0.01))
-    first, step, record = 0, 0, Record(path, stop)
+    place, record = {"epoch": 0, "batch": 0, "step": 0}, Record(path, stop)
     checkpoint = {"model": trained, "optimizer": optimizer}
     if resumes:
         rest = fabric.load(f"{folder}/checkpoint", checkpoint)
-        first, step = rest["epoch"], rest["step"]
+        place = {name: rest[name] for name in place}
         loader.load_state_dict(rest["loader"])
         torch.set_rng_state(rest["generator"])
-    assert type(loader) is DataLoader
-    for epoch in range(first, EPOCHS):
-        loader.set_epoch(epoch)
-        for indices, features in map(fabric.to_device, loader):
-            loss = loss_of(trained(features), indices)
-            optimizer.zero_grad()
-            fabric.backward(loss)
-            optimizer.step()
+    step = place["step"]
+    for epoch in range(place["epoch"], EPOCHS):
+        set_epoch(loader, epoch)
+        first = place["batch"] + 1 if epoch == place["epoch"] else 1
+        for batch, (indices, features) in enumerate(map(fabric.to_device, loader), first):
+            updates = batch % accumulates == 0 or batch == len(loader)
+            with fabric.no_backward_sync(trained, enabled=not updates):
+                loss = loss_of(trained(features), indices)
+                fabric.backward(loss)
+            if updates:
+                optimizer.step()
+                optimizer.zero_grad()
             step += 1
             record.write(step, indices.tolist(), loss.item(), trained)
-            if step % 3 == 0:
-                place = {"epoch": epoch, "step": step, "loader": loader.state_dict()}
-                place["generator"] = torch.get_rng_state()
-                fabric.save(f"{folder}/checkpoint.tmp", checkpoint | place)
+            if updates and (accumulates > 1 or step % 3 == 0):
+                states = {"epoch": epoch, "batch": batch, "step": step, "loader": state_of(loader)}
+                states["generator"] = torch.get_rng_state()
+                fabric.save(f"{folder}/checkpoint.tmp", checkpoint | states)
                 if rank == 0:
                     os.replace(f"{folder}/checkpoint.tmp", f"{folder}/checkpoint")
             record.after(step)
+        record.evaluated(counted(evaluation))

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-import torch.distributed
 from mmengine.dataset import DefaultSampler
 from mmengine.evaluator import BaseMetric
 from mmengine.hooks import Hook
@@ -14,13 +13,24 @@ from mmengine.model import BaseModel, MMDistributedDataParallel
 from mmengine.runner import Runner
 
 from cases import recorded_training
-from cases.recorded_training import BATCH_SIZE, EPOCHS, ROWS, Record, Rows, loss_of, ranks
-from sluicegate import DataLoader
+from cases.recorded_training import (
+    BATCH_SIZE,
+    EPOCHS,
+    MODULES,
+    ROWS,
+    Record,
+    Rows,
+    loader_of,
+    loss_of,
+    ranks,
+    start_ranks,
+    state_of,
+)
 
 
 class SaveLoader(Hook):  # type: ignore[misc]
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict[str, Any]) -> None:
-        checkpoint["loader"] = runner.train_dataloader.state_dict()
+        checkpoint["loader"] = state_of(runner.train_dataloader)
         checkpoint["generator"] = torch.get_rng_state()
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict[str, Any]) -> None:
@@ -66,13 +76,23 @@ class Model(BaseModel):  # type: ignore[misc]
         return indices.tolist() if mode == "predict" else {"loss": loss_of(self.layers(features), indices)}
 
 
-def loader_of(rows: Rows, seeded: bool, shuffle: bool) -> DataLoader[Any]:
-    if seeded:
-        return DataLoader(rows, BATCH_SIZE, shuffle=shuffle, num_workers=2, seed=7, shard="auto")
-    return DataLoader(rows, BATCH_SIZE, num_workers=2, sampler=DefaultSampler(rows, shuffle=shuffle, seed=7))
+def own_loader_of(kind: str, rows: Rows, *, shuffle: bool = True) -> Any:
+    """Return the loader of this rank, without a seed with mmengine's sampler."""
+    if kind == "seeded":
+        return loader_of(kind, rows, shuffle=shuffle)
+    sampler = DefaultSampler(rows, shuffle=shuffle, seed=7)
+    return MODULES[kind].DataLoader(rows, BATCH_SIZE, num_workers=2, sampler=sampler)
 
 
-def train(path: str, folder: str, *, stop: int | None = None, resumes: bool = False, seeded: bool = True) -> None:
+def train(
+    path: str,
+    folder: str,
+    *,
+    stop: int | None = None,
+    resumes: bool = False,
+    kind: str = "seeded",
+    accumulates: int = 1,
+) -> None:
     """Train, and write a line for each batch to `path`.
 
     Args:
@@ -80,30 +100,31 @@ def train(path: str, folder: str, *, stop: int | None = None, resumes: bool = Fa
         folder: of checkpoints.
         stop: the number of the batch after which the process is killed.
         resumes: True to begin with the last checkpoint.
-        seeded: True for loaders with a seed and shards, False for ones with mmengine's sampler.
+        kind: of the loaders, as for `loader_of`.
+        accumulates: the number of batches per update, also across the end of an epoch.
     """
     # mmengine's own start of ranks sets a GPU; its loops take a process group that is there.
     torch.manual_seed(1)
     model: torch.nn.Module = Model()
     if ranks()[1] > 1:
-        torch.distributed.init_process_group("gloo")
+        start_ranks()
         model = MMDistributedDataParallel(model, broadcast_buffers=False)
     record = Record(path, stop)
     runner = Runner(
         model,
         folder,
-        train_dataloader=loader_of(Rows(f"{path}-reads"), seeded, shuffle=True),
+        train_dataloader=own_loader_of(kind, Rows(f"{path}-reads")),
         # An odd number of samples: not each rank has as many.
-        val_dataloader=loader_of(Rows(f"{path}-evaluation-reads", ROWS - 3), seeded, shuffle=False),
+        val_dataloader=own_loader_of(kind, Rows(f"{path}-evaluation-reads", ROWS - 3), shuffle=False),
         val_evaluator=[Counted(record)],
         val_cfg={},
-        optim_wrapper={"optimizer": {"type": "AdamW", "lr": 0.01}},
+        optim_wrapper={"optimizer": {"type": "AdamW", "lr": 0.01}, "accumulative_counts": accumulates},
         train_cfg={"by_epoch": True, "max_epochs": EPOCHS},
-        default_hooks={"checkpoint": {"type": "CheckpointHook", "by_epoch": False, "interval": 3}},
+        default_hooks={"checkpoint": {"type": "CheckpointHook", "by_epoch": False, "interval": max(accumulates, 3)}},
         custom_hooks=[SaveLoader(), Written(record)],
         randomness={"seed": 1},
         log_level="ERROR",
         resume=resumes,
     )
     runner.train()
-    assert type(runner.train_dataloader) is type(runner.val_dataloader) is DataLoader
+    assert type(runner.train_dataloader) is type(runner.val_dataloader) is MODULES[kind].DataLoader

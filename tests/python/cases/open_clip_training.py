@@ -11,14 +11,12 @@ from typing import Any
 import numpy as np
 import open_clip
 import torch
-import torch.distributed
 from open_clip_train.data import get_data
 from open_clip_train.train import evaluate, train_one_epoch
 from PIL import Image
 from torchvision.transforms.functional import pil_to_tensor
 
-import sluicegate
-from cases.recorded_training import Record, note, ranks
+from cases.recorded_training import MODULES, Record, note, patched, ranks, start_ranks, state_of
 
 ROWS, EPOCHS, BATCH_SIZE = 40, 2, 4
 VISION = {"image_size": 8, "layers": 1, "width": 16, "head_width": 8, "patch_size": 4}
@@ -54,7 +52,15 @@ def write_images(folder: str) -> str:
     return str(table)
 
 
-def train(path: str, folder: str, *, stop: int | None = None, resumes: bool = False, workers: int = 2) -> None:
+def train(
+    path: str,
+    folder: str,
+    *,
+    stop: int | None = None,
+    resumes: bool = False,
+    workers: int = 2,
+    kind: str = "sampled",
+) -> None:
     """Train, and write a line for each batch to `path`: the step, the samples, the loss, and the sum of weights.
 
     Args:
@@ -63,11 +69,12 @@ def train(path: str, folder: str, *, stop: int | None = None, resumes: bool = Fa
         stop: the number of the batch after which the process kills itself.
         resumes: True to begin with the checkpoint.
         workers: the loader's.
+        kind: of the loaders, as for `patched`.
     """
     os.makedirs(folder, exist_ok=True)
     rank, world_size = ranks()
     if world_size > 1:
-        torch.distributed.init_process_group("gloo")
+        start_ranks()
     args = argparse.Namespace(
         train_data=write_images(folder),
         val_data=write_images(folder),
@@ -97,11 +104,11 @@ def train(path: str, folder: str, *, stop: int | None = None, resumes: bool = Fa
         wandb=False,
     )
     torch.manual_seed(1 + rank)
-    with sluicegate.patch():
+    with patched(kind):
         data = get_data(args, (transform, transform), tokenizer=tokenizer_of(f"{path}-reads"))
         data["val"] = get_data(args, (transform, transform), tokenizer=tokenizer_of(f"{path}-evaluation"))["val"]
     loader = data["train"].dataloader
-    assert type(loader) is type(data["val"].dataloader) is sluicegate.DataLoader
+    assert type(loader) is type(data["val"].dataloader) is MODULES[kind].DataLoader
     clip = open_clip.CLIP(16, VISION, TEXT, output_dict=True)
     model = torch.nn.parallel.DistributedDataParallel(clip) if world_size > 1 else clip
     optimizer = torch.optim.AdamW(model.parameters(), 0.01)
@@ -128,7 +135,7 @@ def train(path: str, folder: str, *, stop: int | None = None, resumes: bool = Fa
         step += 1
         record.write(step, read[-1], computed[-1], model)
         if step % 3 == 0:  # each rank has its own state, because it draws without the others
-            states = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "loader": loader.state_dict()}
+            states = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "loader": state_of(loader)}
             states["generator"] = torch.get_rng_state()
             torch.save({"epoch": epoch, "step": step, **states}, f"{folder}/{rank}.tmp")
             os.replace(f"{folder}/{rank}.tmp", f"{folder}/checkpoint-{rank}.pt")

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed
+from torch.utils.data import DistributedSampler
+
+import sluicegate
 
 ROWS, EPOCHS, BATCH_SIZE = 40, 3, 4
 # How many ranks there are, as launchers tell.
 RANK, WORLD_SIZE = "RANK", "WORLD_SIZE"
+MODULES: dict[str, Any] = {"seeded": sluicegate, "sampled": sluicegate, "torch": torch.utils.data}
 
 
 def note(path: str, index: int) -> None:
@@ -45,6 +50,65 @@ class Rows(torch.utils.data.Dataset[tuple[int, torch.Tensor]]):
 def ranks() -> tuple[int, int]:
     """Return the rank of this process and how many there are, as launchers set them."""
     return int(os.environ.get(RANK, 0)), int(os.environ.get(WORLD_SIZE, 1))
+
+
+def start_ranks() -> None:
+    """Start the process group, also for a single rank."""
+    rank, size = ranks()
+    if size > 1:
+        torch.distributed.init_process_group("gloo")
+    else:
+        torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=rank, world_size=size)
+
+
+def states_of_ranks(state: Any) -> list[Any]:
+    """Return the states of all ranks, for checkpoints that the first one writes."""
+    states: list[Any] = [None] * ranks()[1]
+    torch.distributed.all_gather_object(states, state)
+    return states
+
+
+def loader_of(kind: str, rows: Rows, *, shuffle: bool = True, workers: int = 2) -> Any:
+    """Return the loader of this rank.
+
+    Args:
+        kind: "seeded" for ours with a seed and a shard, "sampled" for ours with torch's sampler, "torch" for torch's.
+        rows: the samples.
+        shuffle: True for a training, False for an evaluation, whose padding is marked.
+        workers: the number of worker processes.
+    """
+    rank, size = ranks()
+    if kind == "seeded":
+        remainder = "pad" if shuffle else "exact"
+        return sluicegate.DataLoader(
+            rows, BATCH_SIZE, shuffle=shuffle, num_workers=workers, seed=7, shard=(rank, size), remainder=remainder
+        )
+    sampler = DistributedSampler(rows, size, rank, shuffle)
+    return MODULES[kind].DataLoader(rows, BATCH_SIZE, num_workers=workers, sampler=sampler)
+
+
+def patched(kind: str) -> Any:
+    """Return a context in which other code creates loaders of that kind."""
+    return contextlib.nullcontext() if kind == "torch" else sluicegate.patch()
+
+
+def state_of(loader: Any) -> Any:
+    """Return the state of the loader, if it has one."""
+    return loader.state_dict() if isinstance(loader, sluicegate.DataLoader) else None
+
+
+def set_epoch(loader: Any, epoch: int) -> None:
+    (loader if isinstance(loader, sluicegate.DataLoader) else loader.sampler).set_epoch(epoch)
+
+
+def counted(loader: Any) -> Iterator[int]:
+    """Yield the samples that an evaluation counts on this rank."""
+    if not isinstance(loader, sluicegate.DataLoader):
+        for indices, _ in loader:
+            yield from indices.tolist()
+        return
+    for (indices, _), ids in loader.with_ids():
+        yield from indices[torch.from_numpy(ids.valid)].tolist()
 
 
 def model() -> torch.nn.Module:
@@ -84,6 +148,6 @@ class Record:
         if step != self.stop:
             return
         if torch.distributed.is_initialized():
-            torch.distributed.barrier()
-            os._exit(0)
+            with contextlib.suppress(RuntimeError):  # A rank that has left is killed already.
+                torch.distributed.barrier()
         os.kill(os.getpid(), signal.SIGKILL)

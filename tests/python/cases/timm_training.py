@@ -7,11 +7,21 @@ import os
 import numpy as np
 import timm.data
 import torch
-import torch.distributed
 from PIL import Image
 
-import sluicegate
-from cases.recorded_training import BATCH_SIZE, EPOCHS, ROWS, Record, note, ranks
+from cases.recorded_training import (
+    BATCH_SIZE,
+    EPOCHS,
+    MODULES,
+    ROWS,
+    Record,
+    note,
+    patched,
+    ranks,
+    set_epoch,
+    start_ranks,
+    state_of,
+)
 
 
 class Photographs(torch.utils.data.Dataset[tuple[torch.Tensor, int]]):
@@ -30,7 +40,7 @@ class Photographs(torch.utils.data.Dataset[tuple[torch.Tensor, int]]):
         return self.transform(Image.fromarray(noise)), index
 
 
-def train(path: str, folder: str, *, stop: int | None = None, resumes: bool = False) -> None:
+def train(path: str, folder: str, *, stop: int | None = None, resumes: bool = False, kind: str = "sampled") -> None:
     """Train, and write a line for each batch to `path`.
 
     Args:
@@ -38,14 +48,15 @@ def train(path: str, folder: str, *, stop: int | None = None, resumes: bool = Fa
         folder: of the checkpoints.
         stop: the number of the batch after which the process is killed.
         resumes: True to begin with the checkpoint.
+        kind: of the loaders, as for `patched`.
     """
     rank, world_size = ranks()
     is_distributed = world_size > 1
     if is_distributed:
-        torch.distributed.init_process_group("gloo")
+        start_ranks()
     torch.manual_seed(1 + rank)
     arguments = {"input_size": 8, "batch_size": BATCH_SIZE, "num_workers": 2, "device": torch.device("cpu")}
-    with sluicegate.patch():
+    with patched(kind):
         loader, evaluation = (
             timm.data.create_loader(
                 Photographs(f"{path}-{reads}"),
@@ -56,7 +67,7 @@ def train(path: str, folder: str, *, stop: int | None = None, resumes: bool = Fa
             )
             for reads in ("reads", "evaluation-reads")
         )
-    assert type(loader) is type(evaluation) is sluicegate.DataLoader
+    assert type(loader) is type(evaluation) is MODULES[kind].DataLoader
     model: torch.nn.Module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 8 * 8, ROWS))
     optimizer = torch.optim.AdamW(model.parameters(), 0.01)
     if is_distributed:
@@ -70,7 +81,7 @@ def train(path: str, folder: str, *, stop: int | None = None, resumes: bool = Fa
         torch.set_rng_state(saved["generator"])
         first, step = saved["epoch"], saved["step"]
     for epoch in range(first, EPOCHS):
-        loader.set_epoch(epoch)
+        set_epoch(loader, epoch)
         for images, labels in loader:
             loss = torch.nn.functional.cross_entropy(model(images), labels)
             optimizer.zero_grad()
@@ -81,7 +92,7 @@ def train(path: str, folder: str, *, stop: int | None = None, resumes: bool = Fa
             if step % 3 == 0:  # each rank has its own state, because it draws without the others
                 states = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
                 states["generator"] = torch.get_rng_state()
-                place = {"epoch": epoch, "step": step, "loader": loader.state_dict()}
+                place = {"epoch": epoch, "step": step, "loader": state_of(loader)}
                 torch.save(states | place, f"{folder}/{rank}.tmp")
                 os.replace(f"{folder}/{rank}.tmp", f"{folder}/checkpoint-{rank}.pt")
             record.after(step)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -12,29 +10,29 @@ from typing import Any
 
 import torch
 import torch.distributed
+import torchtitan.components.validate
 import torchtitan.trainer
+from torch.distributed.device_mesh import init_device_mesh
+from torch.utils.data import DistributedSampler
 from torchtitan.components.checkpoint import CheckpointManager
 from torchtitan.components.dataloader import BaseDataLoader
 from torchtitan.components.optimizer import LRSchedulersContainer, OptimizersContainer, ParamGroupConfig
 from torchtitan.config import TrainingConfig
 from torchtitan.tools.utils import GarbageCollection
 
-from cases.recorded_training import note
+from cases.recorded_training import BATCH_SIZE, EPOCHS, ROWS, Record, note, ranks, start_ranks
 from sluicegate import DataLoader
 
-ROWS, EPOCHS, BATCH_SIZE = 48, 2, 4
 # Asks for the current GPU.
 torchtitan.trainer.dist_utils.set_pg_timeouts = lambda **_: None
+torchtitan.components.validate.utils.device_type = "cpu"
 
 
 class Tokens(torch.utils.data.Dataset):
-    """Sequences that begin with their number, and continue with what is drawn.
+    """Sequences that begin with their number, and continue with what is drawn; `reads` notes each read."""
 
-    Attributes:
-        reads: a file with a line for each read.
-    """
-
-    reads: str
+    def __init__(self, reads: str) -> None:
+        self.reads = reads
 
     def __len__(self) -> int:
         return ROWS
@@ -50,37 +48,75 @@ class Loader(DataLoader, BaseDataLoader):  # type: ignore[misc]
 
     @dataclass(kw_only=True, slots=True)
     class Config(BaseDataLoader.Config):
+        infinite: bool = True
+        kind: str = "seeded"
         num_workers: int = 0
+        reads: str = ""
 
     def __init__(self, config: Any, *, dp_world_size: int, dp_rank: int, local_batch_size: int, **_: Any) -> None:
-        shard = (dp_rank, dp_world_size)
-        super().__init__(Tokens(), local_batch_size, shuffle=True, num_workers=config.num_workers, seed=7, shard=shard)
+        tokens, self.config, self.rank = Tokens(config.reads), config, dp_rank
+        given: dict[str, Any] = {"shuffle": config.infinite, "seed": 7, "shard": (dp_rank, dp_world_size)}
+        if config.kind == "sampled":
+            given = {"sampler": DistributedSampler(tokens, dp_world_size, dp_rank, shuffle=config.infinite)}
+        super().__init__(tokens, local_batch_size, num_workers=config.num_workers, **given)
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
-        while True:
+        yield from super().__iter__()
+        while self.config.infinite:
             yield from super().__iter__()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state, without a seed under names of this rank: the checkpoint has one value per name."""
+        state: dict[str, Any] = super().state_dict()
+        if self.config.kind == "seeded":
+            return state
+        return {f"loader {self.rank}": state, f"generator {self.rank}": torch.get_rng_state()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        if self.config.kind == "seeded":
+            super().load_state_dict(state)
+        else:
+            super().load_state_dict(state[f"loader {self.rank}"])
+            torch.set_rng_state(state[f"generator {self.rank}"])
 
 
 class Trainer(torchtitan.trainer.Trainer):  # type: ignore[misc]
-    """Has a small model, which needs neither a GPU nor parallel dimensions; the loop is torchtitan's."""
+    """Has a small model, which needs no GPU; the loop, the steps, and the validation are torchtitan's."""
 
-    def __init__(self, config: Any, file: Any, stop: int | None) -> None:
-        self.config, self.file, self.stop, self.step, self.ntokens_seen = config, file, stop, 0, 0
-        self.device, self.parallel_dims = torch.device("cpu"), None
+    def __init__(self, config: Any, record: Record, accumulates: int) -> None:
+        self.config, self.record, self.step, self.ntokens_seen = config, record, 0, 0
+        self.gradient_accumulation_steps, self.num_pipeline_parallel_microbatches = accumulates, 1
+        self.losses: list[float] = []
+        self.read: list[int] = []
+        rank, size = ranks()
+        self.device = torch.device("cpu")
+        mesh = init_device_mesh("cpu", (size,))
+        self.parallel_dims = SimpleNamespace(
+            dp_enabled=True,
+            pp_enabled=False,
+            cp_enabled=False,
+            dp_cp_enabled=True,
+            ep_enabled=False,
+            get_mesh=lambda name: mesh,
+            get_optional_mesh=lambda name: None if name == "pp" else mesh,
+        )
         self.gc_handler = GarbageCollection()
-        self.metrics_processor = SimpleNamespace(ntokens_since_last_log=0, data_loading_times=[])
+        self.metrics_processor = SimpleNamespace(
+            ntokens_since_last_log=0,
+            data_loading_times=[],
+            should_log=lambda step: False,
+            log_validation=lambda loss, step: None,
+        )
         torch.manual_seed(1)
         self.model_parts = [torch.nn.Sequential(torch.nn.Embedding(ROWS, 8), torch.nn.Linear(8, ROWS))]
+        self.model_parts[0].register_forward_pre_hook(self.note_evaluated)
         self.optimizers = config.optimizer.build(model_parts=self.model_parts)
+        for optimizer in self.optimizers:
+            optimizer.register_step_pre_hook(self.synchronize)
         self.lr_schedulers = config.lr_scheduler.build(optimizers=self.optimizers, training_steps=config.training.steps)
-        self.dataloader = config.dataloader.build(
-            dp_world_size=1,
-            dp_rank=0,
-            tokenizer=None,
-            seq_len=8,
-            local_batch_size=BATCH_SIZE,
-            snapshot_every_n_steps=config.checkpoint.interval,
-        )
+        given = {"dp_world_size": size, "dp_rank": rank, "tokenizer": None, "seq_len": 8}
+        given["local_batch_size"] = BATCH_SIZE
+        self.dataloader = config.dataloader.build(**given, snapshot_every_n_steps=config.checkpoint.interval)
         self.checkpointer = config.checkpoint.build(
             dataloader=self.dataloader,
             model_parts=self.model_parts,
@@ -90,44 +126,89 @@ class Trainer(torchtitan.trainer.Trainer):  # type: ignore[misc]
             sd_adapter=None,
             base_folder=config.dump_folder,
         )
+        self.evaluated: list[int] = []
+        self.validator = config.validator.build(
+            **given,
+            parallelism=SimpleNamespace(spmd_backend="default"),
+            parallel_dims=self.parallel_dims,
+            loss_fn=lambda outputs, labels: (self.loss_of(outputs, labels), {}),
+            validation_context=contextlib.nullcontext,
+            metrics_processor=self.metrics_processor,
+        )
+
+    def note_evaluated(self, model: Any, inputs: tuple[torch.Tensor]) -> None:
+        if not model.training:
+            self.evaluated += inputs[0][:, 0].tolist()
+
+    def synchronize(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        """Add the gradients of all ranks, as parallel models do."""
+        for parameter in self.model_parts[0].parameters():
+            torch.distributed.all_reduce(parameter.grad)
+
+    def loss_of(self, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.cross_entropy(outputs.flatten(0, 1), labels.flatten(), reduction="sum")
+
+    def forward_backward_step(
+        self, *, input_dict: dict[str, torch.Tensor], labels: torch.Tensor, global_valid_tokens: torch.Tensor
+    ) -> torch.Tensor:
+        loss = self.loss_of(self.model_parts[0](input_dict["input"]), labels) / global_valid_tokens
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.losses.append(loss.item())
+        self.read += input_dict["input"][:, 0].tolist()
+        return loss
 
     def train_step(self, data_iterator: Iterator[tuple[dict[str, torch.Tensor], torch.Tensor]]) -> None:
-        inputs, labels = next(data_iterator)
-        (model,) = self.model_parts
-        self.optimizers.zero_grad()
-        loss = torch.nn.functional.cross_entropy(model(inputs["input"]).flatten(0, 1), labels.flatten())
-        loss.backward()
-        self.optimizers.step()
-        self.lr_schedulers.step()
-        weights = sum(float(each.detach().double().sum()) for each in model.parameters())
-        print(json.dumps([self.step, inputs["input"].tolist(), loss.item(), weights]), file=self.file, flush=True)
-        if self.step == self.stop:
-            os.kill(os.getpid(), signal.SIGKILL)
+        self.losses.clear()
+        self.read.clear()
+        super().train_step(data_iterator)
+        self.record.write(self.step, self.read, sum(self.losses), self.model_parts[0])
+
+    def should_continue_training(self) -> bool:
+        self.record.after(self.step)
+        continues: bool = super().should_continue_training()
+        return continues
+
+    def evaluate(self) -> None:
+        self.validator.validate(self.model_parts, self.step)
+        self.record.evaluated(self.evaluated)
 
 
-def train(path: str, folder: str, *, stop: int | None = None, resumes: bool = False, workers: int = 2) -> None:
-    """Train, and write a line for each batch to `path`: the step, the samples, the loss, and the sum of weights.
+def train(
+    path: str,
+    folder: str,
+    *,
+    stop: int | None = None,
+    resumes: bool = False,
+    kind: str = "seeded",
+    workers: int = 2,
+    accumulates: int = 1,
+    steps: int | None = None,
+) -> None:
+    """Train, and write a line for each step to `path`.
 
     Args:
         path: a file of this process.
         folder: of checkpoints, the last of which torchtitan loads.
-        stop: the number of the step after which the process kills itself.
+        stop: the number of the step after which the process is killed.
         resumes: True if there are checkpoints.
+        kind: "seeded" for a loader with a seed and a shard, "sampled" for one with torch's sampler.
         workers: the loader's.
+        accumulates: the number of batches per step, also across the end of an epoch.
+        steps: the number of steps; by default, as many as all epochs have.
     """
-    Tokens.reads = f"{path}-reads"
-    assert resumes == os.path.exists(f"{folder}/checkpoint")
-    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    start_ranks()
     groups = [ParamGroupConfig(pattern=".*", optimizer_name="AdamW", optimizer_kwargs={"lr": 0.01})]
+    validation = Loader.Config(num_workers=workers, kind=kind, reads=f"{path}-evaluation-reads")
     config = torchtitan.trainer.Trainer.Config(
         dump_folder=folder,
-        dataloader=Loader.Config(num_workers=workers),
+        dataloader=Loader.Config(num_workers=workers, kind=kind, reads=f"{path}-reads"),
+        validator=torchtitan.components.validate.Validator.Config(dataloader=validation),
         optimizer=OptimizersContainer.Config(param_groups=groups, implementation="for-loop"),
         lr_scheduler=LRSchedulersContainer.Config(warmup_steps=2),
-        training=TrainingConfig(steps=EPOCHS * ROWS // BATCH_SIZE),
+        training=TrainingConfig(steps=steps or EPOCHS * ROWS // (BATCH_SIZE * ranks()[1] * accumulates)),
         checkpoint=CheckpointManager.Config(enable=True, interval=3),
     )
-    with open(path, "a") as file:
-        trainer = Trainer(config, file, stop)
-        assert isinstance(trainer.dataloader, DataLoader)
-        trainer.train()
+    trainer = Trainer(config, Record(path, stop), accumulates)
+    assert isinstance(trainer.dataloader, DataLoader)
+    trainer.train()
+    trainer.evaluate()

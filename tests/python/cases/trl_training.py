@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
 from typing import Any
 
 import datasets
@@ -13,11 +10,24 @@ import transformers
 import trl
 from tokenizers import Tokenizer, models, pre_tokenizers
 
+from cases.recorded_training import Record, note
 from sluicegate.accelerate.prepared_loader import PreparedLoader
 from sluicegate.transformers import LoaderMixin
 
-ROWS, EPOCHS = 24, 2
+# Not each rank evaluates as many.
+ROWS, EPOCHS, EVALUATED = 24, 2, 10
 WORDS = {"<pad>": 0, "<eos>": 1} | {str(number): number + 2 for number in range(40)}
+
+
+class Noted(datasets.Dataset):  # type: ignore[misc]
+    """A table that notes which rows are read."""
+
+    reads: str
+
+    def __getitem__(self, key: Any) -> Any:
+        for index in () if isinstance(key, str) else [key] if isinstance(key, int) else key:
+            note(self.reads, index)
+        return super().__getitem__(key)
 
 
 def sft() -> tuple[Any, Any, dict[str, Any]]:
@@ -66,43 +76,70 @@ def samples_of(inputs: Any) -> list[int]:
     return numbers
 
 
-def train(path: str, folder: str, kind: str, *, stop: int | None = None, resumes: bool = False, **given: Any) -> None:
-    """Train, and write a line for each batch to `path`: the step, the samples, the loss, and the sum of weights.
+def train(
+    path: str,
+    folder: str,
+    kind: str,
+    *,
+    stop: int | None = None,
+    resumes: bool = False,
+    is_torchs: bool = False,
+    **given: Any,
+) -> None:
+    """Train, and write a line for each batch to `path`.
 
     Args:
         path: a file of this process.
         folder: of checkpoints.
         kind: which trainer of `TRAINERS`.
-        stop: the number of the batch after which the process kills itself.
+        stop: the number of the batch after which the process is killed.
         resumes: True to begin with the last checkpoint.
+        is_torchs: True to train with torch's loader.
         given: arguments of the trainer's configuration, and `loader_arguments`.
     """
     trainer_class, config_class, arguments = TRAINERS[kind]()
 
-    class Recorded(LoaderMixin, trainer_class):  # type: ignore[misc]
+    class Recorded(*(() if is_torchs else (LoaderMixin,)), trainer_class):  # type: ignore[misc]
         batches = 0
+        evaluated: list[int] = []  # noqa: RUF012
 
         def training_step(self, model: Any, inputs: Any, *others: Any, **named: Any) -> torch.Tensor:
-            assert isinstance(self.callback_handler.train_dataloader, PreparedLoader)
+            assert isinstance(self.callback_handler.train_dataloader, PreparedLoader) is not is_torchs
             samples, step = samples_of(inputs), self.state.global_step
             loss: torch.Tensor = super().training_step(model, inputs, *others, **named)
-            weights = sum(float(each.detach().double().sum()) for each in model.parameters())
-            print(json.dumps([step, samples, loss.item(), weights]), file=file, flush=True)
+            record.write(step, samples, loss.item(), model)
             self.batches += 1
-            if self.batches == stop:
-                os.kill(os.getpid(), signal.SIGKILL)
+            record.after(self.batches)
             return loss
 
+        def prediction_step(self, model: Any, inputs: Any, *others: Any, **named: Any) -> Any:
+            assert isinstance(self.callback_handler.eval_dataloader, PreparedLoader) is not is_torchs
+            numbers = torch.tensor(samples_of(inputs))
+            self.evaluated += self.accelerator.gather_for_metrics(numbers).tolist()
+            return super().prediction_step(model, inputs, *others, **named)
+
+        def evaluate(self, *given: Any, **named: Any) -> Any:
+            self.evaluated.clear()
+            found = super().evaluate(*given, **named)
+            if self.accelerator.is_main_process:
+                record.evaluated(self.evaluated)
+            return found
+
+    record = Record(path, stop)
     words = Tokenizer(models.WordLevel(WORDS, unk_token="<pad>"))
     words.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, pad_token="<pad>", eos_token="<eos>")
-    loader_arguments = given.pop("loader_arguments", {})
+    if not is_torchs:
+        arguments["loader_arguments"] = given.pop("loader_arguments", {})
     lengths = {"max_completion_length": 6, "num_generations": 2} if kind == "grpo" else {"max_length": 16}
     settings: dict[str, Any] = {
         "per_device_train_batch_size": 4,
+        "per_device_eval_batch_size": 4,
         "num_train_epochs": EPOCHS,
         "learning_rate": 0.01,
         "save_steps": 2,
+        "eval_strategy": "steps",
+        "eval_steps": given.get("save_steps", 2) * 2,
         "report_to": "none",
         "use_cpu": True,
         "bf16": False,
@@ -115,8 +152,9 @@ def train(path: str, folder: str, kind: str, *, stop: int | None = None, resumes
         model=language_model(),
         args=config_class(folder, **lengths, **settings | given),
         processing_class=tokenizer,
-        loader_arguments=loader_arguments,
+        eval_dataset=arguments["train_dataset"].select(range(EVALUATED)),
         **arguments,
     )
-    with open(path, "a") as file:
-        trainer.train(resume_from_checkpoint=resumes)
+    Noted.reads = f"{path}-reads"
+    trainer.train_dataset.__class__ = Noted
+    trainer.train(resume_from_checkpoint=resumes)

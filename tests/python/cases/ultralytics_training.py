@@ -5,6 +5,7 @@ ultralytics finds its rank when it is imported.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ import numpy as np
 import torch
 import torch.distributed
 import ultralytics.data.build
+from ultralytics.data.dataset import YOLODataset
 from ultralytics.models.yolo.detect import DetectionTrainer
 
 import sluicegate
-from cases.recorded_training import BATCH_SIZE, EPOCHS, ROWS, Record, ranks
+from cases.recorded_training import BATCH_SIZE, EPOCHS, ROWS, Record, note, ranks, start_ranks
 
 EVALUATED = 8
 
@@ -27,6 +29,9 @@ class Loader(sluicegate.DataLoader[Any]):
     def __init__(self, *args: Any, num_workers: int = 0, **kwargs: Any) -> None:
         super().__init__(*args, num_workers=num_workers, persistent_workers=num_workers > 0, **kwargs)
 
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        yield from super().__iter__()
+
     def close(self) -> None:
         self._iterator = None
 
@@ -36,8 +41,49 @@ class Loader(sluicegate.DataLoader[Any]):
 ultralytics.data.build.InfiniteDataLoader = Loader
 
 
+def save_loader(trainer: DetectionTrainer) -> None:
+    saved = {"updates": trainer.ema.updates, "loader": trainer.train_loader.state_dict()}
+    torch.save(saved, trainer.wdir / "loader.pt")
+
+
+def save(trainer: DetectionTrainer) -> None:
+    """Save within an epoch, as if the one before had ended: ultralytics resumes with the next one."""
+    if trainer.epoch > 0 and trainer.step % 3 == 0 and ranks()[0] == 0:
+        trainer.epoch -= 1
+        trainer.save_model()
+        trainer.epoch += 1
+        save_loader(trainer)
+
+
+def load_loader(trainer: DetectionTrainer) -> None:
+    if trainer.resume and (trainer.wdir / "loader.pt").exists():
+        saved = torch.load(trainer.wdir / "loader.pt")
+        assert saved["updates"] == trainer.ema.updates
+        trainer.train_loader.load_state_dict(saved["loader"])
+
+
+CALLBACKS = {"on_model_save": save_loader, "on_train_batch_end": save, "on_train_start": load_loader}
+
+
+class Noted(YOLODataset):  # type: ignore[misc]
+    """Notes which images are read for a training, without the others of their mosaics."""
+
+    reads: str
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        if self.augment:
+            note(self.reads, int(Path(self.im_files[index]).stem))
+        sample: dict[str, Any] = super().__getitem__(index)
+        return sample
+
+
+ultralytics.data.build.YOLODataset = Noted
+
+
 def write_images(folder: Path) -> None:
     """Write images for training and evaluation, and their description, `data.yaml`."""
+    if (folder / "data.yaml").exists():
+        return
     for split, size in (("train", ROWS), ("val", EVALUATED)):
         for name in ("images", "labels"):
             (folder / name / split).mkdir(parents=True)
@@ -84,23 +130,31 @@ class Trainer(DetectionTrainer):  # type: ignore[misc]
             super().final_eval()
 
 
-def train(path: str, folder: str) -> None:
+def train(path: str, folder: str, *, stop: int | None = None, resumes: bool = False) -> None:
     """Train, and write a line for each batch to `path`, without its loss.
 
     Args:
         path: a file of this process.
         folder: of images and results.
+        stop: the number of the batch after which the process is killed.
+        resumes: True to begin with the last checkpoint.
     """
     rank, world_size = ranks()
     if rank == 0:
         write_images(Path(folder))
     if world_size > 1:
-        torch.distributed.init_process_group("gloo")
+        start_ranks()
         torch.distributed.barrier()
     data = f"{folder}/data.yaml"
     arguments = {"model": "yolo11n.yaml", "data": data, "project": folder, "device": "cpu", "amp": False}
     # Mosaics are turned off in the last epoch, for which the trainer resets the loader.
     settings = {"epochs": EPOCHS, "imgsz": 32, "batch": BATCH_SIZE, "workers": 2, "close_mosaic": 1, "plots": False}
+    if resumes:
+        settings["resume"] = f"{folder}/train/weights/last.pt"
+    Noted.reads = f"{path}-reads"
     trainer = Trainer(overrides=arguments | settings | {"pretrained": False, "verbose": False})
-    trainer.record = Record(path, None)
+    trainer.record = Record(path, stop)
+    for event, callback in CALLBACKS.items():
+        trainer.add_callback(event, callback)
+    trainer.add_callback("on_train_batch_end", lambda trainer: trainer.record.after(trainer.step))
     trainer.train()

@@ -9,11 +9,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import torch
-import torch.distributed
 import torchdata.stateful_dataloader
 
 import sluicegate
-from cases.recorded_training import BATCH_SIZE, EPOCHS, Record, Rows, loss_of, model, ranks
+from cases.recorded_training import BATCH_SIZE, EPOCHS, Record, Rows, loss_of, model, ranks, start_ranks
 
 torchdata.stateful_dataloader.StatefulDataLoader = sluicegate.DataLoader
 sys.path.append(str(Path(__file__).parents[1] / "doubles" / "trainers"))
@@ -41,7 +40,7 @@ def train(path: str, folder: str, *, stop: int | None = None, resumes: bool = Fa
         resumes: True to begin with the checkpoint.
     """
     rank, _ = ranks()
-    torch.distributed.init_process_group("gloo")
+    start_ranks()
     torch.manual_seed(1 + rank)
     trainer, step, record = Trainer(path), 0, Record(path, stop)
     loader = trainer.train_dataloader

@@ -29,6 +29,7 @@ for rank in range(world_size):
         os._exit(0)
     ranks.append(child)
 ends = [os.waitstatus_to_exitcode(os.waitpid(rank, 0)[1]) for rank in ranks]
+print()  # after a progress bar
 print(ends)
 """
 
@@ -42,12 +43,12 @@ def meet(rank: int, world_size: int, port: int) -> None:
             del os.environ[name]
 
 
-def launch(run: Run, program: str, world_size: int, **values: Any) -> None:
-    """Run `program`, a line that may use `rank` and `values`, in each process; each of them has to succeed."""
+def launch(run: Run, program: str, world_size: int, end: int = 0, **values: Any) -> None:
+    """Run `program`, a line that may use `rank` and `values`, in each process; each of them has to end with `end`."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     source = _LAUNCH.replace("PROGRAM", program)
     ended = run(source, deadline=DEADLINE + 20.0, world_size=world_size, port=port, **values)
-    assert ended.stdout.splitlines()[-1:] == [str([0] * world_size)], ended.stderr
+    assert ended.stdout.splitlines()[-1:] == [str([end] * world_size)], ended.stderr
     ended.check(stderr=None)
