@@ -75,7 +75,8 @@ test-rust: $(VENV)/.built
 test-python: $(VENV)/.built
 	$(PYTEST)
 
-check: lint docs test-tight test-loom test-soak fuzz ## What CI runs in addition to make test: lints, docs, few slots, loom, soak, a minute per fuzzer
+# .ci/run lists these, too, except test-trainers, which installs what is not locked and takes minutes.
+check: lint docs test-tight test-loom test-soak fuzz test-trainers ## What a release must pass in addition to make test: lints, docs, few slots, loom, soak, a minute per fuzzer, trainers
 
 examples: ## Train on the demo's photographs in Rust, with candle and with burn, and test what connects them
 	cargo test --locked --quiet --release --features burn-flex,candle integration
@@ -103,9 +104,10 @@ $(TRAINERS): tests/python/trainers.txt $(VENV)/.installed
 	@touch $@
 
 test-trainers: $(TRAINERS) $(VENV)/.built ## Run examples and kill trainings in the trainers of trainers.txt
+	@grep '^| ' docs/trainers.md
 	PYTHONPATH=$(CURDIR)/$(<D) YOLO_CONFIG_DIR=$(CURDIR)/$(<D)/settings TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 \
-		$(BIN)/python -m pytest --quiet tests/python/test_documentation.py tests/python/test_trainers_killed.py \
-		tests/python/test_trainers_sharded.py -k trainers
+		$(BIN)/python -m pytest --quiet tests/python/test_documentation.py tests/python/test_trainer_table.py \
+		tests/python/test_trainers_killed.py tests/python/test_trainers_sharded.py -k trainers
 
 # Where there is a GPU there need be no compiler and no network: a wheel that was built elsewhere, and a Python that has torch
 # and pytest.
