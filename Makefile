@@ -107,7 +107,7 @@ test-trainers: $(TRAINERS) $(VENV)/.built ## Run examples and kill trainings in 
 	@grep '^| ' docs/trainers.md
 	PYTHONPATH=$(CURDIR)/$(<D) YOLO_CONFIG_DIR=$(CURDIR)/$(<D)/settings TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 \
 		$(BIN)/python -m pytest --quiet tests/python/test_documentation.py tests/python/test_trainer_table.py \
-		tests/python/test_trainers_killed.py tests/python/test_trainers_sharded.py -k trainers
+		$(wildcard tests/python/test_trainers_*.py) -k trainers
 
 # Where there is a GPU there need be no compiler and no network: a wheel that was built elsewhere, and a Python that has torch
 # and pytest.

@@ -1,0 +1,97 @@
+"""A script for Ray Train, as users write it: its workers and its checkpoints, with our loader, on the CPU."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+from typing import Any
+
+import ray
+import ray.train
+import ray.train.torch
+import torch
+import torch.distributed
+
+from cases.recorded_training import (
+    EPOCHS,
+    MODULES,
+    RANK,
+    ROWS,
+    WORLD_SIZE,
+    Record,
+    Rows,
+    counted,
+    loader_of,
+    loss_of,
+    model,
+    set_epoch,
+    state_of,
+)
+
+
+def work(config: dict[str, Any]) -> None:
+    """Train on one rank. The first time, it is killed after the batch `stop`; Ray starts all ranks again."""
+    context, checkpoint, kind = ray.train.get_context(), ray.train.get_checkpoint(), config["kind"]
+    rank = context.get_world_rank()
+    os.environ |= {RANK: str(rank), WORLD_SIZE: str(context.get_world_size())}
+    torch.manual_seed(1)
+    path = f"{config['path']}-{rank}" if checkpoint is None else f"{config['path']}-resumed-{rank}"
+    loader = loader_of(kind, Rows(f"{path}-reads"))
+    evaluation = loader_of(kind, Rows(f"{path}-evaluation-reads", ROWS - 3 * (kind == "seeded")), shuffle=False)
+    assert type(loader) is type(evaluation) is MODULES[kind].DataLoader
+    trained = ray.train.torch.prepare_model(model())
+    optimizer = torch.optim.AdamW(trained.parameters(), 0.01)
+    first, step, record = 0, 0, Record(path, None)
+    if checkpoint is not None:
+        with checkpoint.as_directory() as folder:
+            saved = torch.load(f"{folder}/{rank}.pt")
+        trained.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+        loader.load_state_dict(saved["loader"])
+        torch.set_rng_state(saved["generator"])
+        first, step = saved["epoch"], saved["step"]
+    for epoch in range(first, EPOCHS):
+        set_epoch(loader, epoch)
+        for indices, features in loader:
+            step += 1
+            loss = loss_of(trained(features), indices)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            record.write(step, indices.tolist(), loss.item(), trained)
+            if step % 3 == 0:
+                states = {
+                    "model": trained.state_dict(),
+                    "optimizer": optimizer.state_dict(),
+                    "loader": state_of(loader),
+                }
+                states |= {"generator": torch.get_rng_state(), "epoch": epoch, "step": step}
+                with tempfile.TemporaryDirectory() as folder:
+                    torch.save(states, f"{folder}/{rank}.pt")
+                    ray.train.report({}, checkpoint=ray.train.Checkpoint.from_directory(folder))
+            if checkpoint is None and step == config["stop"]:
+                torch.distributed.barrier()
+                os.kill(os.getpid(), signal.SIGKILL)
+        record.evaluated(counted(evaluation))
+
+
+def train(path: str, folder: str, *, stop: int | None = None, kind: str = "seeded") -> None:
+    """Train on two ranks, and write a line for each batch to `path`, after a restart to another file.
+
+    Args:
+        path: the beginning of the paths of files.
+        folder: of checkpoints.
+        stop: the number of the batch after which the ranks are killed.
+        kind: of the loaders, as for `loader_of`.
+    """
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    failures = ray.train.FailureConfig(max_failures=1)
+    trainer = ray.train.torch.TorchTrainer(
+        work,
+        train_loop_config={"path": path, "stop": stop, "kind": kind},
+        scaling_config=ray.train.ScalingConfig(num_workers=2),
+        run_config=ray.train.RunConfig(name="run", storage_path=folder, failure_config=failures),
+    )
+    trainer.fit()
+    ray.shutdown()
