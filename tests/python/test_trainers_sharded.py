@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cases.recorded_training import EPOCHS, ROWS
+from cases.recorded_training import BATCH_SIZE, EPOCHS, ROWS
 from checks.programs import Run
 from checks.trained_ranks import by_epoch, evaluated, resumed_elsewhere, resumed_ranks, train, updates
 from checks.trainer_lines import Lines, imported
@@ -137,6 +137,20 @@ def test_mmengine(mmengine: Run, tmp_path: Path, kind: str, accumulates: int) ->
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("kind", KINDS)
+def test_mmengine_without_epochs(mmengine: Run, tmp_path: Path, kind: str) -> None:
+    script, given = "mmengine_training", {"kind": kind, "by_epoch": False}
+    whole = train(mmengine, script, tmp_path / "whole", tmp_path / "uninterrupted", **given)
+    assert list(by_epoch(whole, EPOCHS)) == [ONCE] * EPOCHS
+    assert evaluated(tmp_path / "whole") == [ONCE[:-3]] * EPOCHS
+    # Two workers of each rank read two batches before the state is loaded, and at the end those after the last one: an
+    # infinite sampler does not end with the training.
+    ahead = 2 * 2 * 2 * BATCH_SIZE * (1 if kind == "seeded" else 2)
+    for resumed, rest in resumed_ranks(mmengine, script, tmp_path, whole, ahead=ahead, **given):
+        assert resumed == rest
+
+
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("size", "workers"), [(1, 0), (2, 2)])
 def test_open_clip(open_clip: Run, tmp_path: Path, size: int, workers: int) -> None:
     """Its first rank evaluates."""
@@ -173,3 +187,23 @@ def test_verl(verl: Run, tmp_path: Path) -> None:
     assert evaluated(tmp_path / "whole") == [ONCE] * EPOCHS
     for resumed, rest in resumed_ranks(verl, "verl_training", tmp_path, whole):
         assert resumed == rest  # verl: resumes
+
+
+@pytest.fixture(scope="module")
+def fairseq2() -> Iterator[Run]:
+    yield from imported("torch", "torch._dynamo")
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("kind", KINDS)
+def test_fairseq2(fairseq2: Run, tmp_path: Path, kind: str) -> None:
+    """An epoch of five batches has three steps."""
+    script, given = "fairseq2_training", {"kind": kind}
+    whole = train(fairseq2, script, tmp_path / "whole", tmp_path / "uninterrupted", **given)
+    assert list(by_epoch(whole, EPOCHS)) == [ONCE] * EPOCHS  # fairseq2: sharded
+    assert updates(whole) == [*range(2, 10)]
+    assert evaluated(tmp_path / "whole") == [ONCE[: -3 if kind == "seeded" else None]] * EPOCHS
+    if kind == "sampled":
+        assert whole == train(fairseq2, script, tmp_path / "torchs", tmp_path, kind="torch")
+    for resumed, rest in resumed_ranks(fairseq2, script, tmp_path, whole, 2, **given):
+        assert resumed == rest  # fairseq2: resumes

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
-from mmengine.dataset import DefaultSampler
+from mmengine.dataset import DefaultSampler, InfiniteSampler
 from mmengine.evaluator import BaseMetric
 from mmengine.hooks import Hook
 from mmengine.model import BaseModel, MMDistributedDataParallel
-from mmengine.runner import Runner
+from mmengine.runner import IterBasedTrainLoop, Runner
 
 from cases import recorded_training
 from cases.recorded_training import (
@@ -28,13 +28,29 @@ from cases.recorded_training import (
 )
 
 
+def repeated(loader: Any, trained: int) -> Iterator[Any]:
+    yield from [None] * trained
+    while True:
+        yield from loader
+
+
 class SaveLoader(Hook):  # type: ignore[misc]
+    saved: dict[str, Any] | None = None
+
+    def before_train_epoch(self, runner: Runner) -> None:
+        """Replace the iterator that was there before the state was loaded, after mmengine has set the epoch to 0."""
+        if isinstance(runner.train_loop, IterBasedTrainLoop):
+            if self.saved is not None:
+                runner.train_dataloader.load_state_dict(self.saved)
+            runner.train_loop.dataloader_iterator = repeated(runner.train_dataloader, runner.iter)
+
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict[str, Any]) -> None:
         checkpoint["loader"] = state_of(runner.train_dataloader)
         checkpoint["generator"] = torch.get_rng_state()
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict[str, Any]) -> None:
-        runner.train_dataloader.load_state_dict(checkpoint["loader"])
+        self.saved = checkpoint["loader"]
+        runner.train_dataloader.load_state_dict(self.saved)
         torch.set_rng_state(checkpoint["generator"])
 
 
@@ -76,11 +92,15 @@ class Model(BaseModel):  # type: ignore[misc]
         return indices.tolist() if mode == "predict" else {"loss": loss_of(self.layers(features), indices)}
 
 
-def own_loader_of(kind: str, rows: Rows, *, shuffle: bool = True) -> Any:
+EPOCH = {"max_epochs": EPOCHS}
+BATCHES = {"max_iters": 15, "val_interval": 5}
+
+
+def own_loader_of(kind: str, rows: Rows, *, shuffle: bool = True, by_epoch: bool = True) -> Any:
     """Return the loader of this rank, without a seed with mmengine's sampler."""
     if kind == "seeded":
         return loader_of(kind, rows, shuffle=shuffle)
-    sampler = DefaultSampler(rows, shuffle=shuffle, seed=7)
+    sampler = (DefaultSampler if by_epoch else InfiniteSampler)(rows, shuffle=shuffle, seed=7)
     return MODULES[kind].DataLoader(rows, BATCH_SIZE, num_workers=2, sampler=sampler)
 
 
@@ -92,6 +112,7 @@ def train(
     resumes: bool = False,
     kind: str = "seeded",
     accumulates: int = 1,
+    by_epoch: bool = True,
 ) -> None:
     """Train, and write a line for each batch to `path`.
 
@@ -102,6 +123,7 @@ def train(
         resumes: True to begin with the last checkpoint.
         kind: of the loaders, as for `loader_of`.
         accumulates: the number of batches per update, also across the end of an epoch.
+        by_epoch: False for a loop that counts batches, not epochs.
     """
     # mmengine's own start of ranks sets a GPU; its loops take a process group that is there.
     torch.manual_seed(1)
@@ -113,13 +135,13 @@ def train(
     runner = Runner(
         model,
         folder,
-        train_dataloader=own_loader_of(kind, Rows(f"{path}-reads")),
+        train_dataloader=own_loader_of(kind, Rows(f"{path}-reads"), by_epoch=by_epoch),
         # An odd number of samples: not each rank has as many.
         val_dataloader=own_loader_of(kind, Rows(f"{path}-evaluation-reads", ROWS - 3), shuffle=False),
         val_evaluator=[Counted(record)],
         val_cfg={},
         optim_wrapper={"optimizer": {"type": "AdamW", "lr": 0.01}, "accumulative_counts": accumulates},
-        train_cfg={"by_epoch": True, "max_epochs": EPOCHS},
+        train_cfg={"by_epoch": by_epoch, **(EPOCH if by_epoch else BATCHES)},
         default_hooks={"checkpoint": {"type": "CheckpointHook", "by_epoch": False, "interval": max(accumulates, 3)}},
         custom_hooks=[SaveLoader(), Written(record)],
         randomness={"seed": 1},
