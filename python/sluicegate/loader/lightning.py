@@ -7,6 +7,7 @@ import sys
 import warnings
 
 from sluicegate.loader_state.state import is_all_received
+from sluicegate.order.plan import planned_len
 from sluicegate.order.settings import LoaderSettings
 from sluicegate.state.loader_state import LoaderState
 
@@ -30,6 +31,17 @@ def resumed(settings: LoaderSettings, state: LoaderState, length: int | None) ->
         state: what it resumes from.
         length: the number of its batches; None if it is unknown.
     """
+    if length is not None and settings.ordering is not None and state.in_epoch:
+        left = planned_len(settings.ordering, state.epoch, state.position)
+        missing = state.batches_received + left - length
+        if missing > 0:
+            warnings.warn(
+                f"load_state_dict: the state was saved on fewer processes; Lightning counts batches, and ends the "
+                f"resumed epoch after {length}, so {missing} of its last {left} batches are left out on each process; "
+                "resume on the same number of processes, or on fewer",
+                UserWarning,
+                stacklevel=3,
+            )
     is_at_end = state.is_at_end or is_all_received(settings, state, length)
     return dataclasses.replace(state, is_at_end=is_at_end)
 

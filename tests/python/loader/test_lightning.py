@@ -208,3 +208,32 @@ for dataset, expected in ((Stream(), 1), (Sized(), 0), (list(Stream()), 0)):
 
 def test_a_warning_says_that_lightning_reads_ahead_of_a_stream_without_a_length(run: Run, tmp_path: Path) -> None:
     run(AHEAD, deadline=60.0, folder=str(tmp_path)).check(stderr=None)
+
+
+MORE = """
+from lightning.pytorch.utilities.combined_loader import CombinedLoader
+
+
+def combined(ranks):
+    return CombinedLoader(data.DataLoader(range(24), 2, seed=7, shard=(0, ranks)))
+
+
+saved = combined(saved_by)
+loader = next(iter(saved.flattened))
+batches = iter(loader)
+for _ in range(3):
+    next(batches)
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    combined(resumed_by)._load_state_dicts([loader.state_dict()])
+said = [str(each.message) for each in caught if "Lightning" in str(each.message)]
+assert ["1 of its last 2 batches" in each for each in said] == ([True] if warns else []), caught
+"""
+
+
+@pytest.mark.parametrize(("saved_by", "resumed_by", "warns"), [(2, 2, False), (2, 1, False), (2, 3, True)])
+def test_a_warning_says_what_lightning_leaves_out_on_more_processes(
+    run: Run, saved_by: int, resumed_by: int, warns: bool
+) -> None:
+    """Two ranks have six batches in an epoch, three have four: after three of the six, two of the four are left."""
+    run(MORE, saved_by=saved_by, resumed_by=resumed_by, warns=warns).check(stderr=None)
