@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from cases.recorded_training import EPOCHS, ROWS
+from checks.gloo_ranks import launch
 from checks.programs import Run
 from checks.trained_ranks import by_epoch, evaluated, resumed_elsewhere, resumed_ranks, samples, train, updates
 from checks.trainer_lines import imported
@@ -176,3 +177,10 @@ def test_composer_reads_as_with_torchs_loader(composer: Run, tmp_path: Path) -> 
 def test_with_a_seed_one_process_resumes_two_ranks_of_composer(composer: Run, tmp_path: Path) -> None:
     counts = resumed_elsewhere(composer, "composer_training", tmp_path, 1)
     assert counts == dict.fromkeys(range(ROWS), EPOCHS)
+
+
+@pytest.mark.timeout(300)
+def test_composer_is_not_resumed_on_more_processes(composer: Run, tmp_path: Path) -> None:
+    train(composer, "composer_training", tmp_path / "killed", tmp_path, size=1, stop=4)
+    refused = "from cases import composer_training; composer_training.refused(f'{path}-{rank}', folder)"
+    launch(composer, refused, 2, path=str(tmp_path / "refused"), folder=str(tmp_path))

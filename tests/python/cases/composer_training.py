@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import composer
+import pytest
 import torch
 
 from cases.recorded_training import (
@@ -39,9 +40,10 @@ class Batches(composer.Callback):  # type: ignore[misc]
         yield from self.loader
 
     def state_dict(self) -> dict[str, Any]:
-        return {"ranks": states_of_ranks(self.loader.state_dict())}
+        return {"ranks": states_of_ranks(self.loader.state_dict()), "batches": len(self)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        assert len(self) >= state["batches"], "on more processes, Composer would end the epoch early"
         self.saved = state["ranks"]
 
     def fit_start(self, state: composer.State, logger: Any) -> None:
@@ -147,3 +149,9 @@ def train(
     assert type(loader) is MODULES[kind].DataLoader
     assert trainer.state.train_dataloader is batches
     assert type(trainer.state.evaluators[0].dataloader.dataloader) is MODULES[kind].DataLoader
+
+
+def refused(path: str, folder: str) -> None:
+    """Check that a checkpoint of fewer ranks is refused."""
+    with pytest.raises(AssertionError, match="on more processes"):
+        train(path, folder, resumes=True)
