@@ -1,9 +1,9 @@
 //! [`Operation::apply`]: applies a step to pixels.
 
+use super::exact_resize::{self, ExactResize};
 use super::level::Level;
 use super::picture::{AnyPicture, Picture};
 use super::pillow;
-use super::pillow_resize::{self, PillowResize};
 use super::pixels::resample::OfImages;
 use super::pixels::{
     autocontrast, brightness, contrast, convert, equalize, erase, gaussian_blur, gaussian_noise, grayscale, hue,
@@ -54,10 +54,10 @@ impl Operation {
             Self::Normalize { .. } => return Err(normalize::refuse_bytes()),
             Self::OfPillow { version, operation } => return pillow::apply(operation, *version, picture),
             Self::Posterize { bits } => posterize::bytes(&mut picture, *bits)?,
-            Self::Resize { height, width, interpolation, antialias } if antialias.is_pillows() => {
+            Self::Resize { height, width, interpolation, antialias } if antialias.is_exact() => {
                 let whole = Region { left: 0, top: 0, width: *width, height: *height };
                 let (from, filter) = (picture.region(), (*interpolation, *antialias));
-                let filters = PillowResize::new([from.width, from.height], [*width, *height], filter, whole)?;
+                let filters = ExactResize::new([from.width, from.height], [*width, *height], filter, whole)?;
                 return Ok(filters.of(&picture, from));
             }
             _ => return self.apply_to_levels(picture),
@@ -86,7 +86,7 @@ impl Operation {
             Self::Normalize { mean, std } => normalize::floats(&mut picture, mean, std)?,
             Self::OfPillow { .. } => return Err("an image of Pillow's has bytes, and this one floats".into()),
             Self::Posterize { bits } => posterize::floats(&mut picture, *bits)?,
-            Self::Resize { antialias, .. } if antialias.is_pillows() => return Err(pillow_resize::refuse_floats()),
+            Self::Resize { antialias, .. } if antialias.is_exact() => return Err(exact_resize::refuse_floats()),
             _ => return self.apply_to_levels(picture),
         }
         Ok(picture)

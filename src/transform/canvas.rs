@@ -3,12 +3,12 @@
 use super::Reason;
 use super::cut::{Cut, Flips};
 use super::encoded::Encoded;
+use super::exact_resize::{self, ExactResize};
 use super::finished::Finished;
 use super::jpeg::EIGHTHS;
 use super::levels::Levels;
 use super::operation::{Antialias, Interpolation, Operation};
 use super::picture::{AnyPicture, Picture};
-use super::pillow_resize::{self, PillowResize};
 use super::resize::{self, Part};
 use super::scratch;
 use crate::memory::Region;
@@ -55,20 +55,19 @@ impl<'a> Canvas<'a> {
         Self { source, part, flips: Flips::default(), levels: Vec::new(), scale: JpegScale::Full }
     }
 
-    /// Applies `operations` in order. If an image is cropped after a resize in Pillow's way, only the remaining part is
-    /// computed.
+    /// Applies `operations` in order. If an image is cropped after an exact resize, only the remaining part is computed.
     pub(super) fn apply_all(&mut self, operations: Vec<Operation>) -> Result<(), Reason> {
         let mut operations = operations.into_iter().peekable();
         while let Some(operation) = operations.next() {
             match operation {
-                Operation::Resize { height, width, interpolation, antialias } if antialias.is_pillows() => {
+                Operation::Resize { height, width, interpolation, antialias } if antialias.is_exact() => {
                     let whole = Region { left: 0, top: 0, width, height };
                     let window = operations.peek().and_then(|next| cut_from(whole, next));
                     if window.is_some() {
                         operations.next();
                     }
                     let filter = (interpolation, antialias);
-                    self.resize_as_pillow([width, height], filter, window.unwrap_or(whole))?;
+                    self.resize_exactly([width, height], filter, window.unwrap_or(whole))?;
                 }
                 other => self.apply(other)?,
             }
@@ -92,9 +91,9 @@ impl<'a> Canvas<'a> {
                 self.flips.vertical ^= true;
                 return Ok(());
             }
-            Operation::Resize { height, width, interpolation, antialias } if antialias.is_pillows() => {
+            Operation::Resize { height, width, interpolation, antialias } if antialias.is_exact() => {
                 let whole = Region { left: 0, top: 0, width, height };
-                return self.resize_as_pillow([width, height], (interpolation, antialias), whole);
+                return self.resize_exactly([width, height], (interpolation, antialias), whole);
             }
             Operation::Resize { height, width, interpolation, antialias } => {
                 return self.resize([width, height], interpolation, antialias);
@@ -155,13 +154,13 @@ impl<'a> Canvas<'a> {
     }
 
     /// Resizes to `size` (width, height), and keeps `window` of the result.
-    fn resize_as_pillow(
+    fn resize_exactly(
         &mut self,
         size: [usize; 2],
         filter: (Interpolation, Antialias),
         window: Region,
     ) -> Result<(), Reason> {
-        // Pillow's integer sums depend on the direction, and need the values before deferred operations.
+        // Integer sums depend on the direction, and need the values before deferred operations.
         if !self.levels.is_empty() || self.flips != Flips::default() {
             let picture = self.picture()?;
             self.put(picture);
@@ -171,7 +170,7 @@ impl<'a> Canvas<'a> {
             self.part = Region { left: left + window.left, top: top + window.top, ..window };
             return Ok(());
         }
-        let filters = PillowResize::new([width, height], size, filter, window)?;
+        let filters = ExactResize::new([width, height], size, filter, window)?;
         let wanted = filters.source();
         let wanted = Region { left: left + wanted.left, top: top + wanted.top, ..wanted };
         let resized = match &self.source {
@@ -182,7 +181,7 @@ impl<'a> Canvas<'a> {
                 resized
             }
             Source::Picture(AnyPicture::Bytes(picture)) => filters.of(picture, wanted),
-            Source::Picture(AnyPicture::Floats(_)) => return Err(pillow_resize::refuse_floats()),
+            Source::Picture(AnyPicture::Floats(_)) => return Err(exact_resize::refuse_floats()),
         };
         self.put_flipped(AnyPicture::Bytes(resized));
         Ok(())

@@ -49,12 +49,16 @@ pub enum Antialias {
     /// The same as before Pillow 13, which began to resize columns before rows when more rows than columns are removed.
     #[serde(rename = "pillow 12")]
     Pillow12,
+    /// From all, with the integer arithmetic of torch on processors with AVX2: the values are those of
+    /// `torch.nn.functional.interpolate`, bit for bit. Only for bytes, bilinear and bicubic.
+    #[serde(rename = "torch")]
+    Torch,
 }
 
 impl Antialias {
-    /// True if values are Pillow's, bit for bit.
-    pub(super) fn is_pillows(self) -> bool {
-        matches!(self, Self::Pillow | Self::Pillow12)
+    /// True if values are Pillow's or torch's, bit for bit.
+    pub(super) fn is_exact(self) -> bool {
+        matches!(self, Self::Pillow | Self::Pillow12 | Self::Torch)
     }
 }
 

@@ -31,6 +31,7 @@ _FUNCTIONS = {
         *_OF_BOTH,
         *("grayscale_to_rgb", "horizontal_flip", "permute_channels", "to_dtype", "to_image", "vertical_flip"),
     ),
+    "torchvision.transforms.v2.functional._geometry": ("interpolate",),
     "torchvision.transforms.autoaugment": ("_apply_op",),
     "PIL.ImageOps": ("autocontrast", "equalize", "invert", "posterize", "solarize"),
     "torchvision.datasets.folder": ("default_loader", "pil_loader"),

@@ -6,7 +6,7 @@
 | --- | --- | --- |
 | `RandomHorizontalFlip`, `RandomVerticalFlip`, `CenterCrop` | yes | yes |
 | `RandomCrop`, `Pad` | `fill` of whole numbers from 0 to 255 | one number as `fill` |
-| `Resize`, `RandomResizedCrop` | any interpolation; `antialias` not False | no |
+| `Resize`, `RandomResizedCrop` | any interpolation; `antialias` not False | v2, of uint8: bilinear, bicubic |
 | `Grayscale`, `RandomGrayscale`, `ColorJitter`, `RandomInvert`, `RandomPosterize`, | yes | no |
 | `RandomSolarize`, `RandomAutocontrast`, `RandomEqualize`, `RandomAdjustSharpness` | yes | no |
 | `RGB`, `RandomChannelPermutation`, `RandomPhotometricDistort` (of v2) | yes | no |
@@ -38,6 +38,7 @@ from .called import is_exactly
 from .pillow_resize import way_to_resize
 from .pillow_steps import PILLOW_STEPS, pillow_step
 from .recognize import NotRecognizedError, name_of, own_of, steps_of, why_not
+from .tensor_resize import check_tensor_resize
 from .torchs_draws import check_choices, check_normal_deviates
 from .v1 import probability_of_v1
 
@@ -195,17 +196,26 @@ class ExactImage:
         return [{"Normalize": {"mean": [float(each) for each in mean], "std": [float(each) for each in std]}}]
 
     def _resize(self, step: Any, is_v1: bool) -> list[Any]:
-        if not self.is_pillow:
-            raise NotRecognizedError(_OF_TENSORS)
-        if step.antialias is False:
-            raise NotRecognizedError("antialias=False: torchvision warns of it with each image")
         spec: Any = own_of(step, is_pillow=False).spec()
         (arguments,) = spec[0].values()
-        arguments["antialias"] = way_to_resize()
+        if self.is_pillow:
+            if step.antialias is False:
+                raise NotRecognizedError("antialias=False: torchvision warns of it with each image")
+            arguments["antialias"] = way_to_resize()
+        else:
+            arguments["antialias"] = self._tensor_resize(step, arguments["interpolation"], is_v1=is_v1)
         name = type(step).__name__
         if name == "RandomResizedCrop":
             arguments["log_ratio"] = _log_ratio(step, is_v1=is_v1)
         return [{name: arguments}]
+
+    def _tensor_resize(self, step: Any, interpolation: str, *, is_v1: bool) -> str:
+        """Return the core's way to resize a tensor."""
+        if is_v1:
+            raise NotRecognizedError(_OF_TENSORS)
+        if self.dtype != "uint8" or interpolation not in ("bilinear", "bicubic") or step.antialias is not True:
+            raise NotRecognizedError(f"{_OF_TENSORS}; only uint8, bilinear or bicubic, with antialias is recognized")
+        return check_tensor_resize(interpolation)
 
     def _check_move(self, step: Any, name: str) -> None:
         """Refuses what does not move pixels as the core does."""

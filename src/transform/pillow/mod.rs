@@ -45,7 +45,7 @@ impl Operation {
             | Posterize { .. }
             | RepeatChannels { .. }
             | VerticalFlip => Ok(self),
-            Resize { antialias, .. } if antialias.is_pillows() => Ok(self),
+            Resize { antialias, .. } if antialias.is_exact() => Ok(self),
             other => Err(format!("of an image of Pillow's it is not known what becomes of it: {other:?}")),
         }
     }

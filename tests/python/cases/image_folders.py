@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from PIL import Image, PngImagePlugin
 from torchvision import transforms as v1
 from torchvision.transforms import InterpolationMode, v2
 
 from .pillow_steps import random_step
+from .tensor_steps import random_resize
 from .torchvision_datasets import Pipelines
 
 # What becomes of a photograph in color: the name's end, and how it is saved. The first six are decoded by the core.
@@ -111,6 +113,8 @@ class FolderPipelines(Pipelines):
     def draw(self) -> Any:
         """Returns a pipeline whose steps are all recognized."""
         draw = self._draw
+        if draw.random() < 0.2:
+            return self._nested(self._of_tensors())
         steps = [self._move(is_pillow=True)] if draw.random() < 0.2 else []
         kind, interpolation = draw.choice((v1, v2)), draw.choice(INTERPOLATIONS)
         size = draw.choice((24, (17, 30), [33, 12]))
@@ -134,3 +138,16 @@ class FolderPipelines(Pipelines):
         if self._is_float and draw.random() < 0.7:
             steps.append(self._normalize())
         return self._nested([*steps, *self._erasing()])
+
+    def _of_tensors(self) -> list[Any]:
+        """Steps that change the size of a tensor, as in torchvision's guide to v2."""
+        draw = self._draw
+        steps = [random_step(draw, draw.choice((v1, v2)), self._channels)] if draw.random() < 0.3 else []
+        steps.append(draw.choice((v1.PILToTensor, v2.PILToTensor, v2.ToImage))())
+        steps += random_resize(draw, draw.choice((24, (17, 30), [33, 12])))
+        if draw.random() < 0.5:
+            steps.append(draw.choice((v1, v2)).RandomHorizontalFlip())
+        self._is_float = draw.random() < 0.8
+        if self._is_float:
+            steps += [v2.ToDtype(torch.float32, scale=True), self._normalize()]
+        return [*steps, *self._erasing()]

@@ -13,6 +13,7 @@ from torchvision import transforms as v1
 from torchvision.transforms import v2
 
 from .pillow_steps import random_erasing, random_order, random_step
+from .tensor_steps import random_resize
 
 ARRAYS = ("CIFAR10", "CIFAR100")
 TENSORS = ("MNIST", "FashionMNIST", "KMNIST", "EMNIST", "QMNIST")
@@ -175,11 +176,13 @@ class Pipelines:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 return [v2.ToTensor()]
-        to_tensor = draw.choice((v1.PILToTensor, v2.PILToTensor, v2.ToImage))()
+        to_tensor = [draw.choice((v1.PILToTensor, v2.PILToTensor, v2.ToImage))()]
+        if draw.random() < 0.3:
+            to_tensor += random_resize(draw, draw.choice((9, (6, 13), [17, 4])))
         if choice == 5:
-            return [to_tensor]
+            return to_tensor
         scaled = (v2.ToDtype(torch.float32, scale=draw.random() < 0.7), v2.ConvertImageDtype(torch.float32))
-        return [to_tensor, draw.choice((*scaled, v1.ConvertImageDtype(torch.float32)))]
+        return [*to_tensor, draw.choice((*scaled, v1.ConvertImageDtype(torch.float32)))]
 
     def _normalize(self) -> Any:
         draw = self._draw

@@ -41,6 +41,10 @@ def after_bytes(*steps: Any) -> Any:
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "colors of a tensor": (lambda: after_bytes(v2.ColorJitter(0.5)), "those for tensors"),
     "a turned tensor": (lambda: after_floats(v2.RandomRotation(5)), "those for tensors"),
+    "a tensor resized by v1": (lambda: after_bytes(v1.Resize((8, 8))), "those for tensors"),
+    "resized floats": (lambda: after_floats(v2.Resize((8, 8))), "only uint8"),
+    "a tensor resized without antialias": (lambda: after_bytes(v2.Resize((8, 8), antialias=False)), "only uint8"),
+    "a tensor of nearest pixels": (lambda: after_bytes(v2.Resize((8, 8), InterpolationMode.NEAREST)), "only uint8"),
     "an erased image of bytes": (lambda: after_bytes(v2.RandomErasing()), "not a tensor of float32"),
     "too few values": (lambda: after_floats(v2.RandomErasing(value=(1, 2))), "the image has 3 channels"),
     "an infinite value": (lambda: after_floats(v1.RandomErasing(value=float("inf"))), "not made of finite numbers"),

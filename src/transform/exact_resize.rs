@@ -1,4 +1,4 @@
-//! [`PillowResize`]: resizes an image exactly like Pillow, bit for bit.
+//! [`ExactResize`]: resizes an image exactly like Pillow or torch, bit for bit.
 
 use std::f64::consts::PI;
 
@@ -8,9 +8,9 @@ use super::picture::Picture;
 use super::scratch;
 use crate::memory::{Kernel, MultiplyAdd, Region, run_on_vectors};
 
-/// Fractional bits of a weight: 32, minus 8 for the value and 2 for sums above 255 or below 0.
+/// Fractional bits of a weight: 32, minus 8 for the value and 2 for sums above 255 or below 0. Torch has fewer: as many
+/// as the largest weight leaves in 16 bits.
 const PRECISION: u32 = 32 - 8 - 2;
-const HALF: i32 = 1 << (PRECISION - 1);
 
 /// Number of values of a row to sum at a time.
 const LANES: usize = 32;
@@ -18,11 +18,12 @@ const LANES: usize = 32;
 /// The values of the pixels at one position of two rows, each with room for four.
 type TwoPixels = [u8; 8];
 
-/// A resize like `PIL.Image.Image.resize`: the rows are resized to the new width, then the columns to the new height,
-/// as integer sums that are rounded to bytes.
+/// A resize like `PIL.Image.Image.resize`, or like `torch.nn.functional.interpolate(..., antialias=True)` of bytes: the
+/// rows are resized to the new width, then the columns to the new height, as integer sums that are rounded to bytes.
 ///
-/// Source: Pillow's `Resample.c` and, for the nearest pixel, `ImagingScaleAffine` in its `Geometry.c`.
-pub(super) struct PillowResize {
+/// Source: Pillow's `Resample.c` and, for the nearest pixel, `ImagingScaleAffine` in its `Geometry.c`; torch's
+/// `UpSampleKernel.cpp` and `UpSampleKernelAVXAntialias.h`.
+pub(super) struct ExactResize {
     across: Axis,
     down: Axis,
     /// True if columns are resized before rows.
@@ -45,9 +46,11 @@ struct Weights {
     /// Length of the longest run; weights have this stride.
     longest: usize,
     weights: Vec<i32>,
+    /// Fractional bits of a weight.
+    precision: u32,
 }
 
-impl PillowResize {
+impl ExactResize {
     /// Returns a resize from an image of size `from` to size `to` (width, height), of which only `window` is computed.
     ///
     /// # Errors
@@ -63,7 +66,10 @@ impl PillowResize {
         }
         let axis = |axis: usize, first: usize, count: usize| match from[axis] == to[axis] {
             true => Axis::Kept { first, count },
-            false => Axis::Weighted(Weights::new(from[axis], to[axis], interpolation, first..first + count)),
+            false => {
+                let filter = (interpolation, antialias);
+                Axis::Weighted(Weights::new(from[axis], to[axis], filter, first..first + count))
+            }
         };
         let (across, down) = (axis(0, window.left, window.width), axis(1, window.top, window.height));
         let [columns, rows] = [0, 1].map(|axis| from[axis] as i64 - to[axis] as i64);
@@ -107,12 +113,19 @@ impl Axis {
 }
 
 impl Weights {
-    fn new(from: usize, to: usize, interpolation: Interpolation, places: std::ops::Range<usize>) -> Self {
+    fn new(
+        from: usize,
+        to: usize,
+        (interpolation, antialias): (Interpolation, Antialias),
+        places: std::ops::Range<usize>,
+    ) -> Self {
+        let is_torchs = antialias == Antialias::Torch;
         let (support, filter): (f64, fn(f64) -> f64) = match interpolation {
             Interpolation::Nearest | Interpolation::NearestExact => return Self::nearest(from, to, places),
             Interpolation::Box => (0.5, box_filter),
             Interpolation::Bilinear => (1.0, bilinear),
             Interpolation::Hamming => (1.0, hamming),
+            Interpolation::Bicubic if is_torchs => (2.0, bicubic_of_torch),
             Interpolation::Bicubic => (2.0, bicubic),
             Interpolation::Lanczos => (3.0, lanczos),
         };
@@ -120,26 +133,38 @@ impl Weights {
         let stretch = scale.max(1.0);
         let (support, narrow) = (support * stretch, 1.0 / stretch);
         let longest = support.ceil() as usize * 2 + 1;
-        let (mut runs, mut all) = (Vec::with_capacity(places.len()), vec![0; places.len() * longest]);
-        let mut shares = vec![0.0; longest];
-        for (place, weights) in places.zip(all.chunks_exact_mut(longest)) {
+        // Fills `shares` for one position of the result, and returns the run that they belong to.
+        let share = |place: usize, shares: &mut Vec<f64>| {
             let center = (place as f64 + 0.5) * scale;
             let first = ((center - support + 0.5) as i64).max(0) as usize;
             let end = ((center + support + 0.5) as usize).min(from);
-            let shares = &mut shares[..end - first];
-            let mut sum = 0.0;
-            for (offset, share) in shares.iter_mut().enumerate() {
-                *share = filter(((offset + first) as f64 - center + 0.5) * narrow);
-                sum += *share;
+            shares.clear();
+            shares.extend((0..end - first).map(|offset| filter(((offset + first) as f64 - center + 0.5) * narrow)));
+            let sum = shares.iter().fold(0.0, |sum, share| sum + share);
+            if sum != 0.0 {
+                shares.iter_mut().for_each(|share| *share /= sum);
             }
-            for (weight, share) in weights.iter_mut().zip(shares) {
-                let share = if sum == 0.0 { *share } else { *share / sum };
-                let exact = share * f64::from(1 << PRECISION);
+            (first, end - first)
+        };
+        let mut shares = Vec::with_capacity(longest);
+        let precision = if is_torchs {
+            let largest = (0..to).fold(0.0, |largest, place| {
+                share(place, &mut shares);
+                shares.iter().copied().fold(largest, f64::max)
+            });
+            precision_of_torch(largest)
+        } else {
+            PRECISION
+        };
+        let (mut runs, mut all) = (Vec::with_capacity(places.len()), vec![0; places.len() * longest]);
+        for (place, weights) in places.zip(all.chunks_exact_mut(longest)) {
+            runs.push(share(place, &mut shares));
+            for (weight, &share) in weights.iter_mut().zip(&shares) {
+                let exact = share * f64::from(1 << precision);
                 *weight = if share < 0.0 { (exact - 0.5) as i32 } else { (exact + 0.5) as i32 };
             }
-            runs.push((first, end - first));
         }
-        Self { all: span(&runs), runs, longest, weights: all }
+        Self { all: span(&runs), runs, longest, weights: all, precision }
     }
 
     /// Positions are accumulated step by step, as in Pillow.
@@ -154,7 +179,7 @@ impl Weights {
             at += step;
         }
         let weights = vec![1 << PRECISION; runs.len()];
-        Self { all: span(&runs), runs, longest: 1, weights }
+        Self { all: span(&runs), runs, longest: 1, weights, precision: PRECISION }
     }
 }
 
@@ -165,7 +190,7 @@ fn span(runs: &[(usize, usize)]) -> (usize, usize) {
 }
 
 struct Resize<'a, const CHANNELS: usize> {
-    filters: &'a PillowResize,
+    filters: &'a ExactResize,
     picture: &'a Picture<u8>,
     part: Region,
 }
@@ -224,7 +249,8 @@ impl Axis {
         let Self::Weighted(weights) = self else { return into.copy_from_slice(&rows[row * pitch..][..into.len()]) };
         let (start, count) = weights.runs[row];
         let rows = &rows[(start - self.source().0) * pitch..][..count * pitch];
-        down(rows, pitch, &weights.weights[row * weights.longest..][..count], into);
+        let numbers = &weights.weights[row * weights.longest..][..count];
+        down(rows, pitch, (numbers, weights.precision), into);
     }
 }
 
@@ -285,15 +311,16 @@ fn widen<const CHANNELS: usize>([one, other]: [&[u8]; 2], wide: &mut [TwoPixels]
 /// after its channels are overwritten by the next pixel.
 #[inline(always)]
 fn across<const CHANNELS: usize>(wide: &[TwoPixels], weights: &Weights, first: usize, [one, other]: [&mut [u8]; 2]) {
+    let (precision, half) = (weights.precision, 1 << (weights.precision - 1));
     let runs = weights.runs.iter().zip(weights.weights.chunks_exact(weights.longest));
     for (place, (&(start, count), weights)) in runs.enumerate() {
-        let mut sums = [HALF; 8];
+        let mut sums = [half; 8];
         for (values, weight) in wide[start - first..][..count].iter().zip(weights) {
             for lane in 0..8 {
                 sums[lane] += i32::from(values[lane]) * weight;
             }
         }
-        let bytes = sums.map(rounded);
+        let bytes = sums.map(|sum| rounded(sum, precision));
         let at = place * CHANNELS;
         one[at..at + 4].copy_from_slice(&bytes[..4]);
         other[at..at + 4].copy_from_slice(&bytes[4..]);
@@ -302,27 +329,34 @@ fn across<const CHANNELS: usize>(wide: &[TwoPixels], weights: &Weights, first: u
 
 /// Computes one row of the result from `rows` of `pitch` values, which have these weights.
 #[inline(always)]
-fn down(rows: &[u8], pitch: usize, weights: &[i32], into: &mut [u8]) {
+fn down(rows: &[u8], pitch: usize, (weights, precision): (&[i32], u32), into: &mut [u8]) {
+    let half = 1 << (precision - 1);
     for (block, into) in into.chunks_mut(LANES).enumerate() {
-        let mut sums = [HALF; LANES];
+        let mut sums = [half; LANES];
         for (row, weight) in rows.chunks_exact(pitch).zip(weights) {
             let values = &row.as_chunks::<LANES>().0[block];
             for lane in 0..LANES {
                 sums[lane] += i32::from(values[lane]) * weight;
             }
         }
-        let bytes = sums.map(rounded);
+        let bytes = sums.map(|sum| rounded(sum, precision));
         into.copy_from_slice(&bytes[..into.len()]);
     }
 }
 
 #[inline(always)]
-fn rounded(sum: i32) -> u8 {
-    (sum >> PRECISION).clamp(0, 255) as u8
+fn rounded(sum: i32, precision: u32) -> u8 {
+    (sum >> precision).clamp(0, 255) as u8
+}
+
+/// Returns the fractional bits with which torch keeps weights, the largest of which is `largest`, in 16 bits.
+fn precision_of_torch(largest: f64) -> u32 {
+    let fits = |precision: u32| (largest * f64::from(1 << precision) + 0.5) as i32 <= i32::from(i16::MAX);
+    (1..=PRECISION).take_while(|&precision| fits(precision)).last().unwrap_or(1)
 }
 
 pub(super) fn refuse_floats() -> Reason {
-    "Pillow's way to resize is of bytes, and the image has floats: resize it first".into()
+    "an exact resize is of bytes, and the image has floats: resize it first".into()
 }
 
 fn box_filter(x: f64) -> f64 {
@@ -354,6 +388,16 @@ fn bicubic(x: f64) -> f64 {
         return ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0;
     }
     if x < 2.0 { (((x - 5.0) * x + 8.0) * x - 4.0) * A } else { 0.0 }
+}
+
+/// Torch multiplies out what Pillow factors: the last bit may differ.
+fn bicubic_of_torch(x: f64) -> f64 {
+    const A: f64 = -0.5;
+    let x = x.abs();
+    if x < 1.0 {
+        return ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0;
+    }
+    if x < 2.0 { ((A * x - 5.0 * A) * x + 8.0 * A) * x - 4.0 * A } else { 0.0 }
 }
 
 fn lanczos(x: f64) -> f64 {
