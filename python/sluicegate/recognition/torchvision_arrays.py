@@ -2,7 +2,7 @@
 
 | class | images | labels |
 | --- | --- | --- |
-| `CIFAR10`, `CIFAR100` | array (n, height, width, 3) | list of `int` |
+| `CIFAR10`, `CIFAR100` | array (n, height, width, 3) | list of `int` or `np.int64` |
 | `MNIST`, `FashionMNIST`, `KMNIST`, `EMNIST` | tensor (n, height, width) | tensor of int64 |
 | `QMNIST` with `compat=True` | the same | first column of a tensor of int64 |
 | `SVHN`, `STL10` | array (n, 3, height, width) | array of integers |
@@ -55,7 +55,7 @@ ARRAY_FORMS = {
 }
 
 
-def array_labels(dataset: Any, form: ArrayForm, *, copies: bool) -> torch.Tensor:
+def array_labels(dataset: Any, form: ArrayForm, *, copies: bool, is_transformed: bool) -> torch.Tensor:
     """Returns the labels as int64; a copy, or the very memory where that has such integers.
 
     Raises:
@@ -66,7 +66,7 @@ def array_labels(dataset: Any, form: ArrayForm, *, copies: bool) -> torch.Tensor
         if not getattr(dataset, "compat", False):
             raise NotRecognizedError("compat=False: targets are not single integers")
         labels = labels[:, 0]
-    return as_tensor(labels, copies=copies)
+    return as_tensor(labels, copies=copies, is_transformed=is_transformed)
 
 
 def array_parts(

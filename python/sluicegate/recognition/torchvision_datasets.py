@@ -157,7 +157,7 @@ def _read(
         NotRecognizedError, ValueError: it can't; the message says why.
     """
     if isinstance(form, ArrayForm):
-        labels = array_labels(dataset, form, copies=copies)
+        labels = array_labels(dataset, form, copies=copies, is_transformed=function is not None)
     else:
         labels = file_labels(dataset, form, copies=copies, is_transformed=function is not None)
     kept = labels

@@ -13,23 +13,30 @@ from sluicegate.transforms.recognize import NotRecognizedError
 
 from .number_function import NumberFunction
 
-# What labels of these types become in a batch; all of them have to be of one.
-_DTYPES: dict[type, torch.dtype] = {int: torch.int64, float: torch.float64, bool: torch.bool}
+# What labels of these types become in a batch; all of them have to be of one. NumPy's are left by a selection from an
+# array: `dataset.targets = list(np.array(dataset.targets)[chosen])`.
+_DTYPES: dict[type, torch.dtype] = {
+    int: torch.int64,
+    float: torch.float64,
+    bool: torch.bool,
+    np.int64: torch.int64,
+}
 LabelRow = tuple[str, str, int, tuple[int, ...], tuple[int, ...], object]
 
 
-def as_tensor(labels: Any, *, copies: bool) -> torch.Tensor:
-    """Returns labels that samples have as `int`, in one axis of int64; in their own memory if possible.
+def as_tensor(labels: Any, *, copies: bool, is_transformed: bool) -> torch.Tensor:
+    """Returns labels that are integers, in one axis of int64; in their own memory if possible.
 
     Args:
         labels: a list, array or tensor.
         copies: True for a copy in any case.
+        is_transformed: True if they are transformed, so that those of a list have to be of type int.
 
     Raises:
         NotRecognizedError: a sample does not have one integer each.
     """
     if type(labels) is list:
-        return listed(labels, (int,))
+        return listed(labels, (int,) if is_transformed else (int, np.int64))
     if type(labels) is np.ndarray and labels.ndim == 1 and labels.dtype.kind in "iu" and labels.dtype.isnative:
         # Without a copy memory that is read-only would be taken for writable.
         shares = labels.dtype == np.int64 and labels.flags.writeable and min(labels.strides) >= 0 and not copies

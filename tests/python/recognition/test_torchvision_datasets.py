@@ -104,6 +104,18 @@ def test_every_class(name: str) -> None:
     assert_as_torch(dataset, num_workers=2)
 
 
+def test_labels_that_were_selected_from_an_array() -> None:
+    dataset = made("CIFAR10", augmented())
+    chosen = np.array(dataset.targets) < 5
+    dataset.data, dataset.targets = dataset.data[chosen], list(np.array(dataset.targets)[chosen] + 10)
+    assert engine_of(dataset) == "rust"
+    assert_as_torch(dataset)
+    assert_as_torch(dataset, num_workers=2)
+    dataset.targets[2] = 3
+    assert engine_of(dataset) == "python"
+    assert_as_torch(dataset)
+
+
 def test_a_script_with_workers_in_each_form_of_v2() -> None:
     steps = [v2.RandomCrop(8, padding=1, padding_mode="reflect"), v2.RandomHorizontalFlip()]
     ends: list[list[Any]] = [
@@ -157,6 +169,10 @@ PYTHON: dict[str, tuple[Callable[[], Any], str]] = {
         "labels are not integers in a list, array or tensor",
     ),
     "labels of another type": (lambda: _with(targets=[True] * 40), "labels are not all of type int"),
+    "transformed labels of NumPy's": (
+        lambda: _with(targets=list(np.arange(40)), target_transform=int),
+        "labels are not all of type int",
+    ),
     "labels of 32 bits": (lambda: _with("MNIST", targets=torch.zeros(40, dtype=torch.int32)), "labels are not"),
     "too few labels": (lambda: _with(targets=[1]), "40 images and 1 labels"),
     "all of QMNIST's labels": (lambda: _with("QMNIST", compat=False), "compat=False"),
