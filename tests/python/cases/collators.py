@@ -160,6 +160,8 @@ class Collators:
         self.label_pad = draw.choice((-100, -100, 7))
         self.return_tensors = "np" if is_odd and draw.random() < 0.1 else "pt"
         self.is_masked = draw.random() < 0.5
+        # Shares of tokens to predict, and, of those, to mask and to replace by random ones.
+        self.shares = draw.choice(((0.15, 0.8, 0.1), (0.4, 0.8, 0.1), (0.3, 0.0, 1.0)))
 
     def made(self) -> Any:
         """The collate function, a new one each time."""
@@ -173,6 +175,8 @@ class Collators:
         given = {"pad_to_multiple_of": self.multiple, "return_tensors": self.return_tensors}
         tokens = tokenizer(self.side, **more)
         if self.name == "language":
+            names = ("mlm_probability", "mask_replace_prob", "random_replace_prob")
+            given |= dict(zip(names, self.shares, strict=True))
             return transformers.DataCollatorForLanguageModeling(tokens, mlm=self.is_masked, **given)
         given |= {"padding": self.padding, "max_length": self.max_length}
         if self.name == "padding":
