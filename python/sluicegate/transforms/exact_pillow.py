@@ -7,9 +7,10 @@
 | `RandomHorizontalFlip`, `RandomVerticalFlip`, `CenterCrop` | yes | yes |
 | `RandomCrop`, `Pad` | `fill` of whole numbers from 0 to 255 | one number as `fill` |
 | `Resize`, `RandomResizedCrop` | any interpolation; `antialias` not False | v2, of uint8: bilinear, bicubic |
-| `Grayscale`, `RandomGrayscale`, `ColorJitter`, `RandomInvert`, `RandomPosterize`, | yes | no |
+| `Grayscale`, and `RGB` of v2 | yes | v2, of gray |
+| `RandomGrayscale`, `ColorJitter`, `RandomInvert`, `RandomPosterize`, | yes | no |
 | `RandomSolarize`, `RandomAutocontrast`, `RandomEqualize`, `RandomAdjustSharpness` | yes | no |
-| `RGB`, `RandomChannelPermutation`, `RandomPhotometricDistort` (of v2) | yes | no |
+| `RandomChannelPermutation`, `RandomPhotometricDistort` (of v2) | yes | no |
 | `RandomRotation`, `RandomAffine`, | nearest and bilinear; `fill` as of `Pad` | no |
 | `TrivialAugmentWide`, `RandAugment`, `AutoAugment` | the same | no |
 | `ToTensor`, `PILToTensor`, `ToImage` | yes | no |
@@ -110,9 +111,18 @@ class ExactImage:
 
     def _of_pillow(self, step: Any, *, is_v1: bool) -> list[Any]:
         if not self.is_pillow:
-            raise NotRecognizedError(_OF_TENSORS)
+            return self._repeated(step, is_v1=is_v1)
         native, self.channels = pillow_step(step, self.channels, is_v1=is_v1)
         return native
+
+    def _repeated(self, step: Any, *, is_v1: bool) -> list[Any]:
+        """Return what makes a gray tensor one in color: it copies, and computes nothing."""
+        name = type(step).__name__
+        channels = {"RGB": 3, "Grayscale": getattr(step, "num_output_channels", None)}.get(name)
+        if is_v1 or self.channels != 1 or channels not in (1, 3):
+            raise NotRecognizedError(_OF_TENSORS)
+        self.channels = channels
+        return ["RGB"] if channels == 3 else []
 
     def _kept(self, transform: Any) -> list[Any]:
         """The steps of a transform that is not always done, or not always here: they must leave the kind of image."""

@@ -179,6 +179,9 @@ class Pipelines:
         to_tensor = [draw.choice((v1.PILToTensor, v2.PILToTensor, v2.ToImage))()]
         if draw.random() < 0.3:
             to_tensor += random_resize(draw, draw.choice((9, (6, 13), [17, 4])))
+        if self._channels == 1 and draw.random() < 0.3:
+            self._channels = 3
+            to_tensor.append(draw.choice((v2.RGB(), v2.Grayscale(3))))
         if choice == 5:
             return to_tensor
         scaled = (v2.ToDtype(torch.float32, scale=draw.random() < 0.7), v2.ConvertImageDtype(torch.float32))

@@ -130,6 +130,21 @@ def test_a_script_with_workers_in_each_form_of_v2() -> None:
         assert_as_torch(dataset, num_workers=2, epochs=1)
 
 
+@pytest.mark.parametrize("gray", [v2.RGB(), v2.Grayscale(3), v2.Grayscale(1)])
+def test_a_gray_tensor_is_repeated(gray: Any) -> None:
+    floats = [v2.ToDtype(torch.float32, scale=True), v2.Normalize([0.4], [0.3]), v2.RandomErasing()]
+    for steps in (
+        [v2.ToImage(), gray, *floats],
+        [v2.PILToTensor(), v2.Resize(14), gray],
+        [v2.ToImage(), *floats, gray],
+    ):
+        dataset = made("MNIST", v2.Compose(steps))
+        assert engine_of(dataset) == "rust"
+        assert_as_torch(dataset)
+    dataset = made("CIFAR10", v2.Compose([v2.ToImage(), v2.Grayscale(3)]))
+    assert engine_of(dataset) == "python"
+
+
 def _own_class() -> Any:
     class Own(datasets.CIFAR10):
         pass
