@@ -11,7 +11,8 @@ pub use crate::dataset::format::{
 };
 #[cfg(feature = "zarr")]
 pub use crate::dataset::format::{
-    ForeignArray, ForeignChunks, Member, Reference, ReferenceLayout, ReferenceSource, numpy_type,
+    ChunkError, ChunkReader, ForeignArray, ForeignChunks, Member, ReadChunks, Reference, ReferenceLayout,
+    ReferenceSource, numpy_type,
 };
 #[cfg(feature = "parquet")]
 pub use crate::dataset::format::{

@@ -36,6 +36,7 @@ mod pinned_copy;
 mod pixel_images;
 mod plan;
 mod prefetch;
+mod python_chunks;
 mod reader;
 mod sampler;
 mod shards;

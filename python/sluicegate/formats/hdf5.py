@@ -11,6 +11,7 @@ from sluicegate.native.dataset import native_format
 from sluicegate.paths import local
 
 from .array_windows import CACHE_BYTES, ArrayWindows
+from .hdf5_array import Hdf5Array
 from .hdf5_index import hdf5_arrays
 
 _NETCDF3 = b"CDF"
@@ -20,26 +21,27 @@ _NETCDF3 = b"CDF"
 class Hdf5Dataset(ArrayWindows):
     """Windows of the arrays of an HDF5 file, or their rows; for netCDF files, too.
 
-    Sample i is window i of each array, as in `ZarrDataset`: a dict of tensors by name, or a tensor if `fields` is one
-    name. The places of all chunks are read once, with the package h5py; it is needed for nothing else. Rust reads the
-    chunks by their places in the file and decodes them on threads, without the lock of the HDF5 library, and
-    without a file that stays open. Decoded chunks are cached while there is room. Arrays in one piece are read in
-    pieces of about 1 MiB.
+    Sample i is window i of each array, as in `ZarrDataset`: a dict of tensors by name, or a tensor if `fields` is
+    one name. The places of all chunks are read once, with the package h5py. Rust reads the chunks by their places
+    in the file and decodes them on threads, without the lock of the HDF5 library, and without a file that stays
+    open. Decoded chunks are cached while there is room. Arrays in one piece are read in pieces of about 1 MiB.
 
-    Filters: deflate, shuffle, fletcher32, lzf, and, of those in plugins, Blosc (32001) and Zstandard (32015); others
-    are errors that name the filter. Data types are those of torch; big-endian data, enums (their numbers), bools, and
-    complex numbers, too. Of records (compound types), each member that is a number, an array of numbers, or text is a
-    field. Text of a fixed length is `bytes`, as in h5py, if each sample has one text: in rows of arrays with one axis.
-    Other text, types of variable length, and references are errors if they are asked for by name, and otherwise left
-    out. Elements that were never written are fill values.
+    Filters: deflate, shuffle, fletcher32, lzf, and, of those in plugins, Blosc (32001) and Zstandard (32015). Data
+    types are those of torch; big-endian data, enums (their numbers), bools, and complex numbers, too. Of records
+    (compound types), each member that is a number, an array of numbers, or text is a field. Text of a fixed length
+    is `bytes`, as in h5py, if each sample has one text: in rows of arrays with one axis. Other text, types of
+    variable length, and references are errors if they are asked for by name, and otherwise left out. Elements that
+    were never written are fill values.
 
     With `decode_cf`, values and data types equal those of `xarray.open_dataset`, bit for bit: `_FillValue` and
     `missing_value` become NaN, then `scale_factor` and `add_offset` are applied, and `_Unsigned` gives integers their
     sign. Times (units with "since") are not decoded: they are an error, unless `decode_cf=False` asks for the stored
     numbers. Files of netCDF-3 are read without any other package.
 
-    What HDF5 stores in other files (external links, external storage, virtual datasets) is an error: read that with
-    h5py, as `DataLoader(file["x"], num_workers=4)`, or with xarray through `sluicegate.xarray.WindowDataset`.
+    If one of the arrays has another filter, lies in another file (external links, external storage, virtual datasets),
+    or has numbers that only HDF5 converts, h5py reads its chunks: in worker processes if there are any, each of which
+    opens the file itself, and otherwise in the calling process. Windows, order, and values are the same. `repr`,
+    `python_reason`, and `DataLoader.explain()` name the array and the filter. `fallback=False` makes it an error.
 
     The file must not be written to while it is read: a change is an error. A map-style dataset that also works under
     torch's own loader. It can be pickled: only the arguments are. It is thread-safe. Sources: "HDF5 File Format
@@ -64,6 +66,7 @@ class Hdf5Dataset(ArrayWindows):
         on_error: "raise", or "skip": all chunks are decoded once when the dataset is opened, and windows with elements
             of a damaged one are excluded from `len`, indices, ids and batches. Chunks that are not stored are not
             damaged.
+        fallback: if False, an array that only h5py can read is an error.
 
     Attributes:
         damages: the chunks that `on_error="skip"` found damaged, one line each; the first 1,000.
@@ -73,9 +76,10 @@ class Hdf5Dataset(ArrayWindows):
     Raises:
         FileNotFoundError: the file does not exist.
         ImportError: h5py is not installed.
-        ValueError: this is not a file of HDF5 or netCDF; an array uses a filter, a data type, or a layout that is not
-            read; an array or a dimension does not exist; arrays disagree on the size of a dimension; a window is
-            larger than its dimension. While reading: a chunk is damaged (the message names array, chunk, and filters).
+        ValueError: this is not a file of HDF5 or netCDF; an array uses a filter, a data type, or a layout that is
+            not read, or only by h5py with `fallback=False`; an array or a dimension does not exist; arrays disagree
+            on the size of a dimension; a window is larger than its dimension. While reading: a chunk is damaged
+            (the message names array, chunk, and filters).
         OSError: the file cannot be read. While reading: it was written to or replaced.
 
     Examples:
@@ -102,9 +106,11 @@ class Hdf5Dataset(ArrayWindows):
         decode_cf: bool = True,
         cache_bytes: int = CACHE_BYTES,
         on_error: Literal["raise", "skip"] = "raise",
+        fallback: bool = True,
     ) -> None:
         self.path = local("path", path)
         self.group = group
+        self.fallback = bool(fallback)
         self._set_arguments(fields, window, stride, edges, order, decode_cf, cache_bytes, on_error)
         self._open()
 
@@ -113,17 +119,26 @@ class Hdf5Dataset(ArrayWindows):
             is_netcdf3 = file.read(len(_NETCDF3)) == _NETCDF3
         if not is_netcdf3:
             before = _version(self.path)
-            arrays = hdf5_arrays(self.path, self.group, self._field_names(), self.window is None)
-            texts = {name for array in arrays for name, dtype, *_ in array["members"] if dtype == "S"}
+            arrays = hdf5_arrays(self.path, self.group, self._field_names(), self.window is None, self.fallback)
+            texts = {name for array in arrays for name, dtype, *_ in array.members if dtype == "S"}
             opened = _core.hdf5_windows(arrays, self._core_arguments())
             # The chunks were found in the file that is read only if it is the same before and after.
             if _version(self.path) != before:
                 raise OSError(f"{self.path} changed while it was opened: leave it alone, and open it again")
             self._set_windows(*opened, texts)
+            self._set_reason(arrays)
             return
         if self.group.strip("/"):
             raise ValueError(f"group: expected '/', because netCDF-3 has no groups, but got {self.group!r}")
         self._set_windows(*_core.zarr_windows(self.path, self._core_arguments()))
+
+    def _set_reason(self, arrays: list[Hdf5Array]) -> None:
+        """Have Python read the samples if h5py reads one of their fields."""
+        names = {name for name, *_ in self.core.fields}
+        for array in arrays:
+            if array.library is not None and not names.isdisjoint(array.fields):
+                self.is_native, self._core_reason = False, f"h5py reads array {array.name!r}: {array.library.reason}"
+                return
 
 
 def _version(path: str) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .hdf5_types import NotReadError
+from .hdf5_types import LibraryOnlyError
 
 # How many chunks are compared with what the library finds by their coordinates.
 _COMPARED, _COMPARED_CLOSELY = 3, 16
@@ -22,7 +22,7 @@ def chunk_table(dataset: Any) -> bytes:
     """Return the chunks that are stored, each as four uint64: its number, first byte, size, and filters not applied.
 
     Raises:
-        NotReadError: chunks are stored in a way that the library does not tell.
+        LibraryOnlyError: chunks are stored in a way that the library does not tell.
     """
     if 0 in dataset.shape:
         return b""
@@ -82,12 +82,11 @@ class _Chunks:
                 stored = os.pread(file.fileno(), size, place)
                 is_inside = all(np.less(start, dataset.shape))
                 if not is_inside or self._found(start) != stored:
-                    raise NotReadError("the HDF5 library lists its chunks at wrong places; read it with h5py")
+                    raise LibraryOnlyError("the HDF5 library lists its chunks at wrong places")
                 different.add(stored)
         if is_doubtful and len(different) < number:
-            raise NotReadError(
-                "an axis after the first may grow, and too few of its chunks differ to find out how HDF5 orders them; "
-                "read it with h5py"
+            raise LibraryOnlyError(
+                "an axis after the first may grow, and too few of its chunks differ to find out how HDF5 orders them"
             )
 
     def _found(self, start: tuple[int, ...]) -> Any:
@@ -119,4 +118,4 @@ class _Chunks:
 
         is_shuffled = filters == [_SHUFFLE] and cut(plain.reshape(dataset.dtype.itemsize, -1).T) == values
         if cut(plain) == values and not is_shuffled:
-            raise NotReadError("its chunks at the edges are stored without the filters; read it with h5py")
+            raise LibraryOnlyError("its chunks at the edges are stored without the filters")

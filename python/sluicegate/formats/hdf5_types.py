@@ -17,16 +17,24 @@ class NotReadError(Exception):
     """The array can't be read by its chunks; the message says why."""
 
 
+class LibraryOnlyError(NotReadError):
+    """Only the HDF5 library can read the array; the message says why."""
+
+
 class NoNumbersError(NotReadError):
     """The array has text, references, or other values without a size."""
 
 
-def record_members(name: str, dataset: Any, member: str | None, with_text: bool) -> list[Member]:
+def record_members(
+    name: str, dataset: Any, member: str | None, with_text: bool, *, by_library: bool = False
+) -> list[Member]:
     """Return the parts of records that are read; none if the elements are not records.
 
-    Text of a fixed length is the only part of a record of bytes.
+    Text of a fixed length is the only part of a record of bytes. If the library reads them (`by_library`), the parts
+    follow each other without gaps.
 
     Raises:
+        LibraryOnlyError: one of them has to be read by the library, and `by_library` is False.
         NotReadError: `member`, or all of them if it is None, cannot be read.
     """
     if dataset.dtype.kind == "S" and with_text:
@@ -34,25 +42,32 @@ def record_members(name: str, dataset: Any, member: str | None, with_text: bool)
     if dataset.dtype.names is None:
         return []
     kind = dataset.id.get_type()
-    if _has_variable_text(kind):
+    if _has_variable_text(kind) and not by_library:
         # The library gives the places that members have in memory, where such text has another size than in the file.
-        raise NoNumbersError("its records have text of variable length; read it with h5py")
+        raise LibraryOnlyError("its records have text of variable length")
+    end = 0
     members: list[Member] = []
     for own in dataset.dtype.names:
         dtype, offset = dataset.dtype.fields[own][:2]
         if member not in (None, own):
             continue
         shown = name if member is not None else f"{name}/{own}"
-        if dtype.kind == "S" and with_text:
+        is_text = dtype.kind == "S" and with_text
+        try:
+            if not is_text:
+                check_numbers(dtype, kind.get_member_type(kind.get_member_index(own.encode())))
+        except NotReadError as error:
+            is_library_only = isinstance(error, LibraryOnlyError)
+            if member is None and not is_library_only:
+                continue
+            if not (is_library_only and by_library):
+                raise type(error)(f"member {own!r}: {error}") from None
+        if by_library:
+            offset, end = end, end + dtype.itemsize
+        if is_text:
             members.append((shown, "S", offset, (dtype.itemsize,)))
             continue
         base, shape = dtype.subdtype if dtype.subdtype else (dtype, ())
-        try:
-            check_numbers(dtype, kind.get_member_type(kind.get_member_index(own.encode())))
-        except NotReadError as error:
-            if member is not None:
-                raise type(error)(f"member {own!r}: {error}") from None
-            continue
         members.append((shown, base.str, offset, shape))
     if not members:
         raise NoNumbersError("its records have no members that are numbers or text of a fixed length")
@@ -65,7 +80,7 @@ def check_fill(dataset: Any, members: list[Member]) -> None:
     for _, dtype, offset, shape in members:
         size = 1 if dtype == "S" else np.dtype(dtype).itemsize
         if any(fill[offset : offset + size * math.prod(shape)]):
-            raise NotReadError("its records have a fill value that is not zero; read it with h5py")
+            raise LibraryOnlyError("its records have a fill value that is not zero")
 
 
 def fill_value(dataset: Any) -> Any:
@@ -95,7 +110,7 @@ def check_numbers(dtype: np.dtype[Any], kind: Any) -> None:
     if base.itemsize > 16 or (base.kind == "f" and base.itemsize > 8):
         raise NotReadError(f"data type {base} is not read: torch has none of that size")
     if not _is_plain(base, kind):
-        raise NotReadError("its numbers have an unusual layout of bits, which only HDF5 converts; read it with h5py")
+        raise LibraryOnlyError("its numbers have an unusual layout of bits, which only HDF5 converts")
 
 
 def _is_plain(base: np.dtype[Any], kind: Any) -> bool:

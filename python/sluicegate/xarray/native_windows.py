@@ -61,7 +61,9 @@ def native_windows(variables: Mapping[Any, xarray.Variable], windows: Windows, c
         if (part.store, part.engine) != (first.store, first.engine):
             raise NotStoredError(f"variable {name!r} is in another store than the first variable")
     axes = _axes(stored, windows)
-    kind = ZarrDataset if first.engine == "zarr" else Hdf5Dataset
+    kind: Any = ZarrDataset if first.engine == "zarr" else Hdf5Dataset
+    # What the core cannot read is left to xarray.
+    options = {} if kind is ZarrDataset else {"fallback": False}
     try:
         dataset = kind(
             first.store,
@@ -70,6 +72,7 @@ def native_windows(variables: Mapping[Any, xarray.Variable], windows: Windows, c
             stride={name: axis.step for name, axis in axes.items()},
             decode_cf=_is_decoded(stored),
             cache_bytes=cache_bytes,
+            **options,
         )
     except (ValueError, OSError, ImportError) as error:
         raise NotStoredError(f"cannot be read by {kind.__name__}: {error}") from error

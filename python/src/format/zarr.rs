@@ -6,7 +6,8 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use serde_json::Value;
 use sluicegate::internal::{
-    ForeignArray, ForeignChunks, Member, Reference, ReferenceLayout, ReferenceSource, WholeSamples, numpy_type,
+    ForeignArray, ForeignChunks, Member, ReadChunks, Reference, ReferenceLayout, ReferenceSource, WholeSamples,
+    numpy_type,
 };
 use sluicegate::{DType, Error, Result, WindowEdges, WindowOrder, Zarr, ZarrOptions};
 
@@ -14,6 +15,7 @@ use crate::block_cache::BlockCache;
 use crate::dataset::{Dataset, whole_sizes};
 use crate::detach::opening;
 use crate::error::unknown;
+use crate::python_chunks::PythonChunks;
 
 /// The dataset of windows; whether the store is an array; the cache of its chunks, the blocks of the windows, and what was
 /// left out.
@@ -93,7 +95,6 @@ impl ZarrArguments {
 
 /// An array of another format than Zarr, as Python says it.
 #[derive(FromPyObject)]
-#[pyo3(from_item_all)]
 pub(crate) struct ArrayArguments {
     name: String,
     path: PathBuf,
@@ -110,6 +111,8 @@ pub(crate) struct ArrayArguments {
     chunks: Option<Vec<u8>>,
     /// The elements themselves.
     inline: Option<Vec<u8>>,
+    /// What reads them, if the core cannot.
+    library: Option<Py<PyAny>>,
 }
 
 impl ArrayArguments {
@@ -124,11 +127,14 @@ impl ArrayArguments {
             };
             Ok(Member { name, offset, dtype, is_big, shape, is_text })
         };
-        let chunks = match (self.offset, self.chunks, self.inline) {
-            (Some(offset), None, None) => {
+        let chunks = match (self.offset, self.chunks, self.inline, self.library) {
+            (None, None, None, Some(library)) => {
+                ForeignChunks::Read(ReadChunks::of(&self.path, Box::new(PythonChunks(library)))?)
+            }
+            (Some(offset), None, None, None) => {
                 ForeignChunks::Contiguous { source: ReferenceSource::known(&self.path)?, offset }
             }
-            (None, Some(chunks), None) => {
+            (None, Some(chunks), None, None) => {
                 let numbers = chunks.as_chunks::<8>().0.iter().map(|number| u64::from_ne_bytes(*number));
                 let numbers: Vec<u64> = numbers.collect();
                 let reference = |&[number, offset, bytes, skipped]: &[u64; 4]| Reference {
@@ -142,7 +148,7 @@ impl ArrayArguments {
                 let layout = ReferenceLayout::Listed(chunks);
                 ForeignChunks::Chunked { source: ReferenceSource::known(&self.path)?, layout }
             }
-            (None, None, Some(bytes)) => {
+            (None, None, Some(bytes), None) => {
                 let whole = Reference { number: 0, source: 0, skipped: 0, offset: 0, bytes: None };
                 let source = ReferenceSource::Inline(bytes);
                 ForeignChunks::Chunked { source, layout: ReferenceLayout::Listed(vec![whole]) }

@@ -74,6 +74,9 @@ pub use self::tokens::{
     TokenWindows, Tokens,
 };
 #[cfg(feature = "zarr")]
-pub use self::zarr::{ForeignArray, ForeignChunks, Member, Reference, ReferenceLayout, ReferenceSource, numpy_type};
+pub use self::zarr::{
+    ChunkError, ChunkReader, ForeignArray, ForeignChunks, Member, ReadChunks, Reference, ReferenceLayout,
+    ReferenceSource, numpy_type,
+};
 #[cfg(feature = "zarr")]
 pub use self::zarr::{WindowEdges, WindowOrder, Zarr, ZarrOptions};

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::cf::Decoding;
 use super::chunk_files::ChunkFiles;
+use super::chunk_reader::ReadChunks;
 use super::metadata::ArrayMetadata;
 use super::references::References;
 use super::stored_chunk::{StoredChunk, chunk_name, damaged};
@@ -26,6 +27,8 @@ pub(super) enum ChunkPlaces {
     Files(ChunkFiles),
     /// In files of another format.
     References(References),
+    /// Where another library finds them.
+    Read(ReadChunks),
 }
 
 /// A chunk, decoded.
@@ -84,6 +87,7 @@ impl ZarrArray {
         let stored = match &self.chunks {
             ChunkPlaces::Files(files) => files.read(&self.name, &self.metadata, &place)?,
             ChunkPlaces::References(references) => references.read(&self.name, &self.metadata, number, &place)?,
+            ChunkPlaces::Read(chunks) => Some(chunks.read(&self.name, &self.metadata, &place)?),
         };
         let Some(StoredChunk { path, bytes, skipped }) = stored else { return Ok(Chunk::Missing) };
         let codecs = &self.metadata.codecs;
@@ -102,6 +106,7 @@ impl ZarrArray {
         match &self.chunks {
             ChunkPlaces::Files(_) => Ok(()),
             ChunkPlaces::References(references) => references.check(),
+            ChunkPlaces::Read(chunks) => chunks.check(),
         }
     }
 
@@ -116,6 +121,7 @@ impl ZarrArray {
         match &self.chunks {
             ChunkPlaces::Files(files) => files.folder(),
             ChunkPlaces::References(references) => references.path(),
+            ChunkPlaces::Read(chunks) => chunks.path(),
         }
     }
 
@@ -124,6 +130,7 @@ impl ZarrArray {
         match &self.chunks {
             ChunkPlaces::Files(files) => files.announce(&self.metadata, &self.place_of(number)),
             ChunkPlaces::References(references) => references.announce(&self.metadata, number),
+            ChunkPlaces::Read(_) => {}
         }
     }
 

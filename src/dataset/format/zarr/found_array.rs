@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::array::ChunkPlaces;
+use super::chunk_reader::ReadChunks;
 use super::metadata::ArrayMetadata;
 use super::references::{ReferenceLayout, ReferenceSource, References, pieces};
 use crate::DType;
@@ -79,6 +80,8 @@ pub enum ForeignChunks {
         /// How they lie in it.
         layout: ReferenceLayout,
     },
+    /// Where another library finds them.
+    Read(ReadChunks),
 }
 
 impl ForeignArray {
@@ -94,16 +97,17 @@ impl ForeignArray {
         if !self.members.iter().all(is_inside) || (!self.members.is_empty() && metadata.dtype != DType::UInt8) {
             return Err("its members do not fit its records".into());
         }
-        let (metadata, source, layout) = match self.chunks {
-            ForeignChunks::Chunked { source, layout } => (metadata, source, layout),
+        let listed = |source, layout| ChunkPlaces::References(References::new(self.path.clone(), vec![source], layout));
+        let (metadata, chunks) = match self.chunks {
+            ForeignChunks::Chunked { source, layout } => (metadata, listed(source, layout)),
             ForeignChunks::Contiguous { source, offset } => {
                 let chunk = pieces(&metadata.shape, metadata.dtype.bytes());
                 let metadata = metadata.in_chunks_of(chunk)?;
                 let step = metadata.chunk_bytes() as u64;
-                (metadata, source, ReferenceLayout::Regular { offset, step })
+                (metadata, listed(source, ReferenceLayout::Regular { offset, step }))
             }
+            ForeignChunks::Read(chunks) => (metadata, ChunkPlaces::Read(chunks)),
         };
-        let chunks = ChunkPlaces::References(References::new(self.path.clone(), vec![source], layout));
         Ok(FoundArray { name: self.name, path: self.path, metadata, chunks, members: self.members })
     }
 }

@@ -4,6 +4,7 @@ mod array;
 mod blosc;
 mod cf;
 mod chunk_files;
+mod chunk_reader;
 mod codecs;
 mod cuts;
 mod dataset;
@@ -22,6 +23,7 @@ mod stored_chunk;
 mod whole;
 mod windows;
 
+pub use chunk_reader::{ChunkError, ChunkReader, ReadChunks};
 pub use dataset::Zarr;
 pub use element::numpy_type;
 pub use found_array::{ForeignArray, ForeignChunks, Member};
