@@ -31,6 +31,7 @@ class ArrayWindows(DecodedDataset):
         fields: str | Sequence[str] | None,
         window: Mapping[str, int] | None,
         stride: Mapping[str, int] | None,
+        region: Mapping[str, slice] | None,
         edges: str,
         order: str,
         decode_cf: bool,
@@ -43,6 +44,7 @@ class ArrayWindows(DecodedDataset):
         self.fields = fields if fields is None or isinstance(fields, str) else tuple(fields)
         self.window = None if window is None else _numbers("window", window)
         self.stride = None if stride is None else _numbers("stride", stride)
+        self.region = None if region is None else _parts(region)
         self.edges = edges
         self.order = order
         self.decode_cf = bool(decode_cf)
@@ -59,6 +61,7 @@ class ArrayWindows(DecodedDataset):
             "fields": self._field_names(),
             "window": None if self.window is None else list(self.window.items()),
             "stride": list((self.stride or {}).items()),
+            "region": [(name, part.start or 0, part.stop) for name, part in (self.region or {}).items()],
             "edges": self.edges,
             "order": self.order,
             "decode_cf": self.decode_cf,
@@ -99,7 +102,7 @@ class ArrayWindows(DecodedDataset):
 
     def _shown(self) -> str:
         fields = list(self.fields) if isinstance(self.fields, tuple) else self.fields
-        options = {"window": self.window, "stride": self.stride}
+        options = {"window": self.window, "stride": self.stride, "region": self.region}
         more = "".join(f", {name}={value!r}" for name, value in options.items() if value is not None)
         return f"{self.path!r}, fields={fields!r}{more}"
 
@@ -114,3 +117,21 @@ def _numbers(name: str, numbers: Any) -> dict[str, int]:
     if not isinstance(numbers, Mapping) or not all(isinstance(dimension, str) for dimension in numbers):
         raise TypeError(f"{name}: expected numbers by dimension, such as {{'time': 24}}, but got {numbers!r}")
     return {dimension: checked_number(f"{name}[{dimension!r}]", number) for dimension, number in numbers.items()}
+
+
+def _parts(region: Any) -> dict[str, slice]:
+    """Return the parts of dimensions.
+
+    Raises:
+        TypeError: it is not a mapping of names to slices.
+        ValueError: a slice has a step, or does not count from the first element.
+    """
+    if not isinstance(region, Mapping) or not all(isinstance(part, slice) for part in region.values()):
+        raise TypeError(f"region: expected slices by dimension, such as {{'time': slice(0, 100)}}, but got {region!r}")
+    for name, part in region.items():
+        if part.step not in (None, 1):
+            raise ValueError(f"region[{name!r}]: expected a slice without a step, but got {part}; use stride")
+        for bound in (part.start, part.stop):
+            if bound is not None:
+                checked_number(f"region[{name!r}]", bound)
+    return dict(region)

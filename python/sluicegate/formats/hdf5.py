@@ -59,6 +59,7 @@ class Hdf5Dataset(ArrayWindows):
             `"dim_0"`, `"dim_1"`, and so on. Default: samples are the rows of the first axis, which all arrays must
             share.
         stride: how far windows are apart, in elements by dimension. Default: the length of the window.
+        region: the only elements that windows have, by dimension, as in `ZarrDataset`.
         edges: what happens at the end of a dimension, as in `ZarrDataset`.
         order: how windows are numbered, as in `ZarrDataset`.
         decode_cf: whether values are decoded as xarray decodes them, or stay as stored.
@@ -101,6 +102,7 @@ class Hdf5Dataset(ArrayWindows):
         group: str = "/",
         window: Mapping[str, int] | None = None,
         stride: Mapping[str, int] | None = None,
+        region: Mapping[str, slice] | None = None,
         edges: Literal["drop", "pad", "shift"] = "drop",
         order: Literal["rows", "chunks"] = "rows",
         decode_cf: bool = True,
@@ -111,7 +113,7 @@ class Hdf5Dataset(ArrayWindows):
         self.path = local("path", path)
         self.group = group
         self.fallback = bool(fallback)
-        self._set_arguments(fields, window, stride, edges, order, decode_cf, cache_bytes, on_error)
+        self._set_arguments(fields, window, stride, region, edges, order, decode_cf, cache_bytes, on_error)
         self._open()
 
     def _open(self) -> None:

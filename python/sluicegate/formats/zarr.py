@@ -51,6 +51,9 @@ class ZarrDataset(ArrayWindows):
             axis, which all arrays must share.
         stride: how far windows are apart, in elements by dimension; less than a window makes them overlap. Default:
             the length of the window.
+        region: the only elements that windows have, by dimension, such as `{"time": slice(0, 1000)}` for training and
+            `{"time": slice(1000, None)}` for validation; both bounds count from the first element. A dimension without
+            a window is one window of these. Not with `edges="pad"`. Default: whole dimensions.
         edges: what happens at the end of a dimension that is not a multiple of the stride. "drop": the rest is in no
             window. "pad": the last window is filled up with fill values, as chunks that are not stored are. "shift":
             the last window is moved back to where it fits.
@@ -93,6 +96,7 @@ class ZarrDataset(ArrayWindows):
         *,
         window: Mapping[str, int] | None = None,
         stride: Mapping[str, int] | None = None,
+        region: Mapping[str, slice] | None = None,
         edges: Literal["drop", "pad", "shift"] = "drop",
         order: Literal["rows", "chunks"] = "rows",
         decode_cf: bool = True,
@@ -100,7 +104,7 @@ class ZarrDataset(ArrayWindows):
         on_error: Literal["raise", "skip"] = "raise",
     ) -> None:
         self.path = local("path", path)
-        self._set_arguments(fields, window, stride, edges, order, decode_cf, cache_bytes, on_error)
+        self._set_arguments(fields, window, stride, region, edges, order, decode_cf, cache_bytes, on_error)
         self._open()
 
     def _open(self) -> None:

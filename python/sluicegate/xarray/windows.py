@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from sluicegate.checked_number import checked_number
 
 
@@ -46,11 +44,6 @@ class Windows:
         """Return window `index` as an argument of `isel`."""
         parts = zip(self.dimensions, self.starts(index), self.lengths, strict=True)
         return {dimension: slice(start, start + length) for dimension, start, length in parts}
-
-    def starts_along(self, dimension: str) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Return where the windows along `dimension` start."""
-        axis = self.dimensions.index(dimension)
-        return np.arange(self.counts[axis], dtype=np.int64) * self.strides[axis]
 
 
 def windows_of(

@@ -62,6 +62,7 @@ pub(crate) struct ZarrArguments {
     fields: Option<Vec<String>>,
     window: Option<Vec<(String, usize)>>,
     stride: Vec<(String, usize)>,
+    region: Vec<(String, usize, Option<usize>)>,
     edges: String,
     order: String,
     decode_cf: bool,
@@ -76,6 +77,7 @@ impl ZarrArguments {
             fields: self.fields,
             window: self.window,
             stride: self.stride,
+            region: self.region,
             edges: match &self.edges[..] {
                 "drop" => WindowEdges::Drop,
                 "pad" => WindowEdges::Pad,

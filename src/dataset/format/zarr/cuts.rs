@@ -2,7 +2,7 @@
 
 use super::found_array::FoundArray;
 use super::options::ZarrOptions;
-use super::windows::{WindowAxis, WindowOrder, Windows};
+use super::windows::{WindowAxis, WindowEdges, WindowOrder, Windows};
 use crate::{Error, Result};
 
 /// Those of `arrays` that have all dimensions with windows; for rows, those that have any.
@@ -37,10 +37,20 @@ pub(super) fn windows_of(arrays: &[FoundArray], options: &ZarrOptions) -> Result
         let names: Vec<&String> = windows.iter().filter(|_| !is_row).map(|(name, _)| name).collect();
         return refuse("stride", format!("expected dimensions of the window, which are {names:?}, got {name:?}"));
     }
-    let mut axes = Vec::with_capacity(windows.len());
-    for (place, (name, window)) in windows.iter().enumerate() {
-        if windows[..place].iter().any(|(other, _)| other == name) {
-            return refuse("window", format!("expected each dimension once, got {name:?} twice"));
+    if options.edges == WindowEdges::Pad && !options.region.is_empty() {
+        return refuse(
+            "edges",
+            "expected 'drop' or 'shift' with a region, which has nothing past its end, got 'pad'".into(),
+        );
+    }
+    let only_regions = options.region.iter().filter(|(name, ..)| !windows.iter().any(|(of, _)| of == name));
+    let all = windows.iter().map(|(name, window)| (name, Some(*window)));
+    let all: Vec<(&String, Option<usize>)> = all.chain(only_regions.map(|(name, ..)| (name, None))).collect();
+    let mut axes = Vec::with_capacity(all.len());
+    for (place, &(name, window)) in all.iter().enumerate() {
+        let argument = if window.is_some() { "window" } else { "region" };
+        if all[..place].iter().any(|(other, _)| *other == name) {
+            return refuse(argument, format!("expected each dimension once, got {name:?} twice"));
         }
         let sized = arrays.iter().find_map(|FoundArray { metadata, .. }| {
             let axis = metadata.dimensions.iter().position(|dimension| dimension == name)?;
@@ -48,20 +58,31 @@ pub(super) fn windows_of(arrays: &[FoundArray], options: &ZarrOptions) -> Result
         });
         let Some((size, chunk)) = sized else {
             let dimensions = &first.dimensions;
-            return refuse(
-                "window",
-                format!("expected dimensions of the arrays, which are {dimensions:?}, got {name:?}"),
-            );
+            let reason = format!("expected dimensions of the arrays, which are {dimensions:?}, got {name:?}");
+            return refuse(argument, reason);
         };
-        let stride = options.stride.iter().find(|(of, _)| of == name).map_or(*window, |(_, stride)| *stride);
+        let (start, end) = region_of(name, size, options)?;
+        let window = window.unwrap_or(end - start);
+        let stride = options.stride.iter().find(|(of, _)| of == name).map_or(window, |(_, stride)| *stride);
         // An array of no rows has none, but a window of it would be too large.
-        let axis = if is_row && size == 0 {
-            WindowAxis::empty(name)
+        let axis = if is_row && start == end && place == 0 {
+            WindowAxis::empty(name, size)
         } else {
-            WindowAxis::new(name, size, *window, stride, options.edges)?
+            WindowAxis::new(name, end - start, window, stride, options.edges)?.from(start, size)
         };
         let is_cut = options.order == WindowOrder::Chunks || place == 0;
         axes.push(if is_cut { axis.in_blocks_of(chunk) } else { axis });
     }
     Windows::new(axes)
+}
+
+/// The elements of a dimension of `size` that windows have.
+fn region_of(name: &str, size: usize, options: &ZarrOptions) -> Result<(usize, usize)> {
+    let found = options.region.iter().find(|(of, ..)| of == name);
+    let (start, end) = found.map_or((0, size), |&(_, start, end)| (start, end.unwrap_or(size)));
+    if start > end || end > size {
+        let reason = format!("expected elements of {name:?}, which has {size}, got {start} to {end}");
+        return Err(Error::InvalidArgument { argument: "region", reason });
+    }
+    Ok((start, end))
 }

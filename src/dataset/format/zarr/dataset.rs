@@ -163,6 +163,11 @@ impl Zarr {
         self.field_of(number).map_or(Ok(()), |(field, number)| field.array.chunk(number).map(|_| ()))
     }
 
+    /// True if a window has elements of chunk `number`.
+    pub(super) fn is_in_windows(&self, number: usize) -> bool {
+        self.field_of(number).is_some_and(|(field, number)| field.windows_of(number, &self.windows) > 0)
+    }
+
     /// The windows that have elements of chunk `number`.
     pub(super) fn windows_with(&self, number: usize) -> Vec<usize> {
         self.field_of(number).map_or_else(Vec::new, |(field, number)| field.windows_with(number, &self.windows))

@@ -13,6 +13,9 @@ pub struct ZarrOptions {
     pub window: Option<Vec<(String, usize)>>,
     /// By dimension, how far windows are apart; as far as a window is long, if nothing is said.
     pub stride: Vec<(String, usize)>,
+    /// By dimension, the only elements that windows have: the first, and the end, which is that of the dimension if it is not
+    /// given. A dimension without a window is one window of these. Default: whole dimensions. Not with [`WindowEdges::Pad`].
+    pub region: Vec<(String, usize, Option<usize>)>,
     /// What becomes of windows that reach past the end.
     pub edges: WindowEdges,
     /// How windows are numbered.
@@ -30,6 +33,7 @@ impl Default for ZarrOptions {
             fields: None,
             window: None,
             stride: Vec::new(),
+            region: Vec::new(),
             edges: WindowEdges::default(),
             order: WindowOrder::default(),
             decode_cf: true,

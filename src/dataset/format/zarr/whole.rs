@@ -47,7 +47,7 @@ impl Zarr {
 
     fn damaged_chunks(&self, part: Range<usize>) -> Result<Vec<(usize, Error)>> {
         let mut damaged = Vec::new();
-        for chunk in part {
+        for chunk in part.filter(|&chunk| self.is_in_windows(chunk)) {
             match self.try_chunk(chunk) {
                 Ok(()) => {}
                 Err(error) if is_of_the_file(&error) => damaged.push((chunk, error)),

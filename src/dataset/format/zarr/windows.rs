@@ -35,6 +35,8 @@ pub(super) struct WindowAxis {
     pub(super) window: usize,
     stride: usize,
     pub(super) count: usize,
+    /// Where the first window starts.
+    first: usize,
     /// Where the last window starts.
     last: usize,
     /// Number of elements of a block: windows that start among them are in it.
@@ -43,6 +45,9 @@ pub(super) struct WindowAxis {
 
 impl WindowAxis {
     /// Windows of `window` elements, `stride` apart, of a dimension of `size`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when they do not fit.
     pub(super) fn new(name: &str, size: usize, window: usize, stride: usize, edges: WindowEdges) -> Result<Self> {
         let refuse = |argument, reason| Err(Error::InvalidArgument { argument, reason });
         if window == 0 || stride == 0 {
@@ -64,12 +69,17 @@ impl WindowAxis {
         };
         let last = count.saturating_sub(1) * stride;
         let last = if edges == WindowEdges::Shift { last.min(past_first) } else { last };
-        Ok(Self { name: name.to_owned(), size, window, stride, count, last, block: usize::MAX })
+        Ok(Self { name: name.to_owned(), size, window, stride, count, first: 0, last, block: usize::MAX })
     }
 
-    /// No window, of a dimension without elements.
-    pub(super) fn empty(name: &str) -> Self {
-        Self { name: name.to_owned(), size: 0, window: 1, stride: 1, count: 0, last: 0, block: usize::MAX }
+    /// No window, of a dimension of `size` of which there are no elements.
+    pub(super) fn empty(name: &str, size: usize) -> Self {
+        Self { name: name.to_owned(), size, window: 1, stride: 1, count: 0, first: 0, last: 0, block: usize::MAX }
+    }
+
+    /// These windows, of elements from `first` on of a dimension of `size`.
+    pub(super) fn from(self, first: usize, size: usize) -> Self {
+        Self { size, first, last: self.last + first, ..self }
     }
 
     /// The same with blocks of whole chunks of `chunk` elements, each at least as long as a window.
@@ -80,12 +90,13 @@ impl WindowAxis {
 
     /// Where window `number` starts.
     fn start(&self, number: usize) -> usize {
-        if number + 1 == self.count { self.last } else { number * self.stride }
+        if number + 1 == self.count { self.last } else { self.first + number * self.stride }
     }
 
     /// The number of windows that start before `place`.
     fn before(&self, place: usize) -> usize {
-        if place > self.last { self.count } else { place.div_ceil(self.stride).min(self.count) }
+        let from_first = place.saturating_sub(self.first);
+        if place > self.last { self.count } else { from_first.div_ceil(self.stride).min(self.count) }
     }
 
     /// The windows that have an element in `start..end`.
@@ -107,7 +118,9 @@ impl WindowAxis {
         if self.count == 0 {
             return Vec::new();
         }
-        (0..=self.block_of(self.count - 1)).map(|block| self.first_of(block + 1) - self.first_of(block)).collect()
+        (self.block_of(0)..=self.block_of(self.count - 1))
+            .map(|block| self.first_of(block + 1) - self.first_of(block))
+            .collect()
     }
 }
 
@@ -218,7 +231,7 @@ mod tests {
                 let axis = axis.in_blocks_of(chunk);
                 assert_eq!(axis.block_counts().iter().sum::<usize>(), axis.count);
                 let other = WindowAxis::new("y", 11, 3, 2, edges).unwrap().in_blocks_of(5);
-                let whole = WindowAxis::new("z", 5, 2, 3, edges).unwrap();
+                let whole = WindowAxis::new("z", 5, 2, 3, edges).unwrap().from(7, 40).in_blocks_of(4);
                 let axes = vec![axis, whole, other];
                 let windows = Windows::new(axes.clone()).unwrap();
                 let found: Vec<Vec<usize>> = (0..windows.len()).map(|index| windows.starts(index).unwrap()).collect();
