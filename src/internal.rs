@@ -12,7 +12,7 @@ pub use crate::dataset::format::{
 #[cfg(feature = "zarr")]
 pub use crate::dataset::format::{
     ChunkError, ChunkReader, ForeignArray, ForeignChunks, Member, ReadChunks, Reference, ReferenceLayout,
-    ReferenceSource, numpy_type,
+    ReferenceSource, ReferenceTable, numpy_type,
 };
 #[cfg(feature = "parquet")]
 pub use crate::dataset::format::{

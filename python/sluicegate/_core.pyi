@@ -72,6 +72,7 @@ __all__ = [
     "pixel_images",
     "random_sampler",
     "raw_dataset",
+    "reference_windows",
     "repeat_sampler",
     "round_products",
     "safetensors_dataset",
@@ -322,6 +323,12 @@ _Array = tuple[str, str, int, tuple[int, ...], tuple[int, ...], object]
 
 def zarr_windows(
     path: str | PathLike[str], arguments: dict[str, Any]
+) -> tuple[Dataset, bool, BlockCache, WindowBlocks, list[str]]: ...
+def reference_windows(
+    path: str,
+    metadata: bytes,
+    tables: list[tuple[str, list[str], list[bytes], bytes]],
+    arguments: dict[str, Any],
 ) -> tuple[Dataset, bool, BlockCache, WindowBlocks, list[str]]: ...
 def hdf5_windows(
     arrays: list[Any], arguments: dict[str, Any]

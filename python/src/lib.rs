@@ -111,7 +111,7 @@ mod _core {
     #[pymodule_export]
     use super::format::tokens::{token_documents_dataset, tokens_dataset};
     #[pymodule_export]
-    use super::format::zarr::{WindowBlocks, hdf5_windows, zarr_windows};
+    use super::format::zarr::{WindowBlocks, hdf5_windows, reference_windows, zarr_windows};
     #[pymodule_export]
     use super::generators::{GlobalGenerators, generator_words, sample_key, torch_state};
     #[pymodule_export]

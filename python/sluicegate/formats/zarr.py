@@ -11,6 +11,7 @@ from sluicegate.native.dataset import native_format
 from sluicegate.paths import local
 
 from .array_windows import CACHE_BYTES, ArrayWindows
+from .zarr_references import has_parquet_references, parquet_references
 
 
 @native_format
@@ -26,8 +27,8 @@ class ZarrDataset(ArrayWindows):
     Both versions of Zarr are read, 2 and 3, from a folder, without the package `zarr`. Codecs: `blosc` (with lz4, zstd,
     zlib and blosclz), `zstd`, `gzip`, `zlib`, `lz4`, `lzf`, `crc32c`, `fletcher32`, `transpose`, `shuffle` and
     `sharding_indexed`; big-endian data, too. A chunk that is not stored holds the fill value of its array. Data types
-    are those of torch: strings, dates and objects are errors. A JSON file of references, as kerchunk and VirtualiZarr
-    write it, is read as the store that it describes, if the chunks are in local files.
+    are those of torch: strings, dates and objects are errors. References, as kerchunk and VirtualiZarr write them in
+    JSON or Parquet, are read as the store that they describe, if the chunks are in local files.
 
     With `decode_cf`, values and data types equal those of `xarray.open_zarr`, bit for bit: `_FillValue` and
     `missing_value` become NaN, then `scale_factor` and `add_offset` are applied, and `_Unsigned` gives integers their
@@ -38,8 +39,8 @@ class ZarrDataset(ArrayWindows):
     can be pickled: only the arguments are. It is thread-safe. Source: the specifications of Zarr, versions 2 and 3.
 
     Args:
-        path: the folder of a group or of an array, or a `.json` file of references (relative paths in it start at the
-            working directory).
+        path: the folder of a group or of an array, a `.json` file of references, or a folder of references in Parquet
+            (relative paths in references start at the working directory).
         fields: the names of the arrays that make up a sample, in this order; `"a/b"` is array `b` of the group `a`. A
             single name, not in a list, makes each sample that array alone. Default: all arrays of the group that have
             the dimensions of `window` and are not coordinates (named like a dimension, or in an attribute
@@ -108,4 +109,8 @@ class ZarrDataset(ArrayWindows):
         self._open()
 
     def _open(self) -> None:
+        if has_parquet_references(self.path):
+            references = parquet_references(self.path, self._field_names())
+            self._set_windows(*_core.reference_windows(self.path, *references, self._core_arguments()))
+            return
         self._set_windows(*_core.zarr_windows(self.path, self._core_arguments()))

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use serde_json::Value;
 use sluicegate::internal::{
-    ForeignArray, ForeignChunks, Member, ReadChunks, Reference, ReferenceLayout, ReferenceSource, WholeSamples,
-    numpy_type,
+    ForeignArray, ForeignChunks, Member, ReadChunks, Reference, ReferenceLayout, ReferenceSource, ReferenceTable,
+    WholeSamples, numpy_type,
 };
 use sluicegate::{DType, Error, Result, WindowEdges, WindowOrder, Zarr, ZarrOptions};
 
@@ -27,6 +27,26 @@ pub(crate) fn zarr_windows(py: Python<'_>, path: PathBuf, arguments: ZarrArgumen
     opening(py, || {
         let leave_out = arguments.leave_out;
         opened(Zarr::open(path, &arguments.options()?)?, leave_out)
+    })
+}
+
+/// The windows of a store at `path` whose metadata is in JSON, as kerchunk writes it, and the references to chunks in tables.
+#[pyfunction]
+pub(crate) fn reference_windows(
+    py: Python<'_>,
+    path: PathBuf,
+    metadata: Vec<u8>,
+    tables: Vec<(String, Vec<String>, Vec<Vec<u8>>, Vec<u8>)>,
+    arguments: ZarrArguments,
+) -> PyResult<Opened> {
+    opening(py, || {
+        let tables = tables.into_iter().map(|(name, paths, inline, chunks)| {
+            let numbers: Vec<u64> =
+                chunks.as_chunks::<8>().0.iter().map(|&number| u64::from_ne_bytes(number)).collect();
+            (name, ReferenceTable { paths, inline, chunks: numbers.as_chunks::<4>().0.to_vec() })
+        });
+        let leave_out = arguments.leave_out;
+        opened(Zarr::of_references(&path, &metadata, tables.collect(), &arguments.options()?)?, leave_out)
     })
 }
 

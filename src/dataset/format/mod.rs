@@ -76,7 +76,7 @@ pub use self::tokens::{
 #[cfg(feature = "zarr")]
 pub use self::zarr::{
     ChunkError, ChunkReader, ForeignArray, ForeignChunks, Member, ReadChunks, Reference, ReferenceLayout,
-    ReferenceSource, numpy_type,
+    ReferenceSource, ReferenceTable, numpy_type,
 };
 #[cfg(feature = "zarr")]
 pub use self::zarr::{WindowEdges, WindowOrder, Zarr, ZarrOptions};

@@ -1,6 +1,7 @@
 //! [`Zarr`]: windows of the arrays of a Zarr store.
 
 use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,8 +10,9 @@ use super::cuts::{windows_of, with_dimensions};
 use super::field::ZarrField;
 use super::found_array::ForeignArray;
 use super::found_array::FoundArray;
+use super::kerchunk::{KerchunkStore, ReferenceTable};
 use super::options::ZarrOptions;
-use super::store::{self, Contents, all_arrays, named_arrays, refuse};
+use super::store::{self, Contents, Store, all_arrays, named_arrays, refuse};
 use super::windows::{WindowAxis, Windows};
 use crate::dataset::format::block::cache::{BlockCache, CACHED_BYTES, Reads};
 use crate::dataset::format::block::cache_info::CacheInfo;
@@ -62,10 +64,28 @@ impl Zarr {
             Ok(absolute) if absolute.exists() => absolute,
             _ => folder.to_path_buf(),
         };
-        let store = store::open(&folder)?;
+        Self::of_store(&*store::open(&folder)?, &folder, options)
+    }
+
+    /// The windows of a store whose metadata is `text`, the references in JSON at `path`; those to chunks are in `tables`, by
+    /// array.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    #[doc(hidden)]
+    pub fn of_references(
+        path: &Path,
+        text: &[u8],
+        tables: HashMap<String, ReferenceTable>,
+        options: &ZarrOptions,
+    ) -> Result<Self> {
+        Self::of_store(&KerchunkStore::parse(path, text)?.with_tables(tables), path, options)
+    }
+
+    fn of_store(store: &dyn Store, path: &Path, options: &ZarrOptions) -> Result<Self> {
         let (found, is_one_array) = match &options.fields {
-            Some(names) => (named_arrays(&*store, &folder, names)?, false),
-            None => match all_arrays(&*store, &folder)? {
+            Some(names) => (named_arrays(store, path, names)?, false),
+            None => match all_arrays(store, path)? {
                 Contents::Array(array) => (vec![*array], true),
                 Contents::Group(arrays) => (with_dimensions(arrays, options), false),
             },

@@ -22,14 +22,31 @@ pub(super) struct KerchunkStore {
     references: BTreeMap<String, Value>,
     /// What `{{name}}` in a path stands for.
     templates: HashMap<String, String>,
+    /// The references to chunks that are not among these, by array.
+    tables: HashMap<String, ReferenceTable>,
+}
+
+/// The references to the chunks of an array, as Parquet has them.
+pub struct ReferenceTable {
+    /// Files with chunks, as URLs or paths.
+    pub paths: Vec<String>,
+    /// Chunks that are in the table itself.
+    pub inline: Vec<Vec<u8>>,
+    /// By chunk: its number, its source (a path, or after these an inline chunk), its first byte, and the number of its bytes; no
+    /// bytes are all of them.
+    pub chunks: Vec<[u64; 4]>,
 }
 
 impl KerchunkStore {
     /// Reads the file at `path`.
     pub(super) fn open(path: &Path) -> Result<Self> {
-        let text = read_whole(path)?;
+        Self::parse(path, &read_whole(path)?)
+    }
+
+    /// Takes `text` for what is in the file at `path`.
+    pub(super) fn parse(path: &Path, text: &[u8]) -> Result<Self> {
         let refused = |reason: String| refuse(path.to_path_buf(), reason);
-        let parsed: Map<String, Value> = serde_json::from_slice(&text)
+        let parsed: Map<String, Value> = serde_json::from_slice(text)
             .map_err(|error| refused(format!("expected a JSON object with references: {error}")))?;
         let (references, templates) = match parsed.get("version") {
             None => (parsed, HashMap::new()),
@@ -47,7 +64,13 @@ impl KerchunkStore {
             }
             Some(version) => return Err(refused(format!("expected references of version 1, got version {version}"))),
         };
-        Ok(Self { path: path.to_path_buf(), references: references.into_iter().collect(), templates })
+        let references = references.into_iter().collect();
+        Ok(Self { path: path.to_path_buf(), references, templates, tables: HashMap::new() })
+    }
+
+    /// The same with the references to chunks in `tables`, by array.
+    pub(super) fn with_tables(self, tables: HashMap<String, ReferenceTable>) -> Self {
+        Self { tables, ..self }
     }
 
     /// The text of a key, if there is one: written as such, in base64, or as an object.
@@ -76,6 +99,9 @@ impl KerchunkStore {
 
     /// The references of the chunks of the array whose keys begin with `prefix`.
     fn chunks(&self, prefix: &str, array: &ArrayMetadata) -> Result<References> {
+        if let Some(table) = self.tables.get(prefix.trim_end_matches('/')) {
+            return self.listed(prefix, table);
+        }
         let grid = array.grid();
         let (mut sources, mut chunks) = (Vec::new(), Vec::new());
         let mut known: HashMap<String, u32> = HashMap::new();
@@ -109,6 +135,21 @@ impl KerchunkStore {
             chunks.push(Reference { number, source: source as u32, skipped: 0, offset, bytes });
         }
         Ok(References::new(self.path.clone(), sources, ReferenceLayout::Listed(chunks)))
+    }
+
+    fn listed(&self, prefix: &str, table: &ReferenceTable) -> Result<References> {
+        let files = table.paths.iter().map(|url| Ok(ReferenceSource::File(self.file(prefix, url)?)));
+        let mut sources = files.collect::<Result<Vec<_>>>()?;
+        sources.extend(table.inline.iter().cloned().map(ReferenceSource::Inline));
+        let reference = |&[number, source, offset, bytes]: &[u64; 4]| Reference {
+            number,
+            source: u32::try_from(source).unwrap_or(u32::MAX),
+            skipped: 0,
+            offset,
+            bytes: (bytes > 0 || offset > 0).then_some(bytes),
+        };
+        let layout = ReferenceLayout::Listed(table.chunks.iter().map(reference).collect());
+        Ok(References::new(self.path.clone(), sources, layout))
     }
 
     /// The local file that `url` names.

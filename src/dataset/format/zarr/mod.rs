@@ -27,6 +27,7 @@ pub use chunk_reader::{ChunkError, ChunkReader, ReadChunks};
 pub use dataset::Zarr;
 pub use element::numpy_type;
 pub use found_array::{ForeignArray, ForeignChunks, Member};
+pub use kerchunk::ReferenceTable;
 pub use options::ZarrOptions;
 pub use references::{Reference, ReferenceLayout, ReferenceSource};
 pub use windows::{WindowEdges, WindowOrder};
