@@ -7,10 +7,10 @@ that is stored in Zarr, netCDF, or HDF5 is read in Rust. Needs xarray; `stitch` 
 from __future__ import annotations
 
 from .dataset import WindowDataset
-from .loaders import IterableDataset, MapDataset
+from .loaders import IterableDataset, MapDataset, to_tensor
 from .stitch import stitch
 
-__all__ = ["IterableDataset", "MapDataset", "WindowDataset", "stitch"]
+__all__ = ["IterableDataset", "MapDataset", "WindowDataset", "stitch", "to_tensor"]
 
-for _public in (IterableDataset, MapDataset, WindowDataset, stitch):
+for _public in (IterableDataset, MapDataset, WindowDataset, stitch, to_tensor):
     _public.__module__ = __name__

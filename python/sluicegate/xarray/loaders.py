@@ -1,8 +1,9 @@
-"""`MapDataset`, `IterableDataset`: the datasets of `xbatcher.loaders.torch`, with the same arguments."""
+"""`MapDataset`, `IterableDataset`, `to_tensor`: what `xbatcher.loaders.torch` has, with the same arguments."""
 
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,6 +18,20 @@ from .dataset import WindowDataset
 Transform = Callable[[Any], Any]
 
 
+def to_tensor(data: xarray.Dataset | xarray.DataArray) -> torch.Tensor:
+    """Return the values of a `DataArray`, or of the only variable of a `Dataset`, as a tensor with its own memory.
+
+    Raises:
+        ValueError: the `Dataset` has several variables, or none.
+    """
+    if isinstance(data, xarray.Dataset):
+        names = list(data.data_vars)
+        if len(names) != 1:
+            raise ValueError(f"data: expected a Dataset with one variable, but got {names}; select one of them")
+        data = data[names[0]]
+    return torch.tensor(data.values)
+
+
 @native_format
 class MapDataset(WindowDataset):
     """The windows of generators of xbatcher, as tensors: for code that uses `xbatcher.loaders.torch.MapDataset`.
@@ -28,7 +43,8 @@ class MapDataset(WindowDataset):
     Args:
         X_generator: an `xbatcher.BatchGenerator`, of a `DataArray` or of a `Dataset` with one variable.
         y_generator: the same for the targets, with as many windows.
-        transform: called with the xarray object of each window of the inputs; returns a tensor. Default: its values.
+        transform: called with the xarray object of each window of the inputs; returns a tensor. Default:
+            `to_tensor`.
         target_transform: the same for the targets.
 
     Raises:
@@ -64,6 +80,16 @@ class MapDataset(WindowDataset):
             as_xarray=True,
         )
 
+    def __getitem__(self, index: Any) -> Any:
+        """Return the window at `index`, which may be a tensor of one number.
+
+        Raises:
+            NotImplementedError: `index` is a tensor of several numbers, as in xbatcher.
+        """
+        if isinstance(index, torch.Tensor) and index.numel() != 1:
+            raise NotImplementedError(f"index: expected one number, but got {index}; pass a list for a batch")
+        return super().__getitem__(index)
+
 
 class IterableDataset(torch.utils.data.IterableDataset[Any]):
     """The same windows in their order, as `xbatcher.loaders.torch.IterableDataset` gives them; to each worker, all.
@@ -89,6 +115,10 @@ def _tensor_windows(argument: str, generator: Any, transform: Transform | None) 
     data = getattr(generator, "ds", None)
     if not isinstance(data, (xarray.Dataset, xarray.DataArray)):
         raise TypeError(f"{argument}: expected an xbatcher.BatchGenerator, but got {type(generator).__name__}")
+    if transform is to_tensor or transform is getattr(
+        sys.modules.get("xbatcher.loaders.torch"), "to_tensor", to_tensor
+    ):
+        transform = None
     if transform is not None or isinstance(data, xarray.DataArray):
         return generator, transform
     names = list(data.data_vars)
@@ -98,11 +128,7 @@ def _tensor_windows(argument: str, generator: Any, transform: Transform | None) 
             "tensor of them, or use WindowDataset"
         )
     if generator.concat_input_dims or generator.cache is not None:
-        return generator, _only_variable
+        return generator, to_tensor
     chosen = copy.copy(generator)
     chosen.ds = data[names[0]]
     return chosen, None
-
-
-def _only_variable(window: xarray.Dataset) -> torch.Tensor:
-    return torch.tensor(next(iter(window.data_vars.values())).values)

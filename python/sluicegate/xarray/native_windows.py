@@ -55,7 +55,7 @@ def native_windows(variables: Mapping[Any, xarray.Variable], windows: Windows, c
     first = next(iter(stored.values()))
     for name, part in stored.items():
         if (part.store, part.engine) != (first.store, first.engine):
-            raise NotStoredError(f"variable {name!r} is in another store than the first variable")
+            raise NotStoredError(f"{_shown(name)} is in another store than the first variable")
     regions = _regions(stored, windows)
     lengths = dict(zip(windows.dimensions, windows.lengths, strict=True))
     kind: Any = ZarrDataset if first.engine == "zarr" else Hdf5Dataset
@@ -80,20 +80,24 @@ def native_windows(variables: Mapping[Any, xarray.Variable], windows: Windows, c
         variables.items(), stored.values(), dataset.core.fields, strict=True
     ):
         if variable.dtype.name != dtype:
-            raise NotStoredError(f"variable {name!r} has the data type {variable.dtype}, not {dtype}")
+            raise NotStoredError(f"{_shown(name)} has the data type {variable.dtype}, not {dtype}")
         expected = [lengths.get(each, length) for each, length in zip(part.dimensions, part.lengths, strict=True)]
         if list(shape) != expected:
-            raise NotStoredError(f"variable {name!r} has windows of {list(shape)}, not {expected}")
+            raise NotStoredError(f"{_shown(name)} has windows of {list(shape)}, not {expected}")
     parts = zip(variables.values(), stored.values(), strict=True)
     is_whole = all(variable.ndim == len(part.dimensions) for variable, part in parts)
     return NativeWindows(dataset, tuple(stored), is_whole)
+
+
+def _shown(name: Any) -> str:
+    return "the array" if name is None else f"variable {name!r}"
 
 
 def _stored(name: Any, variable: xarray.Variable) -> StoredVariable:
     try:
         return stored_variable(variable)
     except NotStoredError as error:
-        raise NotStoredError(f"variable {name!r} {error}") from None
+        raise NotStoredError(f"{_shown(name)} {error}") from None
 
 
 def _regions(stored: Mapping[Any, StoredVariable], windows: Windows) -> dict[str, tuple[int, int, int]]:
@@ -102,7 +106,7 @@ def _regions(stored: Mapping[Any, StoredVariable], windows: Windows) -> dict[str
     for name, part in stored.items():
         for dimension, *region in zip(part.dimensions, part.sizes, part.starts, part.lengths, strict=True):
             if regions.setdefault(dimension, (region[0], region[1], region[2])) != tuple(region):
-                raise NotStoredError(f"variable {name!r} has other elements of {dimension!r} than another variable")
+                raise NotStoredError(f"{_shown(name)} has other elements of {dimension!r} than another variable")
     for dimension in windows.dimensions:
         if dimension not in regions:
             raise NotStoredError(f"there is no variable with dimension {dimension!r}")

@@ -30,13 +30,16 @@ pub(crate) fn zarr_windows(py: Python<'_>, path: PathBuf, arguments: ZarrArgumen
     })
 }
 
+/// The name of an array, the paths of files, chunks that are in the table itself, and the places of the chunks.
+type NamedTable = (String, Vec<String>, Vec<Vec<u8>>, Vec<u8>);
+
 /// The windows of a store at `path` whose metadata is in JSON, as kerchunk writes it, and the references to chunks in tables.
 #[pyfunction]
 pub(crate) fn reference_windows(
     py: Python<'_>,
     path: PathBuf,
     metadata: Vec<u8>,
-    tables: Vec<(String, Vec<String>, Vec<Vec<u8>>, Vec<u8>)>,
+    tables: Vec<NamedTable>,
     arguments: ZarrArguments,
 ) -> PyResult<Opened> {
     opening(py, || {
