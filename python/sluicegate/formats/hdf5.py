@@ -26,8 +26,8 @@ class Hdf5Dataset(ArrayWindows):
     in the file and decodes them on threads, without the lock of the HDF5 library, and without a file that stays
     open. Decoded chunks are cached while there is room. Arrays in one piece are read in pieces of about 1 MiB.
 
-    Filters: deflate, shuffle, fletcher32, lzf, and, of those in plugins, Blosc (32001) and Zstandard (32015). Data
-    types are those of torch; big-endian data, enums (their numbers), bools, and complex numbers, too. Of records
+    Filters: deflate, shuffle, fletcher32, szip, lzf, and, of those in plugins, Blosc (32001) and Zstandard (32015).
+    Data types are those of torch; big-endian data, enums (their numbers), bools, and complex numbers, too. Of records
     (compound types), each member that is a number, an array of numbers, or text is a field. Text of a fixed length
     is `bytes`, as in h5py, if each sample has one text: in rows of arrays with one axis. Other text, types of
     variable length, and references are errors if they are asked for by name, and otherwise left out. Elements that

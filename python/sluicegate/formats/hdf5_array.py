@@ -25,9 +25,12 @@ from .hdf5_types import (
 )
 
 # The filters that are read, by number, and the names that Zarr has for them.
-_CODECS = {1: "zlib", 2: "shuffle", 3: "fletcher32", 32000: "lzf", 32001: "blosc", 32015: "zstd"}
+_CODECS = {1: "zlib", 2: "shuffle", 3: "fletcher32", 4: "szip", 32000: "lzf", 32001: "blosc", 32015: "zstd"}
 # The names of others.
-_FILTERS = {4: "szip", 5: "n-bit", 6: "scale-offset", 307: "bzip2", 32004: "lz4", 32008: "bitshuffle", 32013: "zfp"}
+_FILTERS = {5: "n-bit", 6: "scale-offset", 307: "bzip2", 32004: "lz4", 32008: "bitshuffle", 32013: "zfp"}
+
+# What the values of the filter szip are called.
+_SZIP = ("mask", "pixels_per_block", "bits_per_pixel", "pixels_per_scanline")
 
 # Attributes that determine the values.
 _ATTRIBUTES = ("scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned", "units", "dtype")
@@ -243,12 +246,16 @@ def _codecs(dataset: Any, element: int) -> list[dict[str, Any]]:
     for code, name, values in _filters(dataset):
         if code not in _CODECS:
             raise LibraryOnlyError(
-                f"the filter {name} (number {code}) is not read in Rust, only deflate, shuffle, fletcher32, lzf, "
+                f"the filter {name} (number {code}) is not read in Rust, only deflate, shuffle, fletcher32, szip, lzf, "
                 "Blosc, and Zstandard"
             )
         codec: dict[str, Any] = {"id": _CODECS[code]}
         if codec["id"] == "shuffle":
             codec["elementsize"] = values[0] if values else element
+        if codec["id"] == "szip":
+            codec.update(zip(_SZIP, values, strict=False))
+            if codec.get("bits_per_pixel") != 8 * element:
+                raise LibraryOnlyError(f"the filter szip (number {code}) does not fit elements of {element} bytes")
         codecs.append(codec)
     return codecs
 

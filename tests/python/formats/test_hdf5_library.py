@@ -34,8 +34,6 @@ def _files(folder: Path) -> tuple[Path, Path]:
 def _special(path: Path) -> None:
     values = numbers("<i2", (20, 12))
     with h5py.File(path, "w") as file:
-        if h5py.h5z.filter_avail(h5py.h5z.FILTER_SZIP):
-            file.create_dataset("szip", data=values.astype("f4"), chunks=(4, 5), compression="szip")
         file.create_dataset("scaled", data=values.astype(">i4"), chunks=(3, 7), scaleoffset=0)
         file.create_dataset("never", (20, 12), "i4", chunks=(4, 5), scaleoffset=0, fillvalue=7)
         narrow, short = h5py.h5t.STD_I16LE.copy(), h5py.h5t.IEEE_F32LE.copy()

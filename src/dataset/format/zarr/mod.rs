@@ -20,6 +20,7 @@ mod packing;
 mod references;
 mod store;
 mod stored_chunk;
+mod szip;
 mod whole;
 mod windows;
 

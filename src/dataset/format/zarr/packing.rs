@@ -6,6 +6,7 @@ use flate2::read::MultiGzDecoder;
 use zune_inflate::{DeflateDecoder, DeflateOptions};
 
 use super::blosc::{unblosc, unshuffle};
+use super::szip::Szip;
 
 /// zune-inflate writes whole words past the end, and grows its memory when it has less room than this.
 const INFLATE_MARGIN: usize = 1024;
@@ -21,6 +22,8 @@ pub(super) enum Packing {
     Lzf,
     /// The filter of numcodecs, with the number of bytes of an element.
     Shuffle(usize),
+    /// The filter of HDF5.
+    Szip(Szip),
     Zlib,
     Zstd,
 }
@@ -40,6 +43,7 @@ impl Packing {
                 let size = size.and_then(|size| usize::try_from(size).ok()).filter(|&size| size > 0);
                 Self::Shuffle(size.ok_or("codec shuffle: expected a positive elementsize")?)
             }
+            "szip" => Self::Szip(Szip::of(configuration)?),
             "zlib" => Self::Zlib,
             "zstd" => Self::Zstd,
             _ => {
@@ -61,6 +65,7 @@ impl Packing {
             Self::Lz4 => "lz4",
             Self::Lzf => "lzf",
             Self::Shuffle(_) => "shuffle",
+            Self::Szip(_) => "szip",
             Self::Zlib => "zlib",
             Self::Zstd => "zstd",
         }
@@ -87,6 +92,7 @@ impl Packing {
                 unshuffle(packed, size, &mut plain);
                 Ok(plain)
             }
+            Self::Szip(szip) => szip.unpack(packed, most),
             Self::Zlib => unzlib(packed, most),
             Self::Zstd => unzstd(packed, most),
         }

@@ -1,0 +1,224 @@
+//! [`Szip`]: the filter szip of HDF5, which is the lossless coding of CCSDS 121.0-B.
+//!
+//! Sources: CCSDS 121.0-B-3, "Lossless Data Compression"; `H5Zszip.c` of HDF5 and `sz_compat.c` of libaec, for how HDF5 uses
+//! it: elements of four and of eight bytes are stored byte by byte, first all first bytes, and lines are filled up with
+//! elements to whole blocks.
+
+use serde_json::Value;
+
+/// Of the mask of options: elements are stored with their first byte first, and what is coded are differences.
+const MOST_SIGNIFICANT_FIRST: u64 = 16;
+const NEAREST_NEIGHBOR: u64 = 32;
+
+/// Zero blocks come in runs; one of this length reaches to the end of the segment.
+const REST_OF_SEGMENT: usize = 5;
+const SEGMENT: usize = 64;
+
+/// The sums of pairs in blocks of small numbers.
+const LARGEST_SUM: u32 = 12;
+
+/// How the elements of an array are coded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Szip {
+    /// The number of samples of a block.
+    block: usize,
+    /// The number of samples of a line, which has a reference.
+    line: usize,
+    /// The number of bytes of an element.
+    element: usize,
+    has_differences: bool,
+    is_big: bool,
+}
+
+impl Szip {
+    /// As the filter's values in HDF5 say.
+    pub(super) fn of(configuration: &Value) -> Result<Self, String> {
+        let number = |name: &str| configuration.get(name).and_then(Value::as_u64).unwrap_or(0);
+        let (mask, block, line) = (number("mask"), number("pixels_per_block"), number("pixels_per_scanline"));
+        let element = match number("bits_per_pixel") {
+            bits @ (8 | 16 | 32 | 64) => bits as usize / 8,
+            bits => return Err(format!("codec szip: elements of {bits} bits are not read, only of 8, 16, 32, and 64")),
+        };
+        if !(2..=64).contains(&block) || block % 2 == 1 || !(1..=1 << 20).contains(&line) {
+            return Err(format!("codec szip: blocks of {block} and lines of {line} elements are not read"));
+        }
+        let (has_differences, is_big) = (mask & NEAREST_NEIGHBOR != 0, mask & MOST_SIGNIFICANT_FIRST != 0);
+        Ok(Self { block: block as usize, line: line as usize, element, has_differences, is_big })
+    }
+
+    /// Returns the elements, at most `most` bytes.
+    pub(super) fn unpack(self, packed: &[u8], most: usize) -> Result<Vec<u8>, String> {
+        let (size, coded) = packed.split_first_chunk::<4>().ok_or("the data is truncated")?;
+        let size = u32::from_le_bytes(*size) as usize;
+        if size > most {
+            return Err(format!("the header declares {size} bytes, but at most {most} are expected"));
+        }
+        // Wide elements are coded by their bytes.
+        let width = if self.element > 2 { 1 } else { self.element };
+        let samples = self.samples(coded, size / width, if width == 2 { 16 } else { 8 })?;
+        let bytes: Vec<u8> = match (width, self.is_big) {
+            (2, true) => samples.iter().flat_map(|&sample| (sample as u16).to_be_bytes()).collect(),
+            (2, false) => samples.iter().flat_map(|&sample| (sample as u16).to_le_bytes()).collect(),
+            _ => samples.iter().map(|&sample| sample as u8).collect(),
+        };
+        if self.element <= 2 {
+            return Ok(bytes);
+        }
+        let (count, mut elements) = (size / self.element, vec![0; size]);
+        for (place, element) in elements.chunks_exact_mut(self.element).enumerate() {
+            for (number, byte) in element.iter_mut().enumerate() {
+                *byte = bytes[number * count + place];
+            }
+        }
+        Ok(elements)
+    }
+
+    /// Decodes `count` samples of `bits` bits, without those that fill up lines.
+    fn samples(self, coded: &[u8], count: usize, bits: u32) -> Result<Vec<u32>, String> {
+        let padded = self.line.div_ceil(self.block) * self.block;
+        let mut input = Bits::new(coded);
+        let (mut all, mut line) = (Vec::new(), Vec::with_capacity(padded));
+        while all.len() < count {
+            let wanted = self.line.min(count - all.len());
+            // The last line ends with its samples only if lines are not filled up.
+            let until = if padded == self.line { wanted } else { padded };
+            line.clear();
+            while line.len() < until {
+                self.block(&mut input, &mut line, padded, bits)?;
+            }
+            if self.has_differences {
+                add_up(&mut line, u32::MAX >> (32 - bits));
+            }
+            all.extend_from_slice(&line[..wanted]);
+        }
+        Ok(all)
+    }
+
+    /// Decodes the next block, or the next blocks, of a line of `padded` samples.
+    fn block(self, input: &mut Bits, line: &mut Vec<u32>, padded: usize, bits: u32) -> Result<(), String> {
+        let damaged = || "a block is damaged".to_owned();
+        let id_bits = if bits > 8 { 4 } else { 3 };
+        let id = input.number(id_bits)?;
+        if id == (1 << id_bits) - 1 {
+            for _ in 0..self.block {
+                line.push(input.number(bits)?);
+            }
+            return Ok(());
+        }
+        let is_pairs = id == 0 && input.number(1)? == 1;
+        let begun = line.len();
+        if self.has_differences && line.is_empty() {
+            line.push(input.number(bits)?);
+        }
+        let end = begun + self.block;
+        if id > 0 {
+            let (low, first) = (id - 1, line.len());
+            for _ in first..end {
+                line.push(input.zeros()? << low);
+            }
+            for sample in &mut line[first..] {
+                *sample = sample.wrapping_add(input.number(low)?);
+            }
+        } else if is_pairs {
+            while line.len() < end {
+                let (sum, second) = pair(input.zeros()?).ok_or_else(damaged)?;
+                if (line.len() - begun).is_multiple_of(2) {
+                    line.push(sum - second);
+                }
+                line.push(second);
+            }
+        } else {
+            let (used, all) = (begun / self.block, padded / self.block);
+            let blocks = match input.zeros()? as usize + 1 {
+                REST_OF_SEGMENT => (all - used).min(SEGMENT - used % SEGMENT),
+                blocks if blocks > REST_OF_SEGMENT => blocks - 1,
+                blocks => blocks,
+            };
+            if blocks > all - used {
+                return Err(damaged());
+            }
+            line.resize(begun + blocks * self.block, 0);
+        }
+        Ok(())
+    }
+}
+
+/// The sum of two samples, and the second of them, that stand for `number`: pairs are counted by their sums.
+fn pair(number: u32) -> Option<(u32, u32)> {
+    let first_of = |sum: u32| sum * (sum + 1) / 2;
+    let sum = (0..=LARGEST_SUM).rev().find(|&sum| first_of(sum) <= number)?;
+    let second = number - first_of(sum);
+    (second <= sum).then_some((sum, second))
+}
+
+/// Replaces the differences after the first of `samples` by samples of at most `most`.
+fn add_up(samples: &mut [u32], most: u32) {
+    let Some((first, differences)) = samples.split_first_mut() else { return };
+    let mut value = *first & most;
+    for difference in differences {
+        let (mapped, is_upper) = (*difference, value > most / 2);
+        // Differences that would lead out of the range on one side are not coded: beyond them, it is the distance to the end.
+        let room = if is_upper { most - value } else { value };
+        value = if mapped.div_ceil(2) <= room {
+            if mapped % 2 == 1 { value.wrapping_sub(mapped / 2 + 1) } else { value.wrapping_add(mapped / 2) }
+        } else if is_upper {
+            most.wrapping_sub(mapped)
+        } else {
+            mapped
+        } & most;
+        *difference = value;
+    }
+}
+
+/// Bits, the highest of each byte first.
+struct Bits<'a> {
+    bytes: &'a [u8],
+    /// The number of bits that were read.
+    place: usize,
+}
+
+impl<'a> Bits<'a> {
+    fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, place: 0 }
+    }
+
+    /// The next bits, at least 57 of them, from the highest on; zeros after the end.
+    fn next(&self) -> u64 {
+        let rest = self.bytes.get(self.place / 8..).unwrap_or_default();
+        let word = match rest.first_chunk::<8>() {
+            Some(word) => u64::from_be_bytes(*word),
+            None => {
+                let mut word = [0; 8];
+                word[..rest.len()].copy_from_slice(rest);
+                u64::from_be_bytes(word)
+            }
+        };
+        word << (self.place % 8)
+    }
+
+    fn advance(&mut self, bits: usize) -> Result<(), String> {
+        self.place += bits;
+        if self.place > self.bytes.len() * 8 { Err("the data is truncated".into()) } else { Ok(()) }
+    }
+
+    /// The number in the next `bits` bits, at most 16.
+    fn number(&mut self, bits: u32) -> Result<u32, String> {
+        let number = (self.next() >> 32 >> (32 - bits)) as u32;
+        self.advance(bits as usize)?;
+        Ok(number)
+    }
+
+    /// The number of zeros before the next one.
+    fn zeros(&mut self) -> Result<u32, String> {
+        let mut zeros = 0;
+        loop {
+            let here = self.next().leading_zeros();
+            if here < 57 {
+                self.advance(here as usize + 1)?;
+                return Ok(zeros + here);
+            }
+            zeros += 57;
+            self.advance(57)?;
+        }
+    }
+}
