@@ -1,18 +1,28 @@
-"""A field of 1 GB whose windows can be recognized, for the formats of arrays in chunks."""
+"""A field whose windows can be recognized, for the formats of arrays in chunks: 1 GB, or FIELD_GB."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-SHAPE = (240, 1024, 1024)
+# In multiples of 0.1: that many times 24 hours are stored.
+GIGABYTES = float(os.environ.get("FIELD_GB", "1"))
+SHAPE = (24 * max(1, round(10 * GIGABYTES)), 1024, 1024)
+TITLE = f"{GIGABYTES:g} GB of float32, page cache warm"
 CHUNKS = (24, 128, 128)
 WINDOW = {"time": 24, "y": 64, "x": 64}
 BATCH_SIZE = 8
 WORKERS = 2
+
+
+def place(path: Path) -> Path:
+    """Return where a field of this size is stored, if one of 1 GB is at `path`."""
+    return path if GIGABYTES == 1 else path.with_name(f"{GIGABYTES:g}_{path.name}")
 
 
 def starts() -> list[tuple[int, int, int]]:

@@ -109,7 +109,8 @@ def _rotated(case: Case, by: int) -> Iterable[str]:
 def compete(workload: Workload, case: Case, plan: Plan, log: Log) -> tuple[Standings, float]:
     """All rounds of one case, and the consumer's time a batch."""
     standings: Standings = {contender.name: Standing() for contender in case.contenders}
-    turn = Turn(workload.name, case.name, "", plan.warm_up, plan.seconds, plan.cut, consumer=0.0, verify=0.0)
+    cut = max(plan.cut, case.cut)
+    turn = Turn(workload.name, case.name, "", plan.warm_up, plan.seconds, cut, consumer=0.0, verify=0.0)
     if case.with_consumer:
         turn = replace(turn, consumer=_consumer_seconds(case, turn, log))
     for number in range(plan.rounds):

@@ -55,6 +55,8 @@ class Case:
     batch_size: int = 0
     check: Callable[[Any, Any], npt.NDArray[np.int64]] | None = None
     """Compares a batch with what was opened; returns the indices of its samples, or raises AssertionError."""
+    cut: float = 0.0
+    """An epoch is cut after this time, if it is longer than that of all workloads: for contenders that begin slowly."""
     with_consumer: bool = False
     """True if it is also measured with a slow consumer."""
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import throughput
-from chunked_field import BATCH_SIZE, CHUNKS, SHAPE, WINDOW, WORKERS, ByHand, check, slabs, starts
+from chunked_field import BATCH_SIZE, CHUNKS, SHAPE, TITLE, WINDOW, WORKERS, ByHand, check, place, slabs, starts
 from loaders import IMPORTS, data_loader, present
 from machine import CACHE
 from protocol import Case, Contender, Epoch, Workload
 
-_FILE = CACHE / "field.h5"
+FILE = place(CACHE / "field.h5")
 
 
 def _open() -> Any:
-    """Make the file once, about 1 GB of smooth numbers with noise; return its array."""
+    """Make the file once, of smooth numbers with noise; return its array."""
     import h5py
 
-    if not _FILE.exists():
-        part = _FILE.with_name("field.h5.part")
+    if not FILE.exists():
+        part = FILE.with_name(f"{FILE.name}.part")
         with h5py.File(part, "w") as file:
             options = {"chunks": CHUNKS, "compression": "gzip", "shuffle": True}
             array = file.create_dataset("t", SHAPE, "<f4", **options)
@@ -26,14 +26,14 @@ def _open() -> Any:
                 array.dims[axis].label = name
             for start, values in slabs():
                 array[start : start + CHUNKS[0]] = values
-        part.rename(_FILE)
-    return h5py.File(_FILE)["t"]
+        part.rename(FILE)
+    return h5py.File(FILE)["t"]
 
 
 def _open_field() -> Any:
     import h5py
 
-    return h5py.File(_FILE)["t"]
+    return h5py.File(FILE)["t"]
 
 
 def _torch(workers: int) -> Any:
@@ -45,7 +45,7 @@ def _shuffled(threads: int) -> Any:
     def epoch(_: Any) -> Epoch:
         from sluicegate import Hdf5Dataset
 
-        dataset = Hdf5Dataset(_FILE, "t", window=WINDOW)
+        dataset = Hdf5Dataset(FILE, "t", window=WINDOW)
         return lambda: iter(
             data_loader("sluicegate", dataset, batch_size=BATCH_SIZE, shuffle=True, num_workers=threads)
         )
@@ -56,7 +56,7 @@ def _shuffled(threads: int) -> Any:
 def _by_blocks(_: Any) -> Epoch:
     from sluicegate import BlockShuffleSampler, Hdf5Dataset
 
-    dataset = Hdf5Dataset(_FILE, "t", window=WINDOW, order="chunks")
+    dataset = Hdf5Dataset(FILE, "t", window=WINDOW, order="chunks")
     sampler = BlockShuffleSampler(dataset, window=32)
     return lambda: iter(data_loader("sluicegate", dataset, batch_size=BATCH_SIZE, sampler=sampler, num_workers=WORKERS))
 
@@ -70,7 +70,7 @@ WORKLOAD = Workload(
     cases=(
         Case(
             name="hdf5",
-            title="1 GB of float32, page cache warm",
+            title=TITLE,
             open=_open,
             samples=len(starts()),
             batch_size=BATCH_SIZE,

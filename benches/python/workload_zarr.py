@@ -6,20 +6,23 @@ from collections.abc import Callable
 from typing import Any
 
 import throughput
-from chunked_field import BATCH_SIZE, CHUNKS, SHAPE, WINDOW, WORKERS, ByHand, check, slabs, starts
+from chunked_contenders import BySlab, ByWorker, decoding_alone, tensorstore_and_grain
+from chunked_field import BATCH_SIZE, CHUNKS, SHAPE, TITLE, WINDOW, WORKERS, ByHand, check, place, slabs, starts
 from loaders import IMPORTS, data_loader, present
 from machine import CACHE
 from protocol import Case, Contender, Epoch, Workload
 
-_FOLDER = CACHE / "zarr"
+FOLDER = place(CACHE / "zarr")
+# Who loads slices of time has nothing to deliver until the first is there.
+_CUT = 20.0
 
 
 def _open() -> Any:
-    """Make the store once, about 1 GB of smooth numbers with noise; return it."""
+    """Make the store once, of smooth numbers with noise; return it."""
     import zarr
 
-    if not _FOLDER.exists():
-        part = _FOLDER.with_name("zarr.part")
+    if not FOLDER.exists():
+        part = FOLDER.with_name(f"{FOLDER.name}.part")
         array = zarr.open_group(part, mode="w").create_array(
             "t",
             shape=SHAPE,
@@ -30,18 +33,26 @@ def _open() -> Any:
         )
         for start, values in slabs():
             array[start : start + CHUNKS[0]] = values
-        part.rename(_FOLDER)
-    return zarr.open_array(_FOLDER / "t", mode="r")
+        part.rename(FOLDER)
+    return zarr.open_array(FOLDER / "t", mode="r")
 
 
 def _open_field() -> Any:
     import zarr
 
-    return zarr.open_array(_FOLDER / "t", mode="r")
+    return zarr.open_array(FOLDER / "t", mode="r")
 
 
 def _by_hand() -> ByHand:
     return ByHand(_open_field)
+
+
+def _by_worker() -> ByWorker:
+    return ByWorker(_open_field)
+
+
+def _by_slab() -> BySlab:
+    return BySlab(_open_field)
 
 
 class _Xbatcher:
@@ -51,7 +62,7 @@ class _Xbatcher:
         import xarray
         import xbatcher
 
-        opened = xarray.open_zarr(_FOLDER, consolidated=False, chunks=None)["t"]
+        opened = xarray.open_zarr(FOLDER, consolidated=False, chunks=None)["t"]
         self.generator = xbatcher.BatchGenerator(opened, WINDOW, preload_batch=False)
 
     def __len__(self) -> int:
@@ -66,7 +77,7 @@ class _Xbatcher:
 def _by_blocks(_: Any) -> Epoch:
     from sluicegate import BlockShuffleSampler, ZarrDataset
 
-    dataset = ZarrDataset(_FOLDER, "t", window=WINDOW, order="chunks")
+    dataset = ZarrDataset(FOLDER, "t", window=WINDOW, order="chunks")
     sampler = BlockShuffleSampler(dataset, window=32)
     return lambda: iter(data_loader("sluicegate", dataset, batch_size=BATCH_SIZE, sampler=sampler, num_workers=WORKERS))
 
@@ -74,13 +85,19 @@ def _by_blocks(_: Any) -> Epoch:
 def _shuffled(_: Any) -> Epoch:
     from sluicegate import ZarrDataset
 
-    dataset = ZarrDataset(_FOLDER, "t", window=WINDOW)
+    dataset = ZarrDataset(FOLDER, "t", window=WINDOW)
     return lambda: iter(data_loader("sluicegate", dataset, batch_size=BATCH_SIZE, shuffle=True, num_workers=WORKERS))
 
 
-def _torch(dataset: Callable[[], Any]) -> Any:
-    options = {"shuffle": True, "num_workers": WORKERS, "multiprocessing_context": "spawn"}
-    return lambda _: lambda: iter(data_loader("torch", dataset(), batch_size=BATCH_SIZE, **options))
+def _torch(dataset: Callable[[], Any], *, shuffle: bool = True) -> Any:
+    """Return epochs of torch's loader, whose workers stay for the next epoch: they are slow to spawn."""
+
+    def epoch(_: Any) -> Epoch:
+        options = {"multiprocessing_context": "spawn", "persistent_workers": True}
+        loader = data_loader("torch", dataset(), batch_size=BATCH_SIZE, shuffle=shuffle, num_workers=WORKERS, **options)
+        return lambda: iter(loader)
+
+    return epoch
 
 
 WORKLOAD = Workload(
@@ -92,7 +109,8 @@ WORKLOAD = Workload(
     cases=(
         Case(
             name="zarr",
-            title="1 GB of float32, page cache warm",
+            title=f"{TITLE}, epochs cut after {_CUT:g} s",
+            cut=_CUT,
             open=_open,
             samples=len(starts()),
             batch_size=BATCH_SIZE,
@@ -105,6 +123,28 @@ WORKLOAD = Workload(
                     "by hand with zarr under torch, 2 workers",
                     _torch(_by_hand),
                     (*IMPORTS["torch"], "zarr"),
+                    column="by hand",
+                ),
+                Contender(
+                    "by hand with zarr, as anemoi reads, 2 workers",
+                    _torch(_by_worker, shuffle=False),
+                    (*IMPORTS["torch"], "zarr"),
+                ),
+                Contender(
+                    "by hand with zarr, slices of time, 2 workers",
+                    _torch(_by_slab, shuffle=False),
+                    (*IMPORTS["torch"], "zarr"),
+                ),
+                Contender(
+                    "TensorStore + Grain, 4 threads",
+                    lambda _: tensorstore_and_grain(FOLDER / "t"),
+                    (*IMPORTS["grain"], "tensorstore"),
+                ),
+                Contender(
+                    "decoding alone, 2 threads",
+                    lambda _: decoding_alone(FOLDER / "t"),
+                    ("numcodecs",),
+                    is_limit=True,
                 ),
                 Contender("sluicegate, 2 threads", _shuffled, IMPORTS["sluicegate"]),
                 Contender("sluicegate, 2 threads, by blocks", _by_blocks, IMPORTS["sluicegate"]),
