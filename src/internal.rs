@@ -30,8 +30,8 @@ pub use crate::memory::{
 pub use crate::memory::{JpegColors, JpegDecoder, JpegFault, JpegHeader, KeptValues, Region, encode_jpeg};
 pub use crate::pipeline::{
     Answer, AnswerWait, BatchNumber, BytesAhead, Delivery, Fetch, FetchPacked, FetchPackedFields, FetchSamples, Held,
-    IndexBatch, Outcome, PackedField, Party, PlacedField, Pool, Prefetch, ReadAhead, ShuffledSamples, SlotCopy, Task,
-    TaskKind, WorkerEnd, Workers, end_with,
+    IndexBatch, Outcome, PackedField, Party, PlacedField, Pool, Prefetch, ReadAhead, ShuffledSamples, SlotCopy,
+    StreamPass, Task, TaskKind, WorkerEnd, Workers, end_with,
 };
 pub use crate::rng::GeneratorPlace;
 #[cfg(feature = "image")]

@@ -43,6 +43,8 @@ mod shards;
 mod shuffle_buffer;
 mod stack;
 mod stream;
+mod stream_pass;
+mod stream_reader;
 mod torch_generator;
 mod worker_end;
 mod workers;
@@ -156,7 +158,11 @@ mod _core {
     #[pymodule_export]
     use super::stack::Kinds;
     #[pymodule_export]
-    use super::stream::{Stream, StreamReader};
+    use super::stream::Stream;
+    #[pymodule_export]
+    use super::stream_pass::StreamPass;
+    #[pymodule_export]
+    use super::stream_reader::StreamReader;
     #[pymodule_export]
     use super::worker_end::WorkerEnd;
     #[pymodule_export]

@@ -1,33 +1,20 @@
-//! `Stream`: samples that are read from front to back, and `StreamReader`, one pass over them.
+//! `Stream`: samples that are read from front to back.
 
 use std::ffi::OsString;
 use std::os::fd::RawFd;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::PyList;
-use sluicegate::internal::{Damages, ReadAhead, ShuffledSamples, Slab, StreamPacking};
+use sluicegate::internal::{Damages, StreamPacking};
 use sluicegate::{
-    ConsumedSamples, CsvHeader, Error, Features, Field, IterableDataset, RawField, StreamDataset, StreamFormat,
-    StreamPart, StreamPosition, StreamSource, StreamSplit, TarEnd,
+    CsvHeader, Error, Features, Field, IterableDataset, RawField, StreamDataset, StreamFormat, StreamSource, TarEnd,
 };
 
-use super::detach::detach;
 use super::error::{to_python, unknown};
-use super::field_kind::Samples;
 use super::format::tar::{on_missing_of, tar_fields};
-use super::format::typed_field::{TypedForm, content_of, typed_fields};
-use super::hand_over::HandOver;
+use super::format::typed_field::{TypedForm, typed_fields};
 use super::memory::descriptors;
-use super::shuffle_buffer::ShuffleBuffer;
-
-/// How long the consumer sleeps before it looks whether Ctrl-C was pressed.
-const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
-
-/// So many slots are kept for the next samples or batches.
-const FREE_SLOTS: usize = 4;
 
 /// (kind, path or command or name, descriptor): the kinds are "path", "command" and "open".
 type SourceForm = (String, OsString, Option<RawFd>);
@@ -40,6 +27,10 @@ type OptionsForm = (bool, bool, u64, bool);
 pub(super) struct Stream(Arc<StreamDataset>);
 
 impl Stream {
+    pub(super) fn core(&self) -> Arc<dyn IterableDataset> {
+        Arc::clone(&self.0) as Arc<dyn IterableDataset>
+    }
+
     fn make(
         py: Python<'_>,
         sources: Vec<SourceForm>,
@@ -162,235 +153,5 @@ impl Stream {
     #[getter]
     fn is_repeatable(&self) -> bool {
         self.0.is_repeatable()
-    }
-}
-
-/// One pass over one part of a stream, read ahead on a thread. For one consumer; a second thread waits for its turn.
-#[pyclass(frozen, module = "sluicegate._core")]
-pub(super) struct StreamReader {
-    ahead: Mutex<ReadAhead>,
-    /// What a shuffle buffer holds, when the samples go through one.
-    shuffled: Mutex<ShuffledSamples>,
-    slab: Slab,
-}
-
-/// (ordinal, source, ordinal of its first sample, offset).
-type PositionForm = (u64, u64, u64, u64);
-
-/// (samples read, position).
-type MarkForm = (u64, PositionForm);
-
-/// (num_workers, run, by worker the ordinal below which all was read, those below it that were held).
-type ConsumedForm = (u64, u64, Vec<u64>, Vec<u64>);
-
-fn form(position: &StreamPosition) -> PositionForm {
-    (position.ordinal, position.source, position.first_of_source, position.offset)
-}
-
-#[pymethods]
-impl StreamReader {
-    /// The part of one worker, (rank, world_size, worker, num_workers, run), behind `position`; without what was `consumed`
-    /// under other splits.
-    #[new]
-    fn new(
-        stream: &Stream,
-        part: (u64, u64, u64, u64, u64),
-        consumed: Vec<ConsumedForm>,
-        position: PositionForm,
-        bytes_ahead: usize,
-    ) -> Self {
-        let (rank, world_size, worker, num_workers, run) = part;
-        let (ordinal, source, first_of_source, offset) = position;
-        let from = StreamPosition { ordinal, source, first_of_source, offset };
-        let split = StreamSplit { rank, world_size, num_workers, run };
-        let consumed = consumed.into_iter().map(|(num_workers, run, until, held)| ConsumedSamples {
-            split: StreamSplit { num_workers, run, ..split },
-            until,
-            held,
-        });
-        let part = StreamPart { split, worker, consumed: consumed.collect() };
-        let dataset = Arc::clone(&stream.0) as Arc<dyn IterableDataset>;
-        let ahead = ReadAhead::new(dataset, part, from, bytes_ahead);
-        let shuffled = Mutex::new(ShuffledSamples::new(0, from, 1, u64::MAX));
-        Self { ahead: Mutex::new(ahead), shuffled, slab: Slab::new(FREE_SLOTS) }
-    }
-
-    /// The fields of the samples, as (name, dtype, what it holds), when the first sample has come, or the end.
-    fn begin(&self, py: Python<'_>) -> PyResult<Vec<(String, &'static str, &'static str)>> {
-        self.wait(py, 1)?;
-        detach(py, || {
-            let ahead = self.ahead();
-            let fields = ahead.fields().iter();
-            Ok(fields
-                .map(|typed| (typed.field().name().to_owned(), typed.field().dtype().name(), content_of(typed)))
-                .collect())
-        })
-    }
-
-    /// Up to `most` of the next samples, waiting for one; and the position behind each. No samples at the end.
-    fn samples<'py>(
-        &self,
-        py: Python<'py>,
-        hand_over: &HandOver,
-        most: usize,
-    ) -> PyResult<(Bound<'py, PyList>, Vec<PositionForm>)> {
-        let mut samples = self.wait(py, 1)?.min(most);
-        if samples == 0 {
-            return Ok((PyList::empty(py), Vec::new()));
-        }
-        loop {
-            let (batch, positions) = self.batch_of(py, hand_over, samples)?;
-            let ordinals: Vec<usize> = positions.iter().map(ordinal).collect();
-            match hand_over.samples(py, Samples { indices: &ordinals, dataset: None }, batch) {
-                // One of them can't be had: those before it can.
-                Err(_) if samples > 1 => samples = 1,
-                list => {
-                    self.take(py, samples)?;
-                    return Ok((list?, positions.iter().map(form).collect()));
-                }
-            }
-        }
-    }
-
-    /// The batch of the next `samples` samples, or of fewer at the end; and how many, and the position behind them. None
-    /// when there is none.
-    fn batch<'py>(
-        &self,
-        py: Python<'py>,
-        hand_over: &HandOver,
-        samples: usize,
-    ) -> PyResult<Option<(Bound<'py, PyAny>, usize, PositionForm)>> {
-        let samples = self.wait(py, samples)?.min(samples);
-        if samples == 0 {
-            return Ok(None);
-        }
-        let (batch, positions) = self.batch_of(py, hand_over, samples)?;
-        let Some(last) = positions.last() else { return Ok(None) };
-        self.take(py, samples)?;
-        let ordinals: Vec<usize> = positions.iter().map(ordinal).collect();
-        let of = Samples { indices: &ordinals, dataset: None };
-        Ok(Some((hand_over.batch(py, of, batch)?, samples, form(last))))
-    }
-
-    /// From now on the samples go through a shuffle buffer, of which `read` were read by now: see `ShuffledSamples`.
-    fn shuffle(&self, py: Python<'_>, read: u64, position: PositionForm, every: u64, next_mark: u64) -> PyResult<()> {
-        let (ordinal, source, first_of_source, offset) = position;
-        let position = StreamPosition { ordinal, source, first_of_source, offset };
-        detach(py, || {
-            *self.shuffled() = ShuffledSamples::new(read, position, every, next_mark);
-            Ok(())
-        })
-    }
-
-    /// Brings the buffer to where `held` of the first `read` samples were held; false when there are not so many.
-    fn read_again(&self, py: Python<'_>, read: u64, held: Vec<u64>, has_ended: bool) -> PyResult<bool> {
-        loop {
-            let found = detach(py, || {
-                let (mut shuffled, mut ahead) = (self.shuffled(), self.ahead());
-                let found = shuffled.read_again(&mut ahead, read, &held, SIGNAL_INTERVAL)?;
-                if found == Some(true) && has_ended {
-                    shuffled.see_end();
-                }
-                Ok(found)
-            })?;
-            match found {
-                Some(found) => return Ok(found),
-                None => py.check_signals()?,
-            }
-        }
-    }
-
-    /// The batch of the next `samples` samples that `buffer` draws, or of fewer at the end, and how many it has. None when
-    /// there is none.
-    fn shuffled_batch<'py>(
-        &self,
-        py: Python<'py>,
-        hand_over: &HandOver,
-        buffer: &mut ShuffleBuffer,
-        samples: usize,
-    ) -> PyResult<Option<(Bound<'py, PyAny>, usize)>> {
-        let buffer = buffer.core();
-        let drawn = loop {
-            let drawn = detach(py, || self.shuffled().draw(&mut self.ahead(), buffer, samples, SIGNAL_INTERVAL))?;
-            if let Some(drawn) = drawn {
-                break drawn;
-            }
-            py.check_signals()?;
-        };
-        if drawn == 0 {
-            return Ok(None);
-        }
-        let collate = hand_over.collate();
-        let (schema, (batch, ordinals)) = detach(py, || {
-            let (mut shuffled, ahead) = (self.shuffled(), self.ahead());
-            Ok((ahead.schema().clone(), shuffled.batch(ahead.schema(), &*collate, &self.slab)?))
-        })?;
-        hand_over.check(&schema)?;
-        Ok(Some((hand_over.batch(py, Samples { indices: &ordinals, dataset: None }, batch)?, drawn)))
-    }
-
-    /// How many samples the buffer has read, where the stream is behind them, whether it has ended; and the places that were
-    /// passed since this was asked last.
-    fn shuffled_place(&self, py: Python<'_>) -> PyResult<(u64, PositionForm, bool, Vec<MarkForm>)> {
-        detach(py, || {
-            let mut shuffled = self.shuffled();
-            let marks = shuffled.marks().iter().map(|(read, position)| (*read, form(position))).collect();
-            let (read, position, has_ended) = shuffled.place();
-            Ok((read, form(&position), has_ended, marks))
-        })
-    }
-
-    /// What was left out since this was asked last, a line for each.
-    fn left_out(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        detach(py, || Ok(self.ahead().left_out()))
-    }
-}
-
-/// Which sample a position lies behind.
-fn ordinal(position: &StreamPosition) -> usize {
-    usize::try_from(position.ordinal.saturating_sub(1)).unwrap_or(usize::MAX)
-}
-
-impl StreamReader {
-    /// The pass, when it is this thread's turn. To be called without the GIL: the turn may be a long wait.
-    fn ahead(&self) -> MutexGuard<'_, ReadAhead> {
-        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What the shuffle buffer holds. Its lock is taken before that of the pass.
-    fn shuffled(&self) -> MutexGuard<'_, ShuffledSamples> {
-        self.shuffled.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits for this many samples, or the end; returns how many there are.
-    fn wait(&self, py: Python<'_>, samples: usize) -> PyResult<usize> {
-        loop {
-            if let Some(there) = detach(py, || self.ahead().wait(samples, SIGNAL_INTERVAL))? {
-                return Ok(there);
-            }
-            py.check_signals()?;
-        }
-    }
-
-    fn take(&self, py: Python<'_>, samples: usize) -> PyResult<()> {
-        detach(py, || {
-            self.ahead().take(samples);
-            Ok(())
-        })
-    }
-
-    fn batch_of(
-        &self,
-        py: Python<'_>,
-        hand_over: &HandOver,
-        samples: usize,
-    ) -> PyResult<(sluicegate::Batch, Vec<StreamPosition>)> {
-        let collate = hand_over.collate();
-        let (batch, schema) = detach(py, || {
-            let ahead = self.ahead();
-            Ok((ahead.batch(samples, &*collate, &self.slab)?, ahead.schema().clone()))
-        })?;
-        hand_over.check(&schema)?;
-        Ok(batch)
     }
 }

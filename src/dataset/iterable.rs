@@ -34,8 +34,15 @@ pub trait SampleStream: Send {
     /// Reads the next sample of its part, behind those in `into`.
     ///
     /// # Errors
-    /// What lies underneath can't be read, or is damaged. What is asked for after that is unspecified.
+    /// What lies underneath can't be read, or is damaged. Unless [`pass_failed`](Self::pass_failed) says otherwise, what is
+    /// asked for after that is unspecified.
     fn advance(&mut self, into: &mut SampleBlock) -> Result<Advance>;
+
+    /// After an error that was about one sample only: passes over that sample, and returns its ordinal. `None` if reading
+    /// cannot continue.
+    fn pass_failed(&mut self) -> Option<u64> {
+        None
+    }
 
     /// True if it is known that the next sample has not arrived yet: a reader with samples at hand should pass them on.
     fn would_wait(&self) -> bool {

@@ -1,29 +1,22 @@
 //! [`ReadAhead`]: a stream that a separate thread reads a bounded number of bytes ahead of its consumer.
 
 use std::collections::VecDeque;
-use std::process;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Batch;
+use super::stream_pass::{StreamPass, StreamShare};
+use super::stream_readers::Outcome;
 use crate::collate::Collate;
-use crate::dataset::{Advance, IterableDataset, SampleStream, StopSignal, StreamPart, StreamPosition};
-use crate::error::catch;
+use crate::dataset::{IterableDataset, StreamPart, StreamPosition};
 use crate::memory::Slab;
 use crate::{Error, Result, SampleBlock, Schema, TypedField};
-
-/// Samples are handed over in blocks of this many bytes, or sooner if the consumer is waiting.
-const BLOCK_BYTES: usize = 1 << 20;
-const BLOCK_SAMPLES: usize = 1024;
-
-/// A reading thread that is asked to stop does so within this time, unless a file system hangs.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The samples of one part of an [`IterableDataset`], in order. For one consumer.
 ///
 /// The reading thread starts at the first wait, and stops when this is dropped; by then, everything that it read from
-/// is closed. A forked child cannot continue it.
+/// is closed. A forked child cannot continue it. Several parts of one stream can be read by one thread: see
+/// [`StreamPass`].
 ///
 /// # Example
 /// ```
@@ -43,11 +36,13 @@ pub struct ReadAhead {
     part: StreamPart,
     from: StreamPosition,
     bytes_ahead: usize,
-    thread: Option<Reading>,
+    /// The pass that it shares, or shared.
+    pass: Option<StreamPass>,
+    share: Option<StreamShare>,
     fields: Arc<Vec<TypedField>>,
     schema: Schema,
-    /// Blocks that have arrived and were not taken, and how much of the first one was taken.
-    blocks: VecDeque<SampleBlock>,
+    /// Blocks that have arrived and were not taken, and how many samples of the first one were taken.
+    blocks: VecDeque<OwnRows>,
     taken: usize,
     samples: usize,
     left_out: Vec<String>,
@@ -56,46 +51,27 @@ pub struct ReadAhead {
     failure: Option<Failure>,
 }
 
-/// The reading thread, as its consumer sees it.
-struct Reading {
-    shared: Arc<Shared>,
-    stop: StopSignal,
-    thread: thread::JoinHandle<()>,
-    /// The process in which the thread runs.
-    process: u32,
+/// The samples of a block that belong to this part.
+struct OwnRows {
+    block: Arc<SampleBlock>,
+    /// `None` for all of them.
+    rows: Option<Vec<usize>>,
+}
+
+impl OwnRows {
+    fn len(&self) -> usize {
+        self.rows.as_ref().map_or(self.block.len(), Vec::len)
+    }
+
+    fn row(&self, place: usize) -> usize {
+        self.rows.as_ref().map_or(place, |rows| rows[place])
+    }
 }
 
 /// A failure: the error itself until it was returned once, then its text.
 enum Failure {
     New(Error),
     Told(String),
-}
-
-#[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    fields: Option<Arc<Vec<TypedField>>>,
-    blocks: VecDeque<SampleBlock>,
-    bytes: usize,
-    /// The number of samples that the consumer is waiting for.
-    awaited: usize,
-    outcome: Option<Result<()>>,
-    is_over: bool,
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn wait<'a>(&self, state: MutexGuard<'a, State>, limit: Duration) -> MutexGuard<'a, State> {
-        self.changed.wait_timeout(state, limit).unwrap_or_else(PoisonError::into_inner).0
-    }
 }
 
 impl ReadAhead {
@@ -106,7 +82,8 @@ impl ReadAhead {
             part,
             from,
             bytes_ahead,
-            thread: None,
+            pass: None,
+            share: None,
             fields: Arc::default(),
             schema: Schema::new([]),
             blocks: VecDeque::new(),
@@ -116,6 +93,19 @@ impl ReadAhead {
             has_ended: false,
             failure: None,
         }
+    }
+
+    /// The same for a worker that joins `pass`, of which all readers read an equal `dataset`. If it has begun, or is that
+    /// of another split, this reads by itself.
+    pub fn shared(
+        dataset: Arc<dyn IterableDataset>,
+        part: StreamPart,
+        from: StreamPosition,
+        bytes_ahead: usize,
+        pass: &StreamPass,
+    ) -> Self {
+        let share = pass.join(&part, from, bytes_ahead);
+        Self { pass: Some(pass.clone()), share, ..Self::new(dataset, part, from, bytes_ahead) }
     }
 
     /// Returns the fields of the samples, known once the first sample, or the end, has arrived.
@@ -159,73 +149,69 @@ impl ReadAhead {
     }
 
     fn collect(&mut self, samples: usize, limit: Duration) -> Result<()> {
-        if self.thread.is_none() {
-            self.thread = Some(self.start()?);
-        }
-        let Some(reading) = &self.thread else { return Ok(()) };
-        if reading.process != process::id() {
-            let reason = "this iterator was made by the process that this one was forked from: make another".into();
-            return Err(Error::State { reason });
-        }
         // A deadline that the clock cannot represent means no limit.
         let deadline = Instant::now().checked_add(limit);
-        let mut state = reading.shared.lock();
-        loop {
-            for block in state.blocks.drain(..) {
-                self.samples += block.len();
-                self.left_out.extend_from_slice(block.left_out());
-                self.blocks.push_back(block);
-            }
-            state.bytes = 0;
-            state.awaited = samples.saturating_sub(self.samples);
-            reading.shared.changed.notify_all();
-            if self.fields.is_empty()
-                && let Some(fields) = &state.fields
-            {
-                self.fields = Arc::clone(fields);
+        let mut in_hand = 0;
+        while self.samples < samples {
+            let awaited = samples - self.samples;
+            let share = match self.share.take() {
+                Some(share) => share,
+                None => self.alone()?,
+            };
+            let share = self.share.insert(share);
+            let arrival = share.receive(&self.dataset, awaited, in_hand, deadline, limit)?;
+            if let (true, Some(fields)) = (self.fields.is_empty(), arrival.fields) {
                 self.schema = Schema::new(fields.iter().map(|typed| typed.field().clone()).collect::<Vec<_>>());
+                self.fields = fields;
             }
-            if self.samples >= samples {
-                return Ok(());
+            let is_late = arrival.blocks.is_empty() && arrival.outcome.is_none();
+            for (block, reports) in arrival.blocks {
+                in_hand += self.add(block, reports);
             }
-            match state.outcome.take() {
-                Some(Ok(())) => {
-                    self.has_ended = true;
-                    return Ok(());
+            match arrival.outcome {
+                None if is_late => return Ok(()),
+                None => {}
+                Some(Outcome::Elsewhere(position)) => {
+                    (self.from, self.share) = (position, None);
                 }
-                Some(Err(error)) => {
+                Some(outcome) => {
                     self.has_ended = true;
                     // Samples that arrived before the failure are returned first.
-                    self.failure = Some(Failure::New(error));
+                    self.failure = if let Outcome::Failed(error) = outcome { Some(Failure::New(error)) } else { None };
                     return Ok(());
                 }
-                None => {}
             }
-            let left = deadline.map_or(limit, |deadline| deadline.saturating_duration_since(Instant::now()));
-            if left.is_zero() {
-                return Ok(());
-            }
-            state = reading.shared.wait(state, left);
         }
+        if let Some(share) = &self.share {
+            share.rest();
+        }
+        Ok(())
     }
 
-    fn start(&self) -> Result<Reading> {
-        let (shared, stop) = (Arc::new(Shared::default()), StopSignal::new()?);
-        let (dataset, part, from, ahead) = (Arc::clone(&self.dataset), self.part.clone(), self.from, self.bytes_ahead);
-        let (theirs, signal) = (Arc::clone(&shared), stop.clone());
-        let read = move || {
-            let outcome = catch(|| {
-                let mut stream = dataset.stream(part, from, &signal)?;
-                read_all(&mut *stream, &theirs, &signal, ahead)
-            });
-            let mut state = theirs.lock();
-            state.outcome = Some(outcome);
-            state.is_over = true;
-            theirs.changed.notify_all();
+    /// The only share of a pass of its own.
+    fn alone(&self) -> Result<StreamShare> {
+        let pass = self.pass.as_ref().map_or_else(|| StreamPass::new(0), StreamPass::child)?;
+        let share = pass.join(&self.part, self.from, self.bytes_ahead);
+        share.ok_or_else(|| Error::State { reason: "a new pass refused its reader".into() })
+    }
+
+    /// Keeps the samples of a block that belong to this part, and returns about how many bytes they have.
+    fn add(&mut self, block: Arc<SampleBlock>, reports: bool) -> usize {
+        if reports {
+            self.left_out.extend_from_slice(block.left_out());
+        }
+        let owns = |&row: &usize| {
+            let ordinal = block.position(row).ordinal.saturating_sub(1);
+            ordinal >= self.from.ordinal && self.part.owns(ordinal)
         };
-        let thread = thread::Builder::new().name("sluicegate-read".into()).spawn(read);
-        let thread = thread.map_err(|error| Error::Threads { threads: 1, reason: error.to_string() })?;
-        Ok(Reading { shared, stop, thread, process: process::id() })
+        let rows: Vec<usize> = (0..block.len()).filter(owns).collect();
+        let bytes = (block.bytes() * rows.len()).checked_div(block.len()).unwrap_or(0);
+        self.samples += rows.len();
+        if !rows.is_empty() {
+            let rows = (rows.len() < block.len()).then_some(rows);
+            self.blocks.push_back(OwnRows { block, rows });
+        }
+        bytes
     }
 
     /// Returns the next samples, which [`wait`](Self::wait) has reported as available, laid out by `collate` in a slot
@@ -239,17 +225,17 @@ impl ReadAhead {
             .blocks
             .iter()
             .enumerate()
-            .flat_map(|(number, block)| {
-                (if number == 0 { self.taken } else { 0 }..block.len()).map(move |row| (number, row))
+            .flat_map(|(number, own)| {
+                (if number == 0 { self.taken } else { 0 }..own.len()).map(move |place| (number, own.row(place)))
             })
             .take(samples)
             .collect();
         let value = |place: usize, field| {
             let (block, row) = rows[place];
-            self.blocks[block].value(field, row)
+            self.blocks[block].block.value(field, row)
         };
         let batch = Batch::gather(&self.schema, rows.len(), collate, slab, value)?;
-        let positions = rows.iter().map(|&(block, row)| self.blocks[block].position(row)).collect();
+        let positions = rows.iter().map(|&(block, row)| self.blocks[block].block.position(row)).collect();
         Ok((batch, positions))
     }
 
@@ -260,7 +246,7 @@ impl ReadAhead {
 
     /// Returns the next sample, if there is one: its block, and its row in the block.
     pub(crate) fn next(&self) -> Option<(&SampleBlock, usize)> {
-        self.blocks.iter().find(|block| !block.is_empty()).map(|block| (block, self.taken))
+        self.blocks.front().map(|own| (&*own.block, own.row(self.taken)))
     }
 
     /// Takes `samples` samples.
@@ -277,70 +263,5 @@ impl ReadAhead {
     /// Returns one line for each item skipped since the last call.
     pub fn left_out(&mut self) -> Vec<String> {
         std::mem::take(&mut self.left_out)
-    }
-}
-
-/// Reads a stream to its end, or until the consumer stops.
-fn read_all(stream: &mut dyn SampleStream, shared: &Shared, stop: &StopSignal, ahead: usize) -> Result<()> {
-    let fields = Arc::new(stream.fields().to_vec());
-    let room = fields.len();
-    shared.lock().fields = Some(fields);
-    let mut block = SampleBlock::new(room);
-    loop {
-        let advance = match stream.advance(&mut block) {
-            Ok(advance) => advance,
-            Err(error) => {
-                pass_on(&mut block, room, shared, stop, usize::MAX);
-                return Err(error);
-            }
-        };
-        let is_full = block.bytes() >= BLOCK_BYTES || block.len() >= BLOCK_SAMPLES;
-        let has_ended = advance == Advance::End;
-        let awaited = shared.lock().awaited;
-        if has_ended || is_full || (awaited > 0 && block.len() >= awaited) || stream.would_wait() {
-            pass_on(&mut block, room, shared, stop, ahead);
-        }
-        if has_ended || stop.is_set() {
-            return Ok(());
-        }
-    }
-}
-
-/// Appends a block to those that were not taken yet, once there is room for it.
-fn pass_on(block: &mut SampleBlock, fields: usize, shared: &Shared, stop: &StopSignal, ahead: usize) {
-    if block.is_empty() && block.left_out().is_empty() {
-        return;
-    }
-    let block = std::mem::replace(block, SampleBlock::new(fields));
-    let mut state = shared.lock();
-    while state.bytes > 0 && state.bytes.saturating_add(block.bytes()) > ahead && !stop.is_set() {
-        state = shared.wait(state, PATIENCE);
-    }
-    // Samples without bytes count too.
-    state.bytes += block.bytes() + block.len();
-    state.blocks.push_back(block);
-    shared.changed.notify_all();
-}
-
-impl Drop for ReadAhead {
-    fn drop(&mut self) {
-        let Some(reading) = self.thread.take() else { return };
-        if reading.process != process::id() {
-            // A forked child has neither the thread nor its unfinished work, which may include this lock.
-            std::mem::forget(reading);
-            return;
-        }
-        reading.stop.set();
-        let deadline = Instant::now() + PATIENCE;
-        let mut state = reading.shared.lock();
-        reading.shared.changed.notify_all();
-        while !state.is_over && Instant::now() < deadline {
-            state = reading.shared.wait(state, deadline.saturating_duration_since(Instant::now()));
-        }
-        let is_over = state.is_over;
-        drop(state);
-        if is_over {
-            let _ = reading.thread.join();
-        }
     }
 }

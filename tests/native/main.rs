@@ -81,6 +81,7 @@ mod state;
 mod states;
 mod stream;
 mod stream_adaptor;
+mod stream_pass;
 mod stream_prefetch;
 mod stream_state;
 mod tar;

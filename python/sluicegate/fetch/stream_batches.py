@@ -35,6 +35,12 @@ def native_batches(
     return iterator.next_batch, functools.partial(collated, read.stream, collate_fn)
 
 
+def batch_bytes_of(iterator: Any) -> Callable[[], int] | None:
+    """Return what tells the bytes of the last batch that the core made of `iterator`; None for images."""
+    read = iterator.native if type(iterator) is ShuffledIterator else iterator
+    return read.batch_bytes if type(read) is NativeIterator else None
+
+
 class _ImageBatches:
     """Batches of samples with images, which are all decoded together."""
 

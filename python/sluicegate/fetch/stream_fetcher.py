@@ -16,7 +16,7 @@ from sluicegate.stream.shard import ShardedIterable
 from sluicegate.stream.shuffle_buffer import ShuffleBuffer
 from sluicegate.stream.split import in_runs
 
-from .stream_batches import native_batches
+from .stream_batches import batch_bytes_of, native_batches
 
 
 class StreamFetcher:
@@ -66,6 +66,8 @@ class StreamFetcher:
         was_read_again = resumed is not None and resumed.at < resumed.samples
         if sample_id is not None or not auto_collation or was_read_again:
             self._native = None
+        # Tells the bytes of the last batch, if the core knows.
+        self.batch_bytes = None if self._native is None else batch_bytes_of(self.dataset_iter)
         self._sample_id = None if sample_id is None or callable(sample_id) else operator.itemgetter(sample_id)
         if callable(sample_id):
             self._sample_id = sample_id

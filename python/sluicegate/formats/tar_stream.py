@@ -26,11 +26,12 @@ class TarStream(NativeStream):
     there to worker (k // R) % W. Under a `sluicegate.DataLoader` with a seed, the workers of a rank instead take turns,
     one batch of the rank's samples each. Batches are then the same for any number of workers, unless samples are left
     out by `on_error`, or there is a `ShuffleBuffer`, because each worker has its own. No worker is idle when there are
-    fewer archives than workers. The cost: each worker opens everything and skips the samples it does not own by reading
-    only their headers. In a plain file their contents are not read, but the output of a command, a pipe or a compressed
-    file is read in full by each worker. Within `shard_iterable` the stream is read whole, and `shard_iterable` takes
-    the share. Sources that can be read only once (standard input, a descriptor, a file object, a FIFO) allow one
-    reader; several are an error.
+    fewer archives than workers. A `sluicegate.DataLoader` reads with threads, and everything once for all workers of a
+    rank, unless `explain()` names a reason for worker processes. These, and ranks, each open everything and skip the
+    samples they do not own by reading only their headers. In a plain file their contents are not read, but the output
+    of a command, a pipe or a compressed file is read in full by each. Within `shard_iterable` the stream is read whole,
+    and `shard_iterable` takes the share. Sources that can be read only once (standard input, a descriptor, a file
+    object, a FIFO) allow one reader; several are an error.
 
     **Reading ahead.** A thread reads and decodes up to 16 MiB (or one sample) ahead, in Rust and without the GIL. With
     torch's default collate, `sluicegate.DataLoader` has batches made in Rust too. When the iterator is no longer

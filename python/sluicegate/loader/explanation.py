@@ -23,6 +23,8 @@ from sluicegate.recognition.worker_seeding import only_seeds
 from sluicegate.stream.native import NativeStream
 from sluicegate.stream.shuffle_buffer import ShuffleBuffer
 
+from .stream_threads import process_reason
+
 _logger = logging.getLogger("sluicegate")
 
 
@@ -31,8 +33,9 @@ class Explanation:
     """Which engine reads a loader's samples.
 
     Attributes:
-        engine: "rust", on the calling thread or in `num_workers` threads (for streams: in workers); "python", on
-            the calling thread; "python processes", in worker processes; or "python threads".
+        engine: "rust", on the calling thread or in `num_workers` threads; "rust processes", for a stream that each of
+            `num_workers` worker processes reads; "python", on the calling thread; "python processes", in worker
+            processes; or "python threads".
         reason: the first reason why it is not "rust"; None if it is.
         remedy: what to change to make it "rust"; None if nothing helps.
         head: the number of transforms at the beginning of the pipeline that run in Rust although Python calls the rest.
@@ -68,6 +71,9 @@ def explained(settings: LoaderSettings) -> Explanation:
     if refused is None and not settings.is_stream:
         source = _source(settings)
         refused = _unread(settings) if source is None else _refused_draws(settings, source)
+    if refused is None and settings.is_stream and settings.num_workers > 0 and settings.worker_type == "process":
+        reason = process_reason(settings)
+        return Explanation("rust") if reason is None else Explanation("rust processes", *reason)
     if refused is None:
         return Explanation("rust")
     return Explanation(_python(settings), *refused, head=_head(settings))

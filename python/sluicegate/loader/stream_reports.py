@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sluicegate.rng.global_generators import as_text
@@ -24,7 +24,7 @@ class Reports:
 
     def __init__(self, num_workers: int, places: Sequence[PlaceState | None], next_worker: int) -> None:
         self._places = [*places, *[None] * (num_workers - len(places))]
-        self._states: list[bytes | None] = [None] * num_workers
+        self._states: list[bytes | Callable[[], PlaceState] | None] = [None] * num_workers
         self._generators: list[Any] = [None] * num_workers
         # The generators at the beginning of the epoch, for workers that took part in an earlier epoch.
         self._starts: list[Any] = [None] * num_workers
@@ -76,7 +76,10 @@ class Reports:
         if state is None and generators is None:
             return place
         before = place or PlaceState()
-        reported = None if state is None else unpickled(state, f"the dataset of worker {worker}")
+        if state is None or isinstance(state, bytes):
+            reported = None if state is None else unpickled(state, f"the dataset of worker {worker}")
+        else:
+            reported = copy.deepcopy(state())
         place = dataclasses.replace(before, over=False) if reported is None else reported
         return dataclasses.replace(
             place,

@@ -31,6 +31,7 @@ from .assignment import Assignment
 from .epoch_iterator import EpochIterator
 from .resources import LoaderResources, resources_of
 from .stream_reports import Reports
+from .stream_threads import process_reason
 
 
 class WorkerIterator(EpochIterator):
@@ -120,6 +121,7 @@ class WorkerIterator(EpochIterator):
             memory=resources.worker_memory,
             pinned=self._destination.memory,
             key=self._destination.key,
+            shares_pass=process_reason(self.settings) is None,
         )
         shared = None if any(place is not None for place in self._places) else resources.shared_workers
         share = None if shared is None else shared.share(work, self._start_workers)
@@ -128,7 +130,7 @@ class WorkerIterator(EpochIterator):
         return group
 
     def _start_workers(self, work: Work) -> WorkerGroup:
-        if work.settings.worker_type == "thread":
+        if work.shares_pass or work.settings.worker_type == "thread":
             collate_fn = stacking(work.collate_fn, self.engine, work.pinned)
             return ThreadWorkers(dataclasses.replace(work, collate_fn=collate_fn))
         return ProcessWorkers(work)

@@ -123,6 +123,11 @@ class StreamPlace(Iterator[Any]):
         mark = self._mark if self.is_lazy else None
         return PlaceState(self._pair.state(), self.samples, self.samples, self.ended, mark=mark)
 
+    def frozen(self) -> Callable[[], PlaceState]:
+        """Return what makes the result of `state`, also later; for a stream that has `frozen_state` and is not lazy."""
+        frozen, samples, ended = self._pair.thing.frozen_state(), self.samples, self.ended
+        return lambda: PlaceState({"thing": frozen()}, samples, samples, ended)
+
     def marked(self) -> PlaceState | None:
         """Return the place as `state` does, but starting from the last mark, without asking a lazy stream."""
         if not self._has_begun:

@@ -21,7 +21,7 @@ from .images import DecodesImages, EncodedSample, StreamImages
 from .reader import StreamReader
 from .resumable import ResumableIterator, ResumableStream
 from .sources import Pump, Source, Sources, opened, sources_of
-from .split import START, Consumed, Reached, current_run, in_full, split_again, still_ahead
+from .split import START, Consumed, Reached, current_pass, current_run, in_full, split_again, still_ahead
 
 # (name, dtype, content) of each field, once a stream has begun.
 Fields = list[tuple[str, str, str]]
@@ -202,6 +202,23 @@ class NativeStream(ResumableStream[Any]):
         self._note_damages([reason])
 
     @property
+    def is_of_package(self) -> bool:
+        """True unless its class is user-defined, and may behave differently."""
+        return type(self).__module__.partition(".")[0] == __name__.partition(".")[0]
+
+    @property
+    def is_repeatable(self) -> bool:
+        """True if several readers can each read all sources from the start."""
+        if any(source.kind == "open" for source in self._sources):
+            return False
+        return self._stream(list(self._sources)).is_repeatable
+
+    @property
+    def random_transform(self) -> str | None:
+        """A description of the first random transform of an image; None if there is none."""
+        return next((f"the transform of `{name}`" for name, image in self._images.items() if image.is_random), None)
+
+    @property
     def python_reason(self) -> str | None:
         """Why samples need Python, so that the core cannot make batches alone; None if it can.
 
@@ -294,7 +311,9 @@ class Cursor(ResumableIterator[Any]):
         self.ended: bool = state["ended"]
         self.place: tuple[int, int, int, int] = START if state["inner"] is None else tuple(state["inner"])
         part, consumed = (*astuple(consumer), state["run"]), [tuple(each) for each in self._consumed]
-        reader = _core.StreamReader(core, part, consumed, self.place, _AHEAD)
+        # Nothing is left to read after the end, and others must not wait for it.
+        shared = None if self.ended else current_pass()
+        reader = _core.StreamReader(core, part, consumed, self.place, _AHEAD, shared)
         self._opened: tuple[_core.StreamReader, list[Pump]] | None = (reader, pumps)
 
     def opened(self) -> tuple[_core.StreamReader, list[Pump]]:
@@ -312,8 +331,13 @@ class Cursor(ResumableIterator[Any]):
 
     def position(self) -> dict[str, Any]:
         """Return the position as JSON."""
-        place = {"read": self.read, "ended": self.ended, "inner": list(self.place)}
-        return {**self._fixed, **place, "consumed": still_ahead(self._consumed, self.place[0])}
+        return self.frozen()()
+
+    def frozen(self) -> Callable[[], dict[str, Any]]:
+        """Return what makes the position of this moment."""
+        fixed, consumed, place = self._fixed, self._consumed, self.place
+        moved = {"read": self.read, "ended": self.ended, "inner": list(place)}
+        return lambda: {**fixed, **moved, "consumed": still_ahead(consumed, place[0])}
 
 
 class NativeIterator(Iterator[Any]):
@@ -355,6 +379,10 @@ class NativeIterator(Iterator[Any]):
         batch, count, self._cursor.place = taken
         self._cursor.read += count
         return batch, count
+
+    def batch_bytes(self) -> int:
+        """Return the bytes of the last batch that the core made."""
+        return self._core.batch_bytes
 
     def shuffle(self, reader: StreamReader) -> None:
         """Send samples through the shuffle buffer that `reader` reads for, from now on: see `ShuffledIterator`."""

@@ -176,10 +176,14 @@ class StreamReader:
 
     def snapshot_for(self, ordinal: int) -> dict[str, Any] | None:
         """Return the newest snapshot from which sample `ordinal` can still be read; None for a stream without state."""
+        return copy.deepcopy(self.kept_snapshot_for(ordinal))
+
+    def kept_snapshot_for(self, ordinal: int) -> dict[str, Any] | None:
+        """Return the same, to be copied before it is modified."""
         if self.next_snapshot == 0:
             self.take_snapshot(0)
         self.forget_before(ordinal)
-        return copy.deepcopy(self._snapshots[0][1]) if self._snapshots else None
+        return self._snapshots[0][1] if self._snapshots else None
 
     def read_to(self, read: int, ended: bool) -> None:
         """Read and discard samples until `read` were read, and with `ended` also the end of the stream."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ from .reader import StreamReader
 __all__ = ["ResumableIterator", "ResumableStream"]
 
 _T_co = TypeVar("_T_co", covariant=True)
+_Stream = TypeVar("_Stream", bound="ResumableStream[Any]")
 
 _VERSION = 1
 
@@ -34,6 +35,11 @@ class ResumableIterator(DecodesImages[_T_co]):
     def position(self) -> dict[str, Any]:
         """Return the position, which nothing else may modify."""
         raise NotImplementedError
+
+    def frozen(self) -> Callable[[], dict[str, Any]]:
+        """Return what makes the position of this moment, also later: for positions that are rarely needed."""
+        position = self.position()
+        return lambda: position
 
     def leave(self) -> None:
         """Notify the iterator that the next epoch begins."""
@@ -147,13 +153,24 @@ class ResumableStream(IterableDataset[_T_co]):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position of this consumer's latest iterator: JSON if the states of the iterable are."""
+        return self.frozen_state()()
+
+    def frozen_state(self) -> Callable[[], dict[str, Any]]:
+        """Return what makes the result of `state_dict` of this moment, also later, once."""
         place = self._place()
+        if (iterator := place.iterator) is not None and place.loaded is None:
+            # The number is left out for the first reader of a loader's stream, and without a loader's seed.
+            number = iterator.reader.number if iterator.reader is not None else None
+            # Without this object, which keeps what is being read.
+            fixed, position = self._state({}), iterator.frozen()
+            return lambda: {**fixed, **position(), **({"reader": number} if number else {})}
+        state = self._state_before(place)
+        return lambda: state
+
+    def _state_before(self, place: _Place) -> dict[str, Any]:
+        """Return the state before there is an iterator."""
         if place.loaded is not None:
             return copy.deepcopy(place.loaded)
-        if place.iterator is not None:
-            # The number is left out for the first reader of a loader's stream, and without a loader's seed.
-            number = place.iterator.reader.number if place.iterator.reader is not None else None
-            return self._state(place.iterator.position() | ({"reader": number} if number else {}))
         consumer = Consumer.here(self.shard, self._inherited)
         return self._state(self._start(place.next_epoch, place.seed, consumer))
 
@@ -206,6 +223,13 @@ class ResumableStream(IterableDataset[_T_co]):
         inner = state["inner"]
         if isinstance(self.iterable, ResumableStream) and isinstance(inner, Mapping):
             self.iterable.check_state(inner.get("iterable"))
+
+    def for_worker(self: _Stream) -> _Stream:
+        """Return a copy with positions of its own, for a thread that reads as a worker process does."""
+        copied = copy.copy(self)
+        if isinstance(self.iterable, ResumableStream):
+            copied.iterable = self.iterable.for_worker()
+        return copied
 
     def _place(self) -> _Place:
         worker = worker_number()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -344,18 +345,25 @@ class ShuffledIterator(ResumableIterator[_T_co]):
         return self.reader.read if oldest is None else oldest
 
     def position(self) -> dict[str, Any]:
-        order, reader = self._order, self.reader
+        return self.frozen()()
+
+    def frozen(self) -> Callable[[], dict[str, Any]]:
+        # Without this object, which keeps what is being read.
+        fixed, order, reader = self._fixed, self._order, self.reader
         if (state := self._resume) is not None:
             place = {name: state[name] for name in ("read", "ended", "stream_ended", "inner", "yielded")}
-            return {**self._fixed, **place, "held": [*state["held"]]}
-        return {
-            **self._fixed,
-            "read": order.read,
-            "ended": reader.ended and order.read == order.yielded,
-            "stream_ended": reader.ended,
-            "inner": reader.snapshot_for(self._needed()),
-            "yielded": order.yielded,
-            "held": order.held(),
+            held = [*state["held"]]
+            return lambda: {**fixed, **place, "held": held}
+        read, yielded, stream_ended = order.read, order.yielded, reader.ended
+        snapshot, held_bytes = reader.kept_snapshot_for(self._needed()), order.held_bytes()
+        return lambda: {
+            **fixed,
+            "read": read,
+            "ended": stream_ended and read == yielded,
+            "stream_ended": stream_ended,
+            "inner": copy.deepcopy(snapshot),
+            "yielded": yielded,
+            "held": np.frombuffer(held_bytes, np.uint64).tolist(),
         }
 
 

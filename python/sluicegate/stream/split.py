@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from sluicegate import _core
+
 # The samples read under an earlier split, as a state keeps it: [num_workers, run, until, held]. `until` has, by worker,
 # the ordinal below which all of its samples were read; `held` has the ordinals of those that shuffle buffers held,
 # ascending.
@@ -165,9 +167,12 @@ def _count_consumed(split: StreamSplit, worker: int, start: int, consumed: list[
 
 
 class _Splitting(threading.local):
-    """The number of consecutive samples per worker for the stream that this thread starts."""
+    """How the stream that this thread starts is split, and with whom it is read."""
 
+    # The number of consecutive samples per worker.
     run = 1
+    # What all workers of this process read together.
+    shared: _core.StreamPass | None = None
 
 
 _splitting = _Splitting()
@@ -186,3 +191,18 @@ def in_runs(run: int) -> Iterator[None]:
         yield
     finally:
         _splitting.run = before
+
+
+def current_pass() -> _core.StreamPass | None:
+    """Return the pass that a native stream which starts now shares with other workers; None if it reads by itself."""
+    return _splitting.shared
+
+
+@contextlib.contextmanager
+def sharing(shared: _core.StreamPass | None) -> Iterator[None]:
+    """Let native streams share a pass with those of other workers of this process, around `iter`."""
+    before, _splitting.shared = _splitting.shared, shared
+    try:
+        yield
+    finally:
+        _splitting.shared = before

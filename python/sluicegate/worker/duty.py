@@ -55,6 +55,7 @@ class Work:
         memory: lends what processes write batches to.
         pinned: provides pinned blocks, if batches are to be made in them.
         key: of the destination: iterators with different ones can't share workers.
+        shares_pass: True for a stream of the core that threads of this process read together, each sample once.
     """
 
     settings: LoaderSettings
@@ -67,6 +68,12 @@ class Work:
     memory: WorkerMemory
     pinned: PinnedMemory | None
     key: object
+    shares_pass: bool
+
+    @property
+    def replaces_processes(self) -> bool:
+        """True if threads read what worker processes are meant to read."""
+        return self.shares_pass and self.settings.worker_type == "process"
 
     def terms(self) -> tuple[Any, ...]:
         """Return what iterators must have in common to share workers."""

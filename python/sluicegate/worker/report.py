@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import pickle
 import struct
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from sluicegate import _core
@@ -19,11 +20,17 @@ _SIZE = struct.Struct("=I")
 
 # A tuple of five parts:
 # - for a stream: the ordinal of the batch's first sample, the number of its samples, and their ids;
-# - the pickled state of the dataset;
+# - the state of the dataset, pickled or as what makes it;
 # - the global generators;
 # - what they were when the epoch began;
 # - a warning for the user.
-Report: TypeAlias = tuple[tuple[int, int, "list[Any] | Untold | None"] | None, bytes | None, Any, Any, "str | None"]
+Report: TypeAlias = tuple[
+    tuple[int, int, "list[Any] | Untold | None"] | None,
+    "bytes | Callable[[], PlaceState] | None",
+    Any,
+    Any,
+    "str | None",
+]
 
 
 class Reporter:
@@ -32,10 +39,12 @@ class Reporter:
     Args:
         every: the number of batches between requests for the dataset's state: torchdata's `snapshot_every_n_steps`.
         watches_generators: whether to report the global generators when values have been drawn from them.
+        freezes: True to report states of a stream of this package in a form that costs little and cannot be pickled.
     """
 
-    def __init__(self, every: int, watches_generators: bool) -> None:
+    def __init__(self, every: int, watches_generators: bool, freezes: bool = False) -> None:
         self._every = every
+        self._freezes = freezes
         self._generators: _core.GlobalGenerators | None = global_generators() if watches_generators else None
         self._before: Any = None
         self._batches = 0
@@ -79,8 +88,10 @@ class Reporter:
         if self._generators is not None and self._before is not None and any(self._generators.moved(self._before)):
             generators = self._before = self._generators.take()
         last = None if fetcher is None else fetcher.last
-        state = None
-        if isinstance(fetcher, StreamFetcher) or (fetcher is not None and fetcher.place.is_stateful):
+        state: bytes | Callable[[], PlaceState] | None = None
+        if isinstance(fetcher, StreamFetcher) and self._freezes and (self._every == 1 or fetcher.is_native):
+            state = fetcher.place.frozen()
+        elif isinstance(fetcher, StreamFetcher) or (fetcher is not None and fetcher.place.is_stateful):
             state = pickled(lambda: self._state(fetcher))
         start, self._start = self._start, None
         warning, self.warning = self.warning, None

@@ -46,6 +46,10 @@ class ThreadAnswer:
 
     def batch(self) -> Any:
         """Return the batch, or what a destination has made of it; raise the worker's exception if there was one."""
-        if self.error is not None:
-            raise self.error
+        error, self.error = self.error, None
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error  # Its traceback leads here, and to the iterator, which would live on.
         return self.content if self.begun is None else self.begun

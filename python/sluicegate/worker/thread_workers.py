@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from sluicegate import _torch
+from sluicegate import _core, _torch
 from sluicegate.fetch.fetcher import make_fetcher
 from sluicegate.fetch.messages import indices_in_words
 from sluicegate.order.ids import BatchIds
@@ -25,6 +25,7 @@ from sluicegate.rng.sample import SampleSeeding
 from sluicegate.rng.stream_seeding import StreamSeeding
 from sluicegate.state.map_place import MapPlace
 from sluicegate.state.place_state import PlaceState
+from sluicegate.stream.split import sharing
 from sluicegate.stream.whole import WorkerInfo
 from sluicegate.system import deadlines
 from sluicegate.system.bell import Bell
@@ -49,6 +50,10 @@ class ThreadWorkers(WorkerGroup):
     nothing is copied, pickled or seeded. Each thread runs `worker_init_fn` and has its own result of
     `torch.utils.data.get_worker_info()`.
 
+    A stream of the core can be read by such threads instead of worker processes, where no one can tell the difference.
+    Then each has its own copy of the stream, with positions of its own, and `worker_init_fn` is not called, since it
+    only seeds generators. What they read in common, a single thread of the core reads and parses once for all.
+
     Args:
         work: what the workers are started with.
     """
@@ -67,17 +72,19 @@ class ThreadWorkers(WorkerGroup):
         # By worker: the number of batches that it was asked for and has not answered.
         self._unanswered = [0] * work.duty.num_workers
         self._lanes = [_Lane() for _ in range(work.duty.num_workers)]
+        # What the workers of a stream read together in this epoch.
+        self._pass = _core.StreamPass(work.duty.num_workers) if work.shares_pass else None
         _torch.answer_per_thread()
         self.workers = [
             threading.Thread(
-                target=_Worker(self, worker, self._lanes[worker], work).run,
+                target=_Worker(self, worker, self._lanes[worker], work, self._pass).run,
                 name=f"sluicegate-worker-{worker}",
                 daemon=True,
             )
             for worker in range(work.duty.num_workers)
         ]
         _live.add(self)
-        self._dataset = work.dataset
+        self._dataset = None if work.replaces_processes else work.dataset
         if work.duty.tells_epoch:
             self._tell_epoch(work.duty.epoch)
         place = next(iter(work.duty.places), None)
@@ -108,12 +115,15 @@ class ThreadWorkers(WorkerGroup):
         """Tell all workers that another epoch begins. The arguments are those of `resume`."""
         if tells_number:
             self._tell_epoch(number)
+        if self._pass is not None:
+            self._pass = _core.StreamPass(len(self._lanes))
         for lane in self._lanes:
-            lane.ask(("resume", number))
+            lane.ask(("resume", number, tells_number, self._pass))
 
     def _tell_epoch(self, epoch: int) -> None:
-        # Once for all, because the threads share the dataset.
-        self._dataset.set_epoch(epoch)
+        # Once for all that share the dataset.
+        if self._dataset is not None:
+            self._dataset.set_epoch(epoch)
 
     def dismiss(self, worker: int) -> None:
         """Let `worker` end: there is no more work for it."""
@@ -180,6 +190,8 @@ class ThreadWorkers(WorkerGroup):
         if self.is_foreign:
             return
         self._stopping = True
+        if self._pass is not None:
+            self._pass.close()  # Ends waiting for samples.
         self._come.ring()  # Otherwise a thread that waits for an answer would wait forever.
         for lane in self._lanes:
             lane.ask("stop")
@@ -231,21 +243,28 @@ class _Lane:
 class _Worker:
     """Runs in one thread: task after task, with the fetcher of the current epoch."""
 
-    def __init__(self, group: ThreadWorkers, worker: int, lane: _Lane, work: Work) -> None:
+    def __init__(
+        self, group: ThreadWorkers, worker: int, lane: _Lane, work: Work, shared: _core.StreamPass | None
+    ) -> None:
         self.group = group
         self.worker = worker
         self.lane = lane
         # Not `work` itself: a thread would keep the sampler alive, which may refer to the loader.
         self.duty, self.dataset, self.collate_fn = work.duty, work.dataset, work.collate_fn
         self.init_fn, self.sample_id = work.init_fn, work.settings.sample_id
+        self.shared = shared
+        # True if this worker has its own copy of the dataset.
+        self.is_alone = work.replaces_processes
+        if self.is_alone:
+            self.dataset, self.init_fn = work.dataset.for_worker(), None
         self.is_stream = work.settings.is_stream
         seed = self.duty.base_seed + worker
-        self.info = WorkerInfo(id=worker, num_workers=self.duty.num_workers, seed=seed, dataset=work.dataset)
+        self.info = WorkerInfo(id=worker, num_workers=self.duty.num_workers, seed=seed, dataset=self.dataset)
         self.seeding: SampleSeeding | StreamSeeding | None = None
         if self.duty.seed is not None and not self.is_stream:
             # The global generators belong to the whole process: parallel threads cannot seed them per sample.
             self.seeding = SampleSeeding(self.duty.seed, False)
-        self.reporter = Reporter(self.duty.snapshot_every, False)
+        self.reporter = Reporter(self.duty.snapshot_every, False, work.shares_pass)
         self.fetcher: Any = None
         # Where the last epoch of a stream stopped, if known.
         self.before: PlaceState | None = None
@@ -266,33 +285,41 @@ class _Worker:
             self.is_set_up = True
         except BaseException as error:  # Any exception: a consumer waits for this worker.
             self.failure = self.failure_of_set_up = error
+            if self.shared is not None:
+                self.shared.arrive(self.worker)
         else:
             if resumed is not None and resumed.over:
                 # First restore how the finished epoch left the dataset, then begin the requested epoch.
                 if resumed.states:
-                    self._begin(resumed, max(epoch - 1, 0))
+                    self._begin(resumed, max(epoch - 1, 0), None)
                 resumed, self.before = None, resumed
-            self._begin(resumed, epoch)
+            if self.is_alone and self.duty.tells_epoch:
+                self.dataset.set_epoch(epoch)
+            self._begin(resumed, epoch, self.shared)
         while True:
             task = self.lane.next()
             if task == "stop" or self.group._stopping:
                 return
             if task[0] == "resume":
+                _, epoch, tells_epoch, self.shared = task
                 self.ended, self.failure = False, self.failure_of_set_up
+                if self.is_alone and tells_epoch:
+                    self.dataset.set_epoch(epoch)
                 if self.is_set_up:
-                    self._begin(None, task[1])
+                    self._begin(None, epoch, self.shared)
             else:
                 self._answer(*task)
             # So that neither a batch nor its indices are kept while this thread waits.
             del task
 
-    def _begin(self, resumed: PlaceState | None, epoch: int) -> None:
+    def _begin(self, resumed: PlaceState | None, epoch: int, shared: _core.StreamPass | None) -> None:
         self.fetcher = None  # A fetcher left from another epoch must not be used for this one.
         if self.is_stream and self.duty.seed is not None:
             self.seeding = StreamSeeding(self.duty.seed, False, self.worker, epoch)
         try:
             duty = self.duty
-            with self.seeding.batch() if self.is_stream and self.seeding is not None else contextlib.nullcontext():
+            seeding = self.seeding if self.is_stream else None
+            with contextlib.nullcontext() if seeding is None else seeding.batch(), sharing(shared):
                 self.fetcher = make_fetcher(
                     duty.dataset_kind,
                     self.dataset,
@@ -310,6 +337,9 @@ class _Worker:
             self.reporter.begin(self.fetcher)
         except BaseException as error:  # Any exception: a consumer waits for this worker.
             self.failure = error
+        finally:
+            if shared is not None:
+                shared.arrive(self.worker)  # The others do not wait for a worker that could not begin.
 
     def _answer(self, epoch: int, number: int, index: Any, loader_epoch: int) -> None:
         answer = ThreadAnswer(self.worker, epoch, number)
@@ -322,17 +352,18 @@ class _Worker:
             self.lane.begin((epoch, number, index))
             try:
                 answer.content = self._fetched(index, loader_epoch)
-                answer.held = self.group.bytes_ahead.hold(bytes_of(answer.content))
+                told = self.fetcher.batch_bytes if self.is_stream else None
+                answer.held = self.group.bytes_ahead.hold(bytes_of(answer.content) if told is None else told())
             except BaseException as error:  # Any exception: a consumer waits for this batch.
                 if isinstance(error, StopIteration) and self.is_stream:
                     self.ended = answer.ended = True
                 else:
                     answer.error = error
-            try:
-                answer.report = self.reporter.report(self.fetcher)
-            except BaseException as error:  # A dataset's state_dict may raise anything, too.
-                answer.error = answer.error or error
             self.lane.end()
+        try:
+            answer.report = self.reporter.report(self.fetcher)
+        except BaseException as error:  # A dataset's state_dict may raise anything, too.
+            answer.error = answer.error or error
         self.group._answer(answer)
         del answer  # The traceback of its error would keep it alive, and with it the samples.
 

@@ -172,8 +172,8 @@ impl IterableDataset for StreamDataset {
     /// A position in a source that can't be read again is that of the byte that comes next: nothing is passed over.
     fn stream(&self, part: StreamPart, from: StreamPosition, stop: &StopSignal) -> Result<Box<dyn SampleStream>> {
         self.check_commands()?;
-        let mut samples =
-            Samples { dataset: self.clone(), parse: self.parse()?, bytes: None, at: from, part, stop: stop.clone() };
+        let (dataset, parse, stop) = (self.clone(), self.parse()?, stop.clone());
+        let mut samples = Samples { dataset, parse, bytes: None, at: from, part, stop, has_failed: false };
         samples.begin()?;
         Ok(Box::new(samples))
     }
@@ -192,6 +192,8 @@ struct Samples {
     at: StreamPosition,
     part: StreamPart,
     stop: StopSignal,
+    /// True if the sample at hand is damaged, and those after it can be read.
+    has_failed: bool,
 }
 
 impl Samples {
@@ -333,6 +335,7 @@ impl SampleStream for Samples {
 
     fn advance(&mut self, into: &mut SampleBlock) -> Result<Advance> {
         loop {
+            self.has_failed = false;
             if self.bytes.is_none() {
                 match self.open() {
                     Ok(true) => {}
@@ -364,21 +367,21 @@ impl SampleStream for Samples {
                 Ok(Step::End) => self.leave(),
                 Err(trouble) => {
                     into.decoded.abandon_sample();
-                    let is_passable = matches!(trouble, Trouble::Sample { .. });
+                    self.has_failed = matches!(trouble, Trouble::Sample { .. });
                     let error = self.error(trouble);
-                    if !is_passable {
-                        into.left_out.push(self.refuse(error)?);
-                        self.leave();
-                        continue;
-                    }
                     // Whose it is says so.
-                    if is_own {
+                    if is_own || !self.has_failed {
                         into.left_out.push(self.refuse(error)?);
                     }
-                    self.pass();
+                    if self.has_failed { self.pass() } else { self.leave() }
                 }
             }
         }
+    }
+
+    fn pass_failed(&mut self) -> Option<u64> {
+        let ordinal = self.at.ordinal;
+        std::mem::take(&mut self.has_failed).then(|| self.pass()).map(|()| ordinal)
     }
 
     fn would_wait(&self) -> bool {

@@ -356,7 +356,7 @@ def test_samples_come_as_they_are_written() -> None:
 
 
 def test_a_worker_that_is_killed_is_told_and_leaves_no_program(tmp_path: pathlib.Path) -> None:
-    loader = sluicegate.DataLoader(JsonLinesStream("pipe:yes 1"), batch_size=2, num_workers=1)
+    loader = sluicegate.DataLoader(JsonLinesStream("pipe:yes 1"), batch_size=2, num_workers=1, native=False)
     iterator = iter(loader)
     next(iterator)
     programs = [pid for pid in children() if pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"yes")]

@@ -1,0 +1,276 @@
+//! `StreamReader`: one pass over one part of a stream.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+use sluicegate::internal::{ReadAhead, ShuffledSamples, Slab};
+use sluicegate::{ConsumedSamples, StreamPart, StreamPosition, StreamSplit};
+
+use super::detach::detach;
+use super::field_kind::Samples;
+use super::format::typed_field::content_of;
+use super::hand_over::HandOver;
+use super::shuffle_buffer::ShuffleBuffer;
+use super::stream::Stream;
+use super::stream_pass::StreamPass;
+
+/// How long the consumer sleeps before it looks whether Ctrl-C was pressed.
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// So many slots are kept for the next samples or batches.
+const FREE_SLOTS: usize = 4;
+
+/// One pass over one part of a stream, read ahead on a thread. For one consumer; a second thread waits for its turn.
+#[pyclass(frozen, module = "sluicegate._core")]
+pub(super) struct StreamReader {
+    ahead: Mutex<ReadAhead>,
+    /// What a shuffle buffer holds, when the samples go through one.
+    shuffled: Mutex<ShuffledSamples>,
+    slab: Slab,
+    batch_bytes: AtomicUsize,
+}
+
+/// (ordinal, source, ordinal of its first sample, offset).
+type PositionForm = (u64, u64, u64, u64);
+
+/// (samples read, position).
+type MarkForm = (u64, PositionForm);
+
+/// (num_workers, run, by worker the ordinal below which all was read, those below it that were held).
+type ConsumedForm = (u64, u64, Vec<u64>, Vec<u64>);
+
+fn form(position: &StreamPosition) -> PositionForm {
+    (position.ordinal, position.source, position.first_of_source, position.offset)
+}
+
+#[pymethods]
+impl StreamReader {
+    /// The part of one worker, (rank, world_size, worker, num_workers, run), behind `position`; without what was `consumed`
+    /// under other splits. With `shared`, one thread reads for all workers.
+    #[new]
+    #[pyo3(signature = (stream, part, consumed, position, bytes_ahead, shared=None))]
+    fn new(
+        stream: &Stream,
+        part: (u64, u64, u64, u64, u64),
+        consumed: Vec<ConsumedForm>,
+        position: PositionForm,
+        bytes_ahead: usize,
+        shared: Option<&StreamPass>,
+    ) -> Self {
+        let (rank, world_size, worker, num_workers, run) = part;
+        let (ordinal, source, first_of_source, offset) = position;
+        let from = StreamPosition { ordinal, source, first_of_source, offset };
+        let split = StreamSplit { rank, world_size, num_workers, run };
+        let consumed = consumed.into_iter().map(|(num_workers, run, until, held)| ConsumedSamples {
+            split: StreamSplit { num_workers, run, ..split },
+            until,
+            held,
+        });
+        let part = StreamPart { split, worker, consumed: consumed.collect() };
+        let dataset = stream.core();
+        let ahead = match shared {
+            Some(pass) => ReadAhead::shared(dataset, part, from, bytes_ahead, pass.core()),
+            None => ReadAhead::new(dataset, part, from, bytes_ahead),
+        };
+        let (ahead, shuffled) = (Mutex::new(ahead), Mutex::new(ShuffledSamples::new(0, from, 1, u64::MAX)));
+        Self { ahead, shuffled, slab: Slab::new(FREE_SLOTS), batch_bytes: AtomicUsize::new(0) }
+    }
+
+    /// The fields of the samples, as (name, dtype, what it holds), when the first sample has come, or the end.
+    fn begin(&self, py: Python<'_>) -> PyResult<Vec<(String, &'static str, &'static str)>> {
+        self.wait(py, 1)?;
+        detach(py, || {
+            let ahead = self.ahead();
+            let fields = ahead.fields().iter();
+            Ok(fields
+                .map(|typed| (typed.field().name().to_owned(), typed.field().dtype().name(), content_of(typed)))
+                .collect())
+        })
+    }
+
+    /// Up to `most` of the next samples, waiting for one; and the position behind each. No samples at the end.
+    fn samples<'py>(
+        &self,
+        py: Python<'py>,
+        hand_over: &HandOver,
+        most: usize,
+    ) -> PyResult<(Bound<'py, PyList>, Vec<PositionForm>)> {
+        let mut samples = self.wait(py, 1)?.min(most);
+        if samples == 0 {
+            return Ok((PyList::empty(py), Vec::new()));
+        }
+        loop {
+            let (batch, positions) = self.batch_of(py, hand_over, samples)?;
+            let ordinals: Vec<usize> = positions.iter().map(ordinal).collect();
+            match hand_over.samples(py, Samples { indices: &ordinals, dataset: None }, batch) {
+                // One of them can't be had: those before it can.
+                Err(_) if samples > 1 => samples = 1,
+                list => {
+                    self.take(py, samples)?;
+                    return Ok((list?, positions.iter().map(form).collect()));
+                }
+            }
+        }
+    }
+
+    /// The batch of the next `samples` samples, or of fewer at the end; and how many, and the position behind them. None
+    /// when there is none.
+    fn batch<'py>(
+        &self,
+        py: Python<'py>,
+        hand_over: &HandOver,
+        samples: usize,
+    ) -> PyResult<Option<(Bound<'py, PyAny>, usize, PositionForm)>> {
+        let collate = hand_over.collate();
+        // Without the GIL only once, because it costs much to get it back from busy threads.
+        let (schema, batch, positions) = self.waiting(py, || {
+            let mut ahead = self.ahead();
+            let Some(there) = ahead.wait(samples, SIGNAL_INTERVAL)? else { return Ok(None) };
+            let (batch, positions) = ahead.batch(there.min(samples), &*collate, &self.slab)?;
+            ahead.take(positions.len());
+            Ok(Some((ahead.schema().clone(), batch, positions)))
+        })?;
+        let Some(last) = positions.last() else { return Ok(None) };
+        hand_over.check(&schema)?;
+        self.batch_bytes.store(batch.slot_bytes(), Ordering::Relaxed);
+        let ordinals: Vec<usize> = positions.iter().map(ordinal).collect();
+        let of = Samples { indices: &ordinals, dataset: None };
+        Ok(Some((hand_over.batch(py, of, batch)?, ordinals.len(), form(last))))
+    }
+
+    /// From now on the samples go through a shuffle buffer, of which `read` were read by now: see `ShuffledSamples`.
+    fn shuffle(&self, py: Python<'_>, read: u64, position: PositionForm, every: u64, next_mark: u64) -> PyResult<()> {
+        let (ordinal, source, first_of_source, offset) = position;
+        let position = StreamPosition { ordinal, source, first_of_source, offset };
+        detach(py, || {
+            *self.shuffled() = ShuffledSamples::new(read, position, every, next_mark);
+            Ok(())
+        })
+    }
+
+    /// Brings the buffer to where `held` of the first `read` samples were held; false when there are not so many.
+    fn read_again(&self, py: Python<'_>, read: u64, held: Vec<u64>, has_ended: bool) -> PyResult<bool> {
+        self.waiting(py, || {
+            let (mut shuffled, mut ahead) = (self.shuffled(), self.ahead());
+            let found = shuffled.read_again(&mut ahead, read, &held, SIGNAL_INTERVAL)?;
+            if found == Some(true) && has_ended {
+                shuffled.see_end();
+            }
+            Ok(found)
+        })
+    }
+
+    /// The batch of the next `samples` samples that `buffer` draws, or of fewer at the end, and how many it has. None when
+    /// there is none.
+    fn shuffled_batch<'py>(
+        &self,
+        py: Python<'py>,
+        hand_over: &HandOver,
+        buffer: &mut ShuffleBuffer,
+        samples: usize,
+    ) -> PyResult<Option<(Bound<'py, PyAny>, usize)>> {
+        let (buffer, collate) = (buffer.core(), hand_over.collate());
+        let (schema, (batch, ordinals)) = self.waiting(py, || {
+            let (mut shuffled, mut ahead) = (self.shuffled(), self.ahead());
+            let drawn = shuffled.draw(&mut ahead, buffer, samples, SIGNAL_INTERVAL)?;
+            let schema = ahead.schema().clone();
+            drawn.map(|_| Ok((schema.clone(), shuffled.batch(&schema, &*collate, &self.slab)?))).transpose()
+        })?;
+        if ordinals.is_empty() {
+            return Ok(None);
+        }
+        hand_over.check(&schema)?;
+        self.batch_bytes.store(batch.slot_bytes(), Ordering::Relaxed);
+        let of = Samples { indices: &ordinals, dataset: None };
+        Ok(Some((hand_over.batch(py, of, batch)?, ordinals.len())))
+    }
+
+    /// How many samples the buffer has read, where the stream is behind them, whether it has ended; and the places that were
+    /// passed since this was asked last.
+    fn shuffled_place(&self, py: Python<'_>) -> PyResult<(u64, PositionForm, bool, Vec<MarkForm>)> {
+        let place = |mut shuffled: MutexGuard<'_, ShuffledSamples>| {
+            let marks = shuffled.marks().iter().map(|(read, position)| (*read, form(position))).collect();
+            let (read, position, has_ended) = shuffled.place();
+            Ok((read, form(&position), has_ended, marks))
+        };
+        match self.shuffled.try_lock() {
+            Ok(shuffled) => place(shuffled),
+            Err(_) => detach(py, || Ok(place(self.shuffled())))?,
+        }
+    }
+
+    /// What was left out since this was asked last, a line for each.
+    fn left_out(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        match self.ahead.try_lock() {
+            Ok(mut ahead) => Ok(ahead.left_out()),
+            Err(_) => detach(py, || Ok(self.ahead().left_out())),
+        }
+    }
+
+    /// The bytes of the last batch.
+    #[getter]
+    fn batch_bytes(&self) -> usize {
+        self.batch_bytes.load(Ordering::Relaxed)
+    }
+}
+
+/// Which sample a position lies behind.
+fn ordinal(position: &StreamPosition) -> usize {
+    usize::try_from(position.ordinal.saturating_sub(1)).unwrap_or(usize::MAX)
+}
+
+impl StreamReader {
+    /// The pass, when it is this thread's turn. To be called without the GIL: the turn may be a long wait.
+    fn ahead(&self) -> MutexGuard<'_, ReadAhead> {
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the shuffle buffer holds. Its lock is taken before that of the pass.
+    fn shuffled(&self) -> MutexGuard<'_, ShuffledSamples> {
+        self.shuffled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls `ask` without the GIL until it returns something; signals are handled in between.
+    fn waiting<T: Send>(
+        &self,
+        py: Python<'_>,
+        mut ask: impl FnMut() -> sluicegate::Result<Option<T>> + Send,
+    ) -> PyResult<T> {
+        loop {
+            if let Some(found) = detach(py, &mut ask)? {
+                return Ok(found);
+            }
+            py.check_signals()?;
+        }
+    }
+
+    /// Waits for this many samples, or the end; returns how many there are.
+    fn wait(&self, py: Python<'_>, samples: usize) -> PyResult<usize> {
+        self.waiting(py, || self.ahead().wait(samples, SIGNAL_INTERVAL))
+    }
+
+    fn take(&self, py: Python<'_>, samples: usize) -> PyResult<()> {
+        detach(py, || {
+            self.ahead().take(samples);
+            Ok(())
+        })
+    }
+
+    fn batch_of(
+        &self,
+        py: Python<'_>,
+        hand_over: &HandOver,
+        samples: usize,
+    ) -> PyResult<(sluicegate::Batch, Vec<StreamPosition>)> {
+        let collate = hand_over.collate();
+        let (batch, schema) = detach(py, || {
+            let ahead = self.ahead();
+            Ok((ahead.batch(samples, &*collate, &self.slab)?, ahead.schema().clone()))
+        })?;
+        hand_over.check(&schema)?;
+        Ok(batch)
+    }
+}

@@ -1,0 +1,270 @@
+"""Native streams under workers: threads give what worker processes give, batch by batch and state by state."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import pathlib
+import random
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from cases.loader_kinds import take
+from cases.native_streams import CASES, Case
+from checks.equality import assert_same
+from doubles.photographs import encoded, photograph
+from doubles.tar_files import put
+from sluicegate import DataLoader, ImageField, JsonLinesStream, ShuffleBuffer, TarStream, shard_iterable, transforms
+
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
+# A worker whose stream has failed says so again and again.
+MOST_ERRORS = 7
+
+
+@pytest.fixture(params=CASES, ids=lambda make: make.__name__)
+def case(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Case:
+    made: Case = request.param(tmp_path)
+    return made
+
+
+def numbers(tmp_path: pathlib.Path, count: int, broken: Callable[[int], bool] = lambda number: False) -> str:
+    path = tmp_path / "numbers.jsonl"
+    path.write_text("".join("{\n" if broken(number) else f'{{"x": {number}}}\n' for number in range(count)))
+    return str(path)
+
+
+def both(make: Callable[[], Any], **arguments: Any) -> tuple[Any, Any]:
+    """Return a loader whose workers are threads, and one whose workers are processes."""
+    threads, processes = DataLoader(make(), **arguments), DataLoader(make(), native=False, **arguments)
+    assert threads.explain().engine == "rust"
+    assert processes.explain().engine == "rust processes"
+    return threads, processes
+
+
+def told(loader: Any, epochs: int) -> Iterator[tuple[Any, Any]]:
+    """Yield what comes in some epochs, batches and errors, each with the state after it."""
+    for _ in range(epochs):
+        iterator, errors = iter(loader), 0
+        while errors < MOST_ERRORS:
+            try:
+                batch = next(iterator)
+            except StopIteration:
+                break
+            except Exception as error:
+                batch, errors = (type(error), str(error)), errors + 1
+            yield batch, json.loads(json.dumps(loader.state_dict()))
+        yield None, json.loads(json.dumps(loader.state_dict()))
+
+
+def check_alike(threads: Any, processes: Any, epochs: int = 2) -> list[Any]:
+    torch.manual_seed(1)
+    those = list(told(threads, epochs))
+    torch.manual_seed(1)
+    for (batch, state), (other, other_state) in zip(those, told(processes, epochs), strict=True):
+        assert_same(batch, other)
+        assert state == other_state
+    return those
+
+
+def arguments_of(draws: random.Random) -> dict[str, Any]:
+    return {
+        "num_workers": draws.randint(1, 3),
+        "batch_size": draws.choice([1, 3, 4, 50]),
+        "drop_last": draws.random() < 0.5,
+        "prefetch_factor": draws.choice([1, 2, 5]),
+        "persistent_workers": draws.random() < 0.5,
+        "in_order": draws.random() < 0.8,
+        "snapshot_every_n_steps": draws.choice([1, 1, 3]),
+        "seed": draws.choice([None, 7]),
+    }
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_batches_and_states_are_those_of_worker_processes(case: Case, number: int) -> None:
+    make, _, path = case
+    draws = random.Random(zlib.crc32(f"{pathlib.Path(path).name} {number}".encode()))
+    arguments = arguments_of(draws)
+    arguments["in_order"] = True
+    size, buffer_seed, shard = draws.choice([None, 1, 6, 100]), draws.choice([None, 3]), draws.choice([None, (1, 2)])
+
+    def made() -> Any:
+        stream = make([path, path], shard=shard)
+        return stream if size is None else ShuffleBuffer(stream, size, buffer_seed, shard=shard)
+
+    check_alike(*both(made, **arguments))
+
+
+def test_images_are_those_of_worker_processes(tmp_path: pathlib.Path) -> None:
+    members = [(f"{number:04}.jpg", encoded(photograph(number, 50 + number, 44), quality=90)) for number in range(13)]
+    members[5] = ("0005.jpg", b"no image")
+    path = put(tmp_path / "a.tar", members)
+    for transform, seed in ((transforms.Resize((12, 10)), None), (transforms.RandomResizedCrop(8), 7)):
+        for on_error in ("raise", "skip"):
+            fields = {"jpg": ImageField(transform)}
+            make = functools.partial(TarStream, path, fields, on_error=on_error)
+            check_alike(*both(make, num_workers=2, batch_size=3, seed=seed))
+    random_without_seed = DataLoader(
+        TarStream(path, {"jpg": ImageField(transforms.RandomResizedCrop(8))}), num_workers=2
+    )
+    assert random_without_seed.explain().engine == "rust processes"
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_states_of_either_are_loaded_by_the_other(shuffled: bool, tmp_path: pathlib.Path) -> None:
+    path = numbers(tmp_path, 41)
+
+    def made() -> Any:
+        stream = JsonLinesStream(path)
+        return ShuffleBuffer(stream, 7, 3) if shuffled else stream
+
+    threads, processes = both(made, num_workers=2, batch_size=3)
+    for saving, loading in ((threads, processes), (processes, threads), (threads, threads)):
+        whole = list(told(saving, 2))
+        for stop in (0, 1, 4, len(whole) // 2 - 1):
+            loading.load_state_dict(whole[stop][1])
+            rest = [batch for batch, _ in told(loading, 2 if stop < len(whole) // 2 - 1 else 1)]
+            expected = [batch for batch, _ in whole[stop + 1 :]]
+            assert_same(rest, expected)
+        saving.load_state_dict({**whole[-1][1]})
+        loading.load_state_dict({**whole[-1][1]})
+        saving, loading = both(made, num_workers=2, batch_size=3)
+
+
+def test_other_numbers_of_workers_read_what_is_left(tmp_path: pathlib.Path) -> None:
+    path = numbers(tmp_path, 41)
+    state: Any = None
+    for num_workers in (2, 3, 1, 0, 2):
+        arguments: dict[str, Any] = {"num_workers": num_workers, "batch_size": 3}
+        threads = DataLoader(JsonLinesStream(path), **arguments)
+        processes = DataLoader(JsonLinesStream(path), native=False, **arguments)
+        if state is not None:
+            threads.load_state_dict(state)
+            processes.load_state_dict(state)
+        those = check_alike(threads, processes, 1)
+        state = those[1][1]
+        for each in (threads, processes):
+            each.load_state_dict(state)
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize("seed", [None, 7])
+def test_damage_comes_with_the_same_batch_and_words(
+    on_error: str, shuffled: bool, seed: int | None, tmp_path: pathlib.Path
+) -> None:
+    path = numbers(tmp_path, 60, lambda number: number in (11, 30, 31))
+    (tmp_path / "rest.jsonl").write_text('{"x": 1}\n{"x": 2}\n')
+
+    def made() -> Any:
+        stream = JsonLinesStream([path, str(tmp_path / "rest.jsonl")], on_error=on_error)
+        return ShuffleBuffer(stream, 5, 3) if shuffled else stream
+
+    errors = [batch for batch, _ in check_alike(*both(made, num_workers=2, batch_size=4, seed=seed), 1)]
+    assert any(isinstance(batch, tuple) for batch in errors) == (on_error == "raise")
+
+
+def test_files_that_end_early_or_are_missing_come_with_the_same_batch_and_words(case: Case) -> None:
+    make, _, path = case
+    data = pathlib.Path(path).read_bytes()
+    pathlib.Path(f"{path}.cut").write_bytes(data[: len(data) * 2 // 3])
+    for second in (f"{path}.cut", f"{path}.missing"):
+        for on_error in ("raise", "skip"):
+            check_alike(*both(lambda: make([path, second, path], on_error=on_error), num_workers=2, batch_size=4), 1)  # noqa: B023
+
+
+def test_a_worker_whose_samples_are_all_damaged_does_not_stop_the_others(tmp_path: pathlib.Path) -> None:
+    path = numbers(tmp_path, 20_000, lambda number: number % 2 == 1)
+    for batch_size in (5, 500):
+        loader = DataLoader(JsonLinesStream(path, on_error="skip"), num_workers=2, batch_size=batch_size)
+        found = [number for batch in loader for number in batch["x"].tolist()]
+        assert found == list(range(0, 20_000, 2))
+
+
+def test_what_is_left_stops_reading(tmp_path: pathlib.Path) -> None:
+    path = numbers(tmp_path, 300_000)
+
+    def is_reading() -> bool:
+        names = [pathlib.Path(f"/proc/self/task/{task}/comm") for task in os.listdir("/proc/self/task")]
+        return any(name.read_text().startswith("sluicegate-read") for name in names if name.exists())
+
+    before, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
+    loader = DataLoader(JsonLinesStream(path), num_workers=2, batch_size=5)
+    for stop in (0, 1, 7):
+        first, second = iter(loader), iter(loader)
+        take(first, stop)
+        take(second, 2)
+        del first, second
+    deadline = time.monotonic() + 10
+    while is_reading() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not is_reading()
+    assert threading.active_count() == threads
+    assert len(os.listdir("/proc/self/fd")) <= before + 2
+
+
+def test_a_worker_that_waits_for_a_program_ends_at_once() -> None:
+    stream = JsonLinesStream("pipe:echo 1; echo 2; exec sleep 1000")
+    iterator = iter(DataLoader(stream, num_workers=2, batch_size=1))
+    assert [next(iterator).tolist() for _ in range(2)] == [[1], [2]]
+    begin = time.monotonic()
+    del iterator
+    assert time.monotonic() - begin < 5
+
+
+def test_iterators_at_once_and_one_after_a_break(case: Case) -> None:
+    make, _, path = case
+    for persistent in (False, True):
+        threads, processes = both(
+            lambda: make([path, path]),
+            num_workers=2,
+            batch_size=3,
+            persistent_workers=persistent,
+        )
+        for loader in (threads, processes):
+            take(iter(loader), 2)
+        assert_same(list(threads), list(processes))
+    loader = DataLoader(ShuffleBuffer(make([path, path]), 5, 3), num_workers=2, batch_size=3)
+    whole = list(loader)
+    loader.set_epoch(0)
+    first = iter(loader)
+    loader.set_epoch(0)
+    assert_same([pair[0] for pair in zip(first, iter(loader), strict=True)], whole)
+
+
+class Derived(JsonLinesStream):
+    """A stream of a user's."""
+
+
+def seeds(worker: int) -> None:
+    torch.manual_seed(worker)
+
+
+def test_what_could_tell_the_difference_is_read_by_processes(tmp_path: pathlib.Path) -> None:
+    path = numbers(tmp_path, 5)
+    assert DataLoader(JsonLinesStream(path), num_workers=2, worker_init_fn=seeds).explain().engine == "rust"
+    assert DataLoader(ShuffleBuffer(JsonLinesStream(path), 2), num_workers=2).explain().engine == "rust"
+    for stream, arguments in (
+        (Derived(path), {}),
+        (JsonLinesStream(path), {"worker_init_fn": print}),
+        (JsonLinesStream(path), {"multiprocessing_context": "fork"}),
+        (JsonLinesStream(path), {"native": False}),
+        (ShuffleBuffer(Derived(path), 2), {}),
+    ):
+        explanation = DataLoader(stream, num_workers=2, **arguments).explain()
+        assert explanation.engine == "rust processes"
+        assert explanation.reason is not None
+    for stream, arguments in (
+        (shard_iterable(JsonLinesStream(path)), {}),
+        (JsonLinesStream(path), {"collate_fn": list}),
+        (JsonLinesStream(path), {"batch_size": None}),
+        (ShuffleBuffer(JsonLinesStream(path), max_bytes=100), {}),
+    ):
+        assert DataLoader(stream, num_workers=2, **arguments).explain().engine == "python processes"
+    assert "engine: rust" in repr(DataLoader(JsonLinesStream(path), num_workers=2))
