@@ -300,5 +300,5 @@ def test_json_over_several_lines_says_what_to_do(tmp_path: Path, text: str) -> N
 def test_an_archive_within_a_zip_is_not_an_archive(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.tar", "w") as found:
         found.writestr("a.txt", "x")
-    with pytest.raises(ValueError, match="the file is a zip archive; read .npz with NpzDataset"):
+    with pytest.raises(ValueError, match=r"the file is a zip archive; read \.npz with NpzDataset"):
         TarDataset(str(tmp_path / "a.tar"), {"txt": "bytes"})
