@@ -1,10 +1,9 @@
 //! [`ExactResize`]: resizes an image exactly like Pillow or torch, bit for bit.
 
-use std::f64::consts::PI;
-
 use super::Reason;
 use super::operation::{Antialias, Interpolation};
 use super::picture::Picture;
+use super::resize_filters::{bicubic, bicubic_of_torch, bilinear, box_filter, hamming, lanczos};
 use super::scratch;
 use crate::memory::{Kernel, MultiplyAdd, Region, run_on_vectors};
 
@@ -357,50 +356,4 @@ fn precision_of_torch(largest: f64) -> u32 {
 
 pub(super) fn refuse_floats() -> Reason {
     "an exact resize is of bytes, and the image has floats: resize it first".into()
-}
-
-fn box_filter(x: f64) -> f64 {
-    if x > -0.5 && x <= 0.5 { 1.0 } else { 0.0 }
-}
-
-fn bilinear(x: f64) -> f64 {
-    let x = x.abs();
-    if x < 1.0 { 1.0 - x } else { 0.0 }
-}
-
-fn hamming(x: f64) -> f64 {
-    let x = x.abs();
-    if x == 0.0 {
-        return 1.0;
-    }
-    if x >= 1.0 {
-        return 0.0;
-    }
-    let x = x * PI;
-    // The weights are single-precision floats in Pillow's source.
-    x.sin() / x * (f64::from(0.54_f32) + f64::from(0.46_f32) * x.cos())
-}
-
-fn bicubic(x: f64) -> f64 {
-    const A: f64 = -0.5;
-    let x = x.abs();
-    if x < 1.0 {
-        return ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0;
-    }
-    if x < 2.0 { (((x - 5.0) * x + 8.0) * x - 4.0) * A } else { 0.0 }
-}
-
-/// Torch multiplies out what Pillow factors: the last bit may differ.
-fn bicubic_of_torch(x: f64) -> f64 {
-    const A: f64 = -0.5;
-    let x = x.abs();
-    if x < 1.0 {
-        return ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0;
-    }
-    if x < 2.0 { ((A * x - 5.0 * A) * x + 8.0 * A) * x - 4.0 * A } else { 0.0 }
-}
-
-fn lanczos(x: f64) -> f64 {
-    let sinc = |x: f64| if x == 0.0 { 1.0 } else { (x * PI).sin() / (x * PI) };
-    if (-3.0..3.0).contains(&x) { sinc(x) * sinc(x / 3.0) } else { 0.0 }
 }

@@ -42,6 +42,7 @@ mod product_rounding;
 mod random;
 mod raster;
 mod resize;
+mod resize_filters;
 mod resize_to;
 mod scratch;
 mod torchvision;
