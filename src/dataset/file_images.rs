@@ -42,7 +42,8 @@ pub trait OtherImages: Send + Sync {
 /// ```
 /// # use std::path::Path;
 /// # use std::sync::Arc;
-/// use sluicegate::{Dataset, DType, FileImages, Image, ImageTransform, InMemory, OtherImages};
+/// use sluicegate::internal::{FileImages, OtherImages};
+/// use sluicegate::{DType, Dataset, Image, ImageTransform, InMemory};
 /// /// Makes a gray image of a file that holds no image.
 /// struct Gray;
 /// impl OtherImages for Gray {

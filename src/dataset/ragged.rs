@@ -10,7 +10,7 @@ use crate::{Error, Field, Result, SampleWriter, Schema, SizesWriter};
 /// # Example
 /// ```
 /// use std::sync::Arc;
-/// use sluicegate::memory::{Array, Segment};
+/// use sluicegate::internal::{Array, Segment};
 /// use sluicegate::{DType, Dataset, Field, Ragged};
 /// let text = Arc::new(Segment::from_vec(b"onethree".to_vec()));
 /// let letters = Array::contiguous(text, 0, 1, &[8]).unwrap();

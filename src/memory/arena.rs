@@ -28,7 +28,7 @@ const MOST_SIZES: usize = 4096;
 /// # Example
 /// ```
 /// use std::sync::Arc;
-/// use sluicegate::memory::{Arena, Segment};
+/// use sluicegate::internal::{Arena, Segment};
 /// let segment = Arc::new(Segment::shared(1 << 30).unwrap().0);
 /// let arena = Arena::new(segment, 4096..1 << 30, 4);
 /// let grant = arena.grant(10_000).unwrap();

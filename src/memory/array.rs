@@ -12,7 +12,7 @@ use crate::{Error, Result};
 /// # Example
 /// ```
 /// use std::sync::Arc;
-/// use sluicegate::memory::{Array, Segment};
+/// use sluicegate::internal::{Array, Segment};
 /// let zeros = Arc::new(Segment::anonymous(12).unwrap());
 /// let array = Array::new(zeros, 0, 4, &[3], &[4]).unwrap();
 /// let mut row = [1; 4];

@@ -74,7 +74,7 @@ impl Deadline {
 /// ```
 /// use std::sync::Arc;
 /// use std::time::Duration;
-/// use sluicegate::memory::{Bell, Ring, Segment, Woken};
+/// use sluicegate::internal::{Bell, Ring, Segment, Woken};
 /// let segment = Arc::new(Segment::shared(Bell::BYTES + Ring::bytes(4)).unwrap().0);
 /// let (bell, ring) = (Bell::new(Arc::clone(&segment), 0), Ring::new(segment, Bell::BYTES, 4));
 /// let soon = Some(Duration::from_millis(1));

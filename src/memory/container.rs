@@ -19,7 +19,7 @@ const MOST_READ: u64 = 1 << 22;
 ///
 /// # Example
 /// ```
-/// assert!(sluicegate::memory::container_bytes() > 0);
+/// assert!(sluicegate::internal::container_bytes() > 0);
 /// ```
 #[must_use]
 pub fn container_bytes() -> usize {
@@ -37,7 +37,7 @@ pub fn container_bytes() -> usize {
 /// # Example
 /// ```
 /// use std::path::Path;
-/// use sluicegate::memory::memory_limit;
+/// use sluicegate::internal::memory_limit;
 ///
 /// assert_eq!(memory_limit(Path::new("/there/is/no/such/folder")), None);
 /// ```

@@ -51,7 +51,7 @@ impl Drop for Encoder {
 ///
 /// # Example
 /// ```
-/// use sluicegate::memory::{JpegColors, JpegDecoder, encode_jpeg};
+/// use sluicegate::internal::{JpegColors, JpegDecoder, encode_jpeg};
 /// let encoded = encode_jpeg(&[100; 16 * 8], [16, 8], JpegColors::Gray, 90).unwrap();
 /// let header = JpegDecoder::new().unwrap().header(&encoded).unwrap();
 /// assert_eq!((header.width, header.height, header.colors), (16, 8, JpegColors::Gray));

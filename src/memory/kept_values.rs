@@ -28,7 +28,7 @@ const LENGTH_BITS: u32 = 32;
 ///
 /// # Example
 /// ```
-/// use sluicegate::memory::KeptValues;
+/// use sluicegate::internal::KeptValues;
 /// let values = KeptValues::in_memory(10, 1 << 20)?;
 /// assert!(values.keep(3, b"three"));
 /// assert_eq!(values.get(3, Vec::new()).as_deref(), Some(&b"three"[..]));

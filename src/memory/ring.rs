@@ -19,7 +19,7 @@ const APART: usize = 16;
 /// # Example
 /// ```
 /// use std::sync::Arc;
-/// use sluicegate::memory::{Ring, Segment};
+/// use sluicegate::internal::{Ring, Segment};
 /// let (segment, file) = Segment::shared(Ring::bytes(4)).unwrap();
 /// let ring = Ring::new(Arc::new(segment), 0, 4);
 ///

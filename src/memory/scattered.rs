@@ -6,7 +6,7 @@ use super::RowLayout;
 ///
 /// # Example
 /// ```
-/// use sluicegate::memory::Scattered;
+/// use sluicegate::internal::Scattered;
 /// let (first, second) = ([1_u8, 2], [3_u8, 0, 4]);
 /// let mut rows = Scattered::new(1, 2);
 /// // SAFETY: both arrays have these elements, and outlive the copy.

@@ -20,7 +20,7 @@ const HUGE_PAGE: usize = 2 << 20;
 ///
 /// # Example
 /// ```
-/// use sluicegate::memory::Segment;
+/// use sluicegate::internal::Segment;
 /// assert_eq!(Segment::anonymous(4096).unwrap().len(), 4096);
 /// ```
 pub struct Segment {

@@ -29,7 +29,7 @@ pub(super) const ALIGNMENT: usize = 64;
 ///
 /// # Example
 /// ```
-/// use sluicegate::memory::Slab;
+/// use sluicegate::internal::Slab;
 /// let slab = Slab::new(4);
 /// let mut lease = slab.lease(100).unwrap();
 /// lease.bytes_mut().fill(7);
@@ -90,7 +90,7 @@ impl Slab {
     ///
     /// # Example
     /// ```
-    /// use sluicegate::memory::Slab;
+    /// use sluicegate::internal::Slab;
     /// let (slab, other) = (Slab::new(4), Slab::new(4));
     /// slab.offer(other.lease(1000).unwrap());
     /// assert_eq!((slab.offered(), slab.lease_for_batch(100).unwrap().len(), slab.offered()), (1, 100, 0));

@@ -50,7 +50,8 @@ impl Segment {
 ///
 /// # Example
 /// ```
-/// use sluicegate::{DType, memory::widen};
+/// use sluicegate::internal::widen;
+/// use sluicegate::DType;
 /// let mut wide = [0; 16];
 /// widen(DType::UInt16, &[1, 0, 0, 1], &mut wide);
 /// assert_eq!(wide.as_chunks::<8>().0, [1_i64, 256].map(i64::to_ne_bytes));

@@ -23,7 +23,7 @@ const PART_OF_MEMORY: usize = 4;
 /// ```
 /// use std::num::NonZeroUsize;
 /// use std::sync::Arc;
-/// use sluicegate::BytesAhead;
+/// use sluicegate::internal::BytesAhead;
 ///
 /// let ahead = Arc::new(BytesAhead::new(NonZeroUsize::new(1000)));
 /// let party = ahead.join();

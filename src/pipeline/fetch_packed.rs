@@ -14,8 +14,9 @@ use crate::{Dataset, Error, PackRows, PackedPieces, Result, TokenDocuments};
 /// # Example
 /// ```
 /// use std::sync::Arc;
-/// use sluicegate::memory::Slab;
-/// use sluicegate::{BatchingSampler, Fetch, FetchPacked, IndexBatch, LastBatch, PackRows, PackedBatchSampler};
+/// use sluicegate::internal::Slab;
+/// use sluicegate::internal::{Fetch, FetchPacked, IndexBatch};
+/// use sluicegate::{BatchingSampler, LastBatch, PackRows, PackedBatchSampler};
 /// use sluicegate::{Documents, PackedLabels, Packing, Shuffling, TokenDocuments, TokenFiles, TokenLayout};
 /// # let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
 /// std::fs::write(&path, [7_u16, 8, 9].map(u16::to_le_bytes).concat()).unwrap();

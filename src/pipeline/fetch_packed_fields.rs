@@ -39,8 +39,9 @@ pub struct PackedField {
 /// # Example
 /// ```
 /// use std::sync::Arc;
-/// use sluicegate::memory::{Array, Segment, Slab};
-/// use sluicegate::{BatchingSampler, DType, DatasetExt, Fetch, FetchPackedFields, Field, IndexBatch, LastBatch, PackRows};
+/// use sluicegate::internal::{Array, Segment, Slab};
+/// use sluicegate::internal::{Fetch, FetchPackedFields, IndexBatch};
+/// use sluicegate::{BatchingSampler, DType, DatasetExt, Field, LastBatch, PackRows};
 /// use sluicegate::{PackedBatchSampler, PackedLabels, Packing, Ragged, Shuffling};
 ///
 /// let ragged = |name, values: [i64; 5]| {

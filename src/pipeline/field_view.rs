@@ -9,7 +9,7 @@ use crate::{Column, DType, Element, Error, Result};
 /// # Example
 /// ```
 /// use std::sync::Arc;
-/// use sluicegate::memory::{Array, Segment};
+/// use sluicegate::internal::{Array, Segment};
 /// use sluicegate::{DType, DataLoader, Field, Ragged};
 ///
 /// let letters = Array::contiguous(Arc::new(Segment::from_vec(b"onethree".to_vec())), 0, 1, &[8])?;

@@ -13,7 +13,7 @@ use crate::{Error, Result};
 ///
 /// # Example
 /// ```
-/// use sluicegate::Pool;
+/// use sluicegate::internal::Pool;
 /// let pool = Pool::new(2);
 /// let (sender, receiver) = std::sync::mpsc::channel();
 /// pool.spawn(move || sender.send(21 * 2).unwrap()).unwrap();
@@ -39,7 +39,7 @@ impl Pool {
     /// # Example
     /// ```
     /// use std::sync::Arc;
-    /// use sluicegate::Pool;
+    /// use sluicegate::internal::Pool;
     /// let threads = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap());
     /// assert_eq!(Pool::of(threads).threads(), 3);
     /// ```

@@ -21,8 +21,9 @@ const AT_ONCE: usize = 1024;
 /// # Example
 /// ```
 /// use std::{sync::Arc, time::Duration};
-/// use sluicegate::memory::Slab;
-/// use sluicegate::{BufferBound, ReadAhead, ShuffleBuffer, ShuffledSamples, StackSamples, StreamDataset, StreamFormat};
+/// use sluicegate::internal::Slab;
+/// use sluicegate::internal::{ReadAhead, ShuffledSamples};
+/// use sluicegate::{BufferBound, ShuffleBuffer, StackSamples, StreamDataset, StreamFormat};
 /// use sluicegate::{StreamPart, StreamPosition, StreamSource};
 /// let lines = StreamDataset::new(vec![StreamSource::Command("seq 8".into())], StreamFormat::JsonLines(None));
 /// let mut ahead = ReadAhead::new(Arc::new(lines), StreamPart::WHOLE, StreamPosition::default(), 1 << 20);

@@ -19,7 +19,8 @@ const SQUARE_LIMBS: usize = (2 * (UNIT + 1024) + 64).div_ceil(LIMB_BITS) + 1;
 ///
 /// # Example
 /// ```
-/// use sluicegate::{DType, Moments};
+/// use sluicegate::internal::Moments;
+/// use sluicegate::DType;
 ///
 /// let (mut first, mut second) = (Moments::new(), Moments::new());
 /// first.add(DType::Float32, &[1.0_f32, f32::NAN].map(f32::to_ne_bytes).concat())?;

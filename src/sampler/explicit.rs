@@ -6,7 +6,8 @@ use super::{EpochBatches, EpochOrder};
 ///
 /// # Example
 /// ```
-/// use sluicegate::{EpochOrder, ExplicitOrder};
+/// use sluicegate::internal::ExplicitOrder;
+/// use sluicegate::EpochOrder;
 ///
 /// assert_eq!(ExplicitOrder::new(vec![4, 2]).index_at(1), 2);
 /// ```

@@ -68,7 +68,8 @@ impl PieceCode {
 ///
 /// # Example
 /// ```
-/// use sluicegate::{BatchingSampler, LastBatch, PackedBatchSampler, Packing, PieceCode, Shuffling};
+/// use sluicegate::internal::PieceCode;
+/// use sluicegate::{BatchingSampler, LastBatch, PackedBatchSampler, Packing, Shuffling};
 ///
 /// let lengths = [5, 2, 9, 3];
 /// let sampler = PackedBatchSampler::new(&lengths, 8, 1, Packing::BestFit, 100, LastBatch::Keep, Shuffling::Off)?;

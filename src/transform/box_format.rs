@@ -8,7 +8,8 @@ use super::Coordinates;
 ///
 /// # Example
 /// ```
-/// use sluicegate::{BoxFormat, Coordinates};
+/// use sluicegate::internal::Coordinates;
+/// use sluicegate::BoxFormat;
 /// let format: BoxFormat = "CXCYWH".parse()?;
 /// let single = Coordinates::Single;
 /// assert_eq!(format.convert(BoxFormat::Corners, [5.0, 6.0, 2.0, 4.0], single), [4.0, 4.0, 6.0, 8.0]);

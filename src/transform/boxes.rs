@@ -21,7 +21,8 @@ pub enum Clamping {
 ///
 /// # Example
 /// ```
-/// use sluicegate::{Boxes, Clamping, Coordinates, Operation};
+/// use sluicegate::internal::{Clamping, Coordinates};
+/// use sluicegate::{Boxes, Operation};
 /// let numbers = vec![[2.0, 3.0, 6.0, 9.0]];
 /// let mut boxes = Boxes { numbers, height: 10, width: 20, ..Boxes::default() };
 /// Operation::HorizontalFlip.apply_to_boxes(&mut boxes)?;

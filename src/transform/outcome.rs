@@ -177,7 +177,8 @@ fn broadcast(channels: usize, wanted: usize) -> usize {
 ///
 /// # Example
 /// ```
-/// use sluicegate::{ImageTransform, fixed_size};
+/// use sluicegate::internal::fixed_size;
+/// use sluicegate::ImageTransform;
 /// let flip = ImageTransform::RandomHorizontalFlip { p: 0.5 };
 /// assert_eq!(fixed_size(&[ImageTransform::CenterCrop { size: [224, 192] }, flip.clone()]), Some([224, 192]));
 /// assert_eq!(fixed_size(&[flip]), None);

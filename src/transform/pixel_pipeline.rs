@@ -21,7 +21,8 @@ use crate::{DType, TorchGenerator};
 ///
 /// # Example
 /// ```
-/// use sluicegate::{ChannelOrder, ImageTransform, PaddingMode, PixelPipeline};
+/// use sluicegate::internal::PixelPipeline;
+/// use sluicegate::{ChannelOrder, ImageTransform, PaddingMode};
 /// let pad = ImageTransform::Pad { padding: [1, 0, 0, 0], fill: vec![7.0], padding_mode: PaddingMode::Constant };
 /// let pipeline = PixelPipeline::new(vec![pad], [1, 2], 1, ChannelOrder::Last).unwrap();
 /// let mut row = [0; 3];

@@ -24,7 +24,7 @@ pub(in crate::dataset::format) fn notice(text: String) {
 ///
 /// # Example
 /// ```
-/// for text in sluicegate::take_notices() {
+/// for text in sluicegate::internal::take_notices() {
 ///     eprintln!("{text}");
 /// }
 /// ```

@@ -15,7 +15,7 @@ const LARGEST_FILE: u64 = 4 << 30;
 ///
 /// # Example
 /// ```
-/// use sluicegate::ImageLink;
+/// use sluicegate::internal::ImageLink;
 /// let link = ImageLink { bytes: 0, path: 1, folder: None };
 /// assert!(link.read(b"").unwrap_err().contains("neither bytes nor a path"));
 /// assert!(link.read(b"s3://a/b.png").unwrap_err().contains("local"));

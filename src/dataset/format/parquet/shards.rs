@@ -60,7 +60,8 @@ pub struct ParquetShardOptions {
 ///
 /// # Example
 /// ```
-/// use sluicegate::{DType, ParquetColumn, ParquetElement, ParquetField, ParquetShardOptions, ParquetShards, Wait};
+/// use sluicegate::internal::{ParquetElement, ParquetField, ParquetShardOptions, ParquetShards, Wait};
+/// use sluicegate::{DType, ParquetColumn};
 /// # let folder = tempfile::TempDir::new().unwrap();
 /// # let path = folder.path().join("a.parquet");
 /// let element = ParquetElement::Number(DType::UInt8);

@@ -15,7 +15,8 @@ const AHEAD: usize = 8;
 /// # Example
 /// ```
 /// use std::sync::Arc;
-/// use sluicegate::{Dataset, DocumentPiece, Documents, TokenDocuments, TokenFiles, TokenLayout};
+/// use sluicegate::internal::DocumentPiece;
+/// use sluicegate::{Dataset, Documents, TokenDocuments, TokenFiles, TokenLayout};
 /// # let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
 /// std::fs::write(&path, [7_u16, 8, 9].map(u16::to_le_bytes).concat()).unwrap();
 /// let files = TokenFiles::open([&path], &TokenLayout::default(), Documents::Apart)?;

@@ -27,7 +27,8 @@ pub enum TokenShardLayout {
 ///
 /// # Example
 /// ```
-/// use sluicegate::{DType, Documents, TokenFiles, TokenLayout, TokenShardLayout, TokenShards, Wait};
+/// use sluicegate::internal::{TokenShardLayout, TokenShards, Wait};
+/// use sluicegate::{DType, Documents, TokenFiles, TokenLayout};
 /// # let folder = tempfile::TempDir::new().unwrap();
 /// # let path = folder.path().join("a.bin");
 /// let mut shards = TokenShards::new(1 << 20, TokenShardLayout::Megatron, DType::UInt8, 1)?;
