@@ -94,14 +94,15 @@ pub use dataset::format::EncodedField;
 pub use dataset::format::Npz;
 #[cfg(feature = "arrow")]
 pub use dataset::format::{Arrow, RecordBatches};
+pub use dataset::format::{
+    CacheInfo, Content, Csv, CsvHeader, Damages, DocumentPiece, Documents, Features, Folder, FolderClasses,
+    FolderLinks, FolderOptions, JsonLines, Mds, NestedType, NestedValue, Npy, OnMissing, Raw, RawField, Safetensors,
+    SampleBlock, StreamDataset, StreamFormat, StreamPacking, StreamSource, Tar, TarEnd, TarField, TarOptions, TarValue,
+    TarWriter, TfRecord, TokenDocuments, TokenFiles, TokenLayout, TokenOutput, TokenWindows, Tokens, TypedField,
+    WholeSamples,
+};
 #[cfg(feature = "arrow")]
 pub use dataset::format::{ColumnKind, ColumnarOptions, Decimals, FillValue, Nesting, NullRule, Strings};
-pub use dataset::format::{
-    Content, Csv, CsvHeader, Documents, Features, Folder, FolderClasses, FolderLinks, FolderOptions, JsonLines, Mds,
-    NestedType, NestedValue, Npy, OnMissing, Raw, RawField, Safetensors, SampleBlock, StreamDataset, StreamFormat,
-    StreamSource, Tar, TarEnd, TarField, TarOptions, TarValue, TarWriter, TfRecord, TokenDocuments, TokenFiles,
-    TokenLayout, TokenWindows, Tokens, TypedField,
-};
 #[cfg(feature = "parquet")]
 pub use dataset::format::{Parquet, ParquetColumn, ParquetFilter, ParquetOptions, Relation};
 #[cfg(feature = "zarr")]
@@ -134,8 +135,9 @@ pub use shard::{Remainder, Shard, ShardPosition};
 pub use state::{LoaderState, StreamState};
 #[cfg(feature = "image")]
 pub use transform::{
-    Antialias, AugMix, AugmentPolicy, BoxFormat, Boxes, ChannelOrder, DecodeOptions, Eraser, ErasingValue, Frame,
-    GaussianNoise, Image, ImageMode, ImagePipeline, ImageShape, ImageTransform, Interpolation, JpegQuality, KeyPoints,
-    Noise, Operation, Orientation, PaddingMode, Picture, RandomIoUCrop, RandomPerspective, RandomResize,
-    RandomShortestSize, RandomZoomOut, ResizeTo, ScaleJitter, Values, decode_image,
+    Antialias, AugMix, AugmentPolicy, BoxFormat, Boxes, ChannelOrder, Clamping, Coordinates, CropDraws, DecodeOptions,
+    Eraser, ErasingValue, Frame, GaussianNoise, Image, ImageMode, ImagePipeline, ImageShape, ImageTransform,
+    Interpolation, JpegQuality, JpegScale, KeyPoints, Noise, Operation, Orientation, PaddingMode, Picture,
+    RandomIoUCrop, RandomPerspective, RandomResize, RandomShortestSize, RandomZoomOut, ResizeTo, ScaleJitter,
+    SmallImage, Torchvision, Truncated, Values, decode_image,
 };
