@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from sluicegate import _core
-from sluicegate.native.dataset import NativeDataset, native_format
-from sluicegate.paths import Paths, expand, listed
+from sluicegate.native.dataset import native_format
+
+from .named_arrays import NamedArrays
 
 
 @native_format
-class SafetensorsDataset(NativeDataset):
+class SafetensorsDataset(NamedArrays):
     """The tensors of one or more safetensors files: sample i is a dict of row i of each.
 
     The first axis of each tensor indexes the samples, so all tensors must have the same length. Several files are
@@ -46,18 +44,5 @@ class SafetensorsDataset(NativeDataset):
         {'x': tensor([2, 3], dtype=torch.uint8)}
     """
 
-    def __init__(self, paths: Paths, fields: str | Sequence[str] | None = None) -> None:
-        self.paths = expand(paths)
-        self.fields = fields if fields is None or isinstance(fields, str) else tuple(fields)
-        self._open()
-
-    def _open(self) -> None:
-        names = [self.fields] if isinstance(self.fields, str) else self.fields
-        core = _core.safetensors_dataset(self.paths, None if names is None else list(names))
-        structure: Any = {name: number for number, (name, _, _) in enumerate(core.fields)}
-        if isinstance(self.fields, str):
-            structure = 0
-        self._set_core(core, structure, ["tensor"] * len(core.fields))
-
-    def _shown(self) -> str:
-        return f"{listed(self.paths)}, fields={self.fields!r}"
+    def _read(self, paths: list[str], names: list[str] | None) -> _core.Dataset:
+        return _core.safetensors_dataset(paths, names)
