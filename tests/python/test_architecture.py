@@ -21,6 +21,7 @@ LEAVES = {
     "_torch",
     "checked_number",
     "error_note",
+    "known_length",
     "named_error",
     "packing",
     "path_pattern",

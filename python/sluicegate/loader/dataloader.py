@@ -15,6 +15,7 @@ from torch.utils.data import Dataset, Sampler
 from sluicegate import _torch
 from sluicegate.device.arguments import checked_device, checked_device_prefetch, checked_device_transform
 from sluicegate.fetch.lazy_arrays import with_length
+from sluicegate.known_length import known_length
 from sluicegate.loader_state.saved_form import saved
 from sluicegate.loader_state.state import loaded, state_of
 from sluicegate.order.ids import BatchIds, with_ids_of
@@ -395,15 +396,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
                 "or accelerate.skip_first_batches after set_epoch; or iterate over the loader itself"
             )
         state = self._loader_state()
-        if lightning.is_calling() and state.in_epoch and self._known_len() is None:
+        if lightning.is_calling() and state.in_epoch and known_length(self) is None:
             lightning.warn_of_batch_ahead()
         return saved(state)
-
-    def _known_len(self) -> int | None:
-        try:
-            return len(self)
-        except (TypeError, NotImplementedError):
-            return None
 
     def _loader_state(self) -> LoaderState:
         return state_of(LoaderSettings.of(self), self._loader_progress)
@@ -432,7 +427,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         progress, settings = self._loader_progress, LoaderSettings.of(self)
         state = loaded(settings, progress.epochs.next, state_dict, strict)
         if lightning.is_calling():
-            state = lightning.resumed(settings, state, self._known_len())
+            state = lightning.resumed(settings, state, known_length(self))
         left_out = LeftOut.of(state.left_out)
         if state.epoch_told is not None:
             self._tell_epoch(state.epoch_told)

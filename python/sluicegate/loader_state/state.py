@@ -8,6 +8,7 @@ from typing import Any
 
 import torch.distributed
 
+from sluicegate.known_length import known_length
 from sluicegate.order import draws
 from sluicegate.order.epoch_progress import EpochProgress
 from sluicegate.order.left_out import ranges_of
@@ -179,7 +180,7 @@ def fingerprint(settings: LoaderSettings, progress: EpochProgress | None = None)
     identity = whole.identity() if progress is None or progress.identity is None else progress.identity
     if progress is not None:
         progress.identity = identity
-    shape |= {"dataset_len": _length(settings.dataset), "order": identity}
+    shape |= {"dataset_len": known_length(settings.dataset), "order": identity}
     if settings.ordering is not None:
         # The state counts the samples that all ranks have read, so from there on the batch size and the number of ranks
         # may differ.
@@ -200,14 +201,7 @@ def _layout(settings: LoaderSettings) -> list[int | None]:
 def _length_of(sampler: Any, seed: int | None) -> int | None:
     # Without a seed, the number of its batches depends on what it draws.
     is_drawn = isinstance(sampler, CoreBatchSampler) and sampler.seed is None and seed is None
-    return None if is_drawn else _length(sampler)
-
-
-def _length(dataset: Any) -> int | None:
-    try:
-        return len(dataset)
-    except (TypeError, NotImplementedError):
-        return None
+    return None if is_drawn else known_length(sampler)
 
 
 def loaded(settings: LoaderSettings, epoch: int, state: Any, strict: bool) -> LoaderState:
@@ -313,7 +307,7 @@ def _lengths(settings: LoaderSettings, shape: dict[str, Any], epoch: int) -> tup
     sampler, length = settings.index_sampler, shape["sampler_len"]
     ordering = settings.ordering
     if ordering is None:
-        return (_length(sampler), length) if settings.is_known else (None, None)
+        return (known_length(sampler), length) if settings.is_known else (None, None)
     if Whole.of(ordering).sampler is sampler:
         # A batch sampler: the number of batches depends on the epoch. The number of ranks may have been different
         # before, and one rank may have had the last batch.

@@ -18,6 +18,7 @@ from torch.utils.data import Dataset, IterableDataset
 
 from sluicegate import _core
 from sluicegate.error_note import add_note
+from sluicegate.known_length import known_length
 from sluicegate.loader.dataloader import DataLoader
 from sluicegate.paths import Path, local
 from sluicegate.progress_line import ProgressLine
@@ -115,7 +116,7 @@ def write_shards(
     is_stream = isinstance(dataset, IterableDataset) or not (
         hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
     )
-    length = _length(dataset)
+    length = known_length(dataset)
     arguments = {"shard_bytes": shard_bytes, "length": length, **form.arguments()}
     with ShardManifest(pattern, arguments, form.files) as manifest:
         manifest.load(resume)
@@ -128,14 +129,6 @@ def write_shards(
             manifest.discard()
             raise
     return manifest.paths()
-
-
-def _length(dataset: Any) -> int | None:
-    """Return the number of samples; None for a stream without a length."""
-    try:
-        return len(dataset)
-    except (TypeError, NotImplementedError):
-        return None
 
 
 class _Job:
