@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use sluicegate::internal::{Damages, StreamPacking};
-use sluicegate::{
-    CsvHeader, Error, Features, Field, IterableDataset, RawField, StreamDataset, StreamFormat, StreamSource, TarEnd,
-};
+use sluicegate::{CsvHeader, Error, IterableDataset, StreamDataset, StreamFormat, StreamSource, TarEnd};
 
 use super::error::{to_python, unknown};
+use super::format::raw::{RawForm, raw_fields};
 use super::format::tar::{on_missing_of, tar_fields};
+use super::format::tfrecord::features_of;
 use super::format::typed_field::{TypedForm, typed_fields};
 use super::memory::descriptors;
 
@@ -106,12 +106,7 @@ impl Stream {
         is_raw: bool,
         features: Option<Vec<TypedForm>>,
     ) -> PyResult<Self> {
-        let features = match features {
-            _ if is_raw => Ok(Features::Raw),
-            Some(forms) => typed_fields(forms).map(Features::Typed),
-            None => Ok(Features::Inferred),
-        };
-        Self::make(py, sources, options, features.map(StreamFormat::TfRecord))
+        Self::make(py, sources, options, features_of(is_raw, features).map(StreamFormat::TfRecord))
     }
 
     /// Rows: the columns that `fields` describe, or all, with `defaults` (name, text) for empty cells.
@@ -131,7 +126,7 @@ impl Stream {
         Self::make(py, sources, options, format)
     }
 
-    /// Samples of `sample_bytes` bytes: (name, dtype, shape, offset, is swapped) by field.
+    /// Samples of `sample_bytes` bytes, which have these fields.
     #[staticmethod]
     fn raw(
         py: Python<'_>,
@@ -139,13 +134,9 @@ impl Stream {
         options: OptionsForm,
         header_bytes: usize,
         sample_bytes: usize,
-        fields: Vec<(String, String, Vec<usize>, usize, bool)>,
+        fields: Vec<RawForm>,
     ) -> PyResult<Self> {
-        let fields = fields.into_iter().map(|(name, dtype, shape, offset, is_swapped)| {
-            let field = RawField::new(Field::new(name, dtype.parse()?, shape), offset);
-            Ok(if is_swapped { field.swapped() } else { field })
-        });
-        let fields = fields.collect::<sluicegate::Result<Vec<_>>>();
+        let fields = raw_fields(fields);
         Self::make(py, sources, options, fields.map(|fields| StreamFormat::Raw { header_bytes, sample_bytes, fields }))
     }
 

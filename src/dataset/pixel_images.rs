@@ -17,8 +17,7 @@ use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema, TorchGenera
 /// # Example
 /// ```
 /// use std::sync::Arc;
-/// use sluicegate::internal::{Array, Segment};
-/// use sluicegate::internal::{PixelImages, PixelPipeline};
+/// use sluicegate::internal::{Array, PixelImages, PixelPipeline, Segment};
 /// use sluicegate::{ChannelOrder, DType, Dataset, Field, ImageTransform, InMemory};
 /// let pixels = Arc::new(Segment::from_vec(vec![1_u8, 2, 3, 4, 5, 6]));
 /// let images = Array::contiguous(pixels, 0, 1, &[2, 1, 3]).unwrap();

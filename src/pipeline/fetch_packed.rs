@@ -14,8 +14,7 @@ use crate::{Dataset, Error, PackRows, PackedPieces, Result, TokenDocuments};
 /// # Example
 /// ```
 /// use std::sync::Arc;
-/// use sluicegate::internal::Slab;
-/// use sluicegate::internal::{Fetch, FetchPacked, IndexBatch};
+/// use sluicegate::internal::{Fetch, FetchPacked, IndexBatch, Slab};
 /// use sluicegate::{BatchingSampler, LastBatch, PackRows, PackedBatchSampler};
 /// use sluicegate::{Documents, PackedLabels, Packing, Shuffling, TokenDocuments, TokenFiles, TokenLayout};
 /// # let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();

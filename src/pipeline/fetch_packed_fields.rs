@@ -39,8 +39,7 @@ pub struct PackedField {
 /// # Example
 /// ```
 /// use std::sync::Arc;
-/// use sluicegate::internal::{Array, Segment, Slab};
-/// use sluicegate::internal::{Fetch, FetchPackedFields, IndexBatch};
+/// use sluicegate::internal::{Array, Fetch, FetchPackedFields, IndexBatch, Segment, Slab};
 /// use sluicegate::{BatchingSampler, DType, DatasetExt, Field, LastBatch, PackRows};
 /// use sluicegate::{PackedBatchSampler, PackedLabels, Packing, Ragged, Shuffling};
 ///

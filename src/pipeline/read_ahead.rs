@@ -21,8 +21,7 @@ use crate::{Error, Result, SampleBlock, Schema, TypedField};
 /// # Example
 /// ```
 /// use std::{sync::Arc, time::Duration};
-/// use sluicegate::internal::Slab;
-/// use sluicegate::internal::ReadAhead;
+/// use sluicegate::internal::{ReadAhead, Slab};
 /// use sluicegate::{StackSamples, StreamDataset, StreamFormat, StreamPart, StreamPosition, StreamSource};
 /// let lines = StreamDataset::new(vec![StreamSource::Command("seq 5".into())], StreamFormat::JsonLines(None));
 /// let mut ahead = ReadAhead::new(Arc::new(lines), StreamPart::WHOLE, StreamPosition::default(), 1 << 20);

@@ -21,8 +21,7 @@ const AT_ONCE: usize = 1024;
 /// # Example
 /// ```
 /// use std::{sync::Arc, time::Duration};
-/// use sluicegate::internal::Slab;
-/// use sluicegate::internal::{ReadAhead, ShuffledSamples};
+/// use sluicegate::internal::{ReadAhead, ShuffledSamples, Slab};
 /// use sluicegate::{BufferBound, ShuffleBuffer, StackSamples, StreamDataset, StreamFormat};
 /// use sluicegate::{StreamPart, StreamPosition, StreamSource};
 /// let lines = StreamDataset::new(vec![StreamSource::Command("seq 8".into())], StreamFormat::JsonLines(None));

@@ -14,8 +14,7 @@ use crate::{Error, Result};
 /// # Example
 /// ```
 /// use std::time::Duration;
-/// use sluicegate::internal::Slab;
-/// use sluicegate::internal::{Pool, SlotCopy};
+/// use sluicegate::internal::{Pool, Slab, SlotCopy};
 ///
 /// let (slab, pool) = (Slab::new(4), Pool::new(1));
 /// let mut slot = slab.lease(4)?;

@@ -3,26 +3,31 @@
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use sluicegate::{Field, Raw, RawField};
+use sluicegate::{Field, Raw, RawField, Result};
 
 use crate::dataset::Dataset;
 use crate::detach::opening;
 
-/// The samples of `sample_bytes` bytes in the files at `paths`: (name, dtype, shape, offset, is swapped) by field.
+/// A field of a sample of one size: (name, dtype, shape, offset, is swapped).
+pub(crate) type RawForm = (String, String, Vec<usize>, usize, bool);
+
+pub(crate) fn raw_fields(forms: Vec<RawForm>) -> Result<Vec<RawField>> {
+    let field = |(name, dtype, shape, offset, is_swapped): RawForm| {
+        let field = RawField::new(Field::new(name, dtype.parse()?, shape), offset);
+        Ok(if is_swapped { field.swapped() } else { field })
+    };
+    forms.into_iter().map(field).collect()
+}
+
+/// The samples of `sample_bytes` bytes in the files at `paths`, which have these fields.
 #[pyfunction]
 pub(crate) fn raw_dataset(
     py: Python<'_>,
     paths: Vec<PathBuf>,
     header_bytes: usize,
     sample_bytes: usize,
-    fields: Vec<(String, String, Vec<usize>, usize, bool)>,
+    fields: Vec<RawForm>,
 ) -> PyResult<Dataset> {
-    let fields = fields.into_iter().map(|(name, dtype, shape, offset, is_swapped)| {
-        let field = RawField::new(Field::new(name, dtype.parse()?, shape), offset);
-        Ok(if is_swapped { field.swapped() } else { field })
-    });
-    let samples = opening(py, || {
-        Raw::open_all(&paths, header_bytes, sample_bytes, fields.collect::<sluicegate::Result<Vec<_>>>()?)
-    })?;
+    let samples = opening(py, || Raw::open_all(&paths, header_bytes, sample_bytes, raw_fields(fields)?))?;
     Dataset::wrap(py, Ok(samples))
 }

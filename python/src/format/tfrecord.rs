@@ -4,11 +4,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use sluicegate::{Features, TfRecord};
+use sluicegate::{Features, Result, TfRecord};
 
 use super::typed_field::{TypedForm, content_of, typed_fields};
 use crate::dataset::Dataset;
 use crate::detach::opening;
+
+/// What is read of each record: its bytes, these features, or those that the first ones have.
+pub(crate) fn features_of(is_raw: bool, features: Option<Vec<TypedForm>>) -> Result<Features> {
+    Ok(match features {
+        _ if is_raw => Features::Raw,
+        Some(forms) => Features::Typed(typed_fields(forms)?),
+        None => Features::Inferred,
+    })
+}
 
 /// The samples of the TFRecord files at `paths`: their bytes, their features, or those that the first ones have; and what
 /// each feature holds; without broken ones where `leave_out` says so, and what was left out.
@@ -21,13 +30,7 @@ pub(crate) fn tfrecord_dataset(
     index_folder: Option<PathBuf>,
     leave_out: bool,
 ) -> PyResult<(Dataset, Vec<&'static str>, Vec<String>)> {
-    let features = || -> sluicegate::Result<_> {
-        Ok(match features {
-            _ if is_raw => Features::Raw,
-            Some(forms) => Features::Typed(typed_fields(forms)?),
-            None => Features::Inferred,
-        })
-    };
+    let features = || features_of(is_raw, features);
     let contents = |samples: &TfRecord| samples.fields().iter().map(content_of).collect();
     if leave_out {
         let samples = opening(py, || TfRecord::open_whole(paths, features()?, index_folder))?;

@@ -6,7 +6,7 @@ use sluicegate::internal::{ForeignTable, ForeignWords};
 /// The `len` words of 32 bits at `address`.
 ///
 /// # Errors
-/// Words cannot be at that address.
+/// If words cannot be at that address.
 pub(crate) fn words_at(address: usize, len: usize) -> Result<ForeignWords> {
     // SAFETY: the package passes the place of a generator's state, which it found by a search and checked by writing to it,
     // and holds the generator as long as the object that has these words.
@@ -16,7 +16,7 @@ pub(crate) fn words_at(address: usize, len: usize) -> Result<ForeignWords> {
 /// The table behind the stream at `address`.
 ///
 /// # Errors
-/// There is no stream, or it cannot report its contents.
+/// If the address is not that of a stream, or the stream cannot report its contents.
 pub(crate) fn table_at(address: usize) -> Result<ForeignTable> {
     // SAFETY: the package passes the contents of a capsule named `arrow_array_stream` that it has just asked for, and that
     // no other code has.

@@ -30,7 +30,7 @@ const FORMATS: &[(&str, &[&str])] = &[
     ("npz", &["array", "file"]),
     ("parquet", &["block", "columnar", "field", "file", "index", "shard"]),
     ("raw", &["field", "file", "sequential"]),
-    ("safetensors", &["file"]),
+    ("safetensors", &["array", "file"]),
     ("tar", &["array", "block", "field", "file", "index", "packing", "sequential", "shard"]),
     ("tfrecord", &["field", "file", "index", "sequential"]),
     ("tokens", &["array", "file", "shard"]),

@@ -1,4 +1,5 @@
-//! NPY arrays: the header, and what the arrays of one field have in common.
+//! Arrays: the header of NumPy's, what those of one field have in common, and the rows of those of one file.
 
 pub(super) mod form;
 pub(super) mod header;
+pub(super) mod mapped_arrays;

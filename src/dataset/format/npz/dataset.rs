@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use super::members::{Contents, Members};
 use crate::dataset::format::array::header::{LONGEST_START, NpyHeader};
+use crate::dataset::format::array::mapped_arrays::MappedArrays;
 use crate::dataset::format::file::mapped_file::MappedFile;
 use crate::dataset::format::file::parts::file_parts;
 use crate::dataset::{Concat, Dataset, ReadMany};
 use crate::memory::{Array, Segment};
-use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema};
+use crate::{Error, Field, Result, SampleWriter, Schema};
 
 /// The arrays of a `.npz` file, a field each: sample i is row i of all of them.
 ///
@@ -35,12 +36,7 @@ use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema};
 /// let rows = Npz::open(&path, None).unwrap();
 /// assert_eq!((rows.len(), rows.schema().to_string().as_str()), (2, "(image: uint8[3])"));
 /// ```
-pub struct Npz {
-    file: MappedFile,
-    arrays: Vec<Array>,
-    schema: Schema,
-    len: usize,
-}
+pub struct Npz(MappedArrays);
 
 impl Npz {
     /// Opens the file at `path`; the samples have the arrays that `fields` names, in that order, or all of them in the
@@ -83,10 +79,10 @@ impl Npz {
             arrays.push(array);
             schema.push(field);
         }
-        let Some(len) = arrays.first().map(Array::len) else {
+        if arrays.is_empty() {
             return Err(refuse_fields(path, "there is no array: nothing says how many samples there are".into()));
-        };
-        Ok(Self { file, arrays, schema: Schema::new(schema), len })
+        }
+        Ok(Self(MappedArrays::new(file, arrays, Schema::new(schema))))
     }
 
     /// The files at `paths`, one after the other, all of which have the same fields. Of many files 4,096 stay mapped, the
@@ -143,28 +139,18 @@ fn refuse_fields(path: &Path, reason: String) -> Error {
 
 impl Dataset for Npz {
     fn len(&self) -> usize {
-        self.len
+        self.0.len()
     }
 
     fn schema(&self) -> &Schema {
-        &self.schema
+        self.0.schema()
     }
 
     fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
-        let mut arrays = self.arrays.iter().enumerate();
-        self.file.read(|| arrays.try_for_each(|(field, array)| array.copy_row(index, into.field(field))))
+        self.0.read(index, into)
     }
 
     fn as_read_many(&self) -> Option<&dyn ReadMany> {
-        Some(self)
-    }
-}
-
-impl ReadMany for Npz {
-    fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
-        self.file.read_rows(self.arrays.iter(), indices, into, |indices, into| {
-            let mut arrays = self.arrays.iter().enumerate();
-            arrays.try_for_each(|(field, array)| array.gather(indices, into.field(field)))
-        })
+        self.0.as_read_many()
     }
 }

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::header::{LENGTH_BYTES, LONGEST_HEADER, Tensor, parse};
+use crate::dataset::format::array::mapped_arrays::MappedArrays;
 use crate::dataset::format::file::known_format::foreign;
 use crate::dataset::format::file::mapped_file::MappedFile;
 use crate::dataset::format::file::parts::file_parts;
 use crate::dataset::{Concat, Dataset, ReadMany};
 use crate::memory::Array;
-use crate::{BatchWriter, DType, Error, Field, Result, SampleWriter, Schema};
+use crate::{DType, Error, Field, Result, SampleWriter, Schema};
 
 /// The tensors of a safetensors file, a field each: sample i is row i of all of them. The file is memory-mapped and may be
 /// larger than memory; tensors may lie at any byte.
@@ -32,12 +33,7 @@ use crate::{BatchWriter, DType, Error, Field, Result, SampleWriter, Schema};
 /// let rows = Safetensors::open(&path, None).unwrap();
 /// assert_eq!((rows.len(), rows.schema().to_string().as_str()), (3, "(x: bfloat16[2])"));
 /// ```
-pub struct Safetensors {
-    file: MappedFile,
-    arrays: Vec<Array>,
-    schema: Schema,
-    len: usize,
-}
+pub struct Safetensors(MappedArrays);
 
 impl Safetensors {
     /// Opens the file at `path`; the samples have the tensors that `fields` names, in that order, or all of them by name.
@@ -78,7 +74,7 @@ impl Safetensors {
             arrays.push(Array::contiguous(Arc::clone(file.segment()), start, dtype.bytes(), &tensor.shape)?);
             schema.push(Field::new(tensor.name, dtype, &tensor.shape[1..]));
         }
-        Ok(Self { file, arrays, schema: Schema::new(schema), len })
+        Ok(Self(MappedArrays::new(file, arrays, Schema::new(schema))))
     }
 
     /// The files at `paths`, one after the other, all of which have the same fields. Of many files 4,096 stay mapped, the others
@@ -154,28 +150,18 @@ fn whole_bytes(path: &Path, tensor: &Tensor) -> Result<DType> {
 
 impl Dataset for Safetensors {
     fn len(&self) -> usize {
-        self.len
+        self.0.len()
     }
 
     fn schema(&self) -> &Schema {
-        &self.schema
+        self.0.schema()
     }
 
     fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
-        let mut arrays = self.arrays.iter().enumerate();
-        self.file.read(|| arrays.try_for_each(|(field, array)| array.copy_row(index, into.field(field))))
+        self.0.read(index, into)
     }
 
     fn as_read_many(&self) -> Option<&dyn ReadMany> {
-        Some(self)
-    }
-}
-
-impl ReadMany for Safetensors {
-    fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
-        self.file.read_rows(self.arrays.iter(), indices, into, |indices, into| {
-            let mut arrays = self.arrays.iter().enumerate();
-            arrays.try_for_each(|(field, array)| array.gather(indices, into.field(field)))
-        })
+        self.0.as_read_many()
     }
 }

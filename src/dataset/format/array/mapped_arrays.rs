@@ -1,0 +1,48 @@
+//! [`MappedArrays`]: the rows of several arrays that a mapped file has.
+
+use crate::dataset::format::file::mapped_file::MappedFile;
+use crate::dataset::{Dataset, ReadMany};
+use crate::memory::Array;
+use crate::{BatchWriter, Result, SampleWriter, Schema};
+
+/// Sample i is row i of all arrays, which have as many rows; a field each.
+pub(in crate::dataset::format) struct MappedArrays {
+    /// Looked at whenever rows are read; arrays that were unpacked from it are in memory of their own.
+    file: MappedFile,
+    arrays: Vec<Array>,
+    schema: Schema,
+}
+
+impl MappedArrays {
+    pub(in crate::dataset::format) fn new(file: MappedFile, arrays: Vec<Array>, schema: Schema) -> Self {
+        Self { file, arrays, schema }
+    }
+}
+
+impl Dataset for MappedArrays {
+    fn len(&self) -> usize {
+        self.arrays.first().map_or(0, Array::len)
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
+        let mut arrays = self.arrays.iter().enumerate();
+        self.file.read(|| arrays.try_for_each(|(field, array)| array.copy_row(index, into.field(field))))
+    }
+
+    fn as_read_many(&self) -> Option<&dyn ReadMany> {
+        Some(self)
+    }
+}
+
+impl ReadMany for MappedArrays {
+    fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
+        self.file.read_rows(self.arrays.iter(), indices, into, |indices, into| {
+            let mut arrays = self.arrays.iter().enumerate();
+            arrays.try_for_each(|(field, array)| array.gather(indices, into.field(field)))
+        })
+    }
+}
