@@ -156,6 +156,13 @@ def raw_dataset(
     sample_bytes: int,
     fields: Sequence[tuple[str, str, list[int], int, bool]],
 ) -> Dataset: ...
+def raw_stream(
+    sources: _Sources,
+    options: _Options,
+    header_bytes: int,
+    sample_bytes: int,
+    fields: list[tuple[str, str, list[int], int, bool]],
+) -> Stream: ...
 def folder_dataset(
     root: str | PathLike[str],
     folders: Sequence[str | PathLike[str]],
@@ -176,6 +183,7 @@ def json_lines_dataset(
     index_folder: str | PathLike[str] | None,
     leave_out: bool,
 ) -> tuple[Dataset, list[str]]: ...
+def json_lines_stream(sources: _Sources, options: _Options, fields: list[_Typed] | None) -> Stream: ...
 def tfrecord_dataset(
     paths: Sequence[str | PathLike[str]],
     is_raw: bool,
@@ -183,6 +191,7 @@ def tfrecord_dataset(
     index_folder: str | PathLike[str] | None,
     leave_out: bool,
 ) -> tuple[Dataset, list[str], list[str]]: ...
+def tfrecord_stream(sources: _Sources, options: _Options, is_raw: bool, features: list[_Typed] | None) -> Stream: ...
 def csv_dataset(
     paths: Sequence[str | PathLike[str]],
     fields: list[_Typed] | None,
@@ -192,6 +201,14 @@ def csv_dataset(
     index_folder: str | PathLike[str] | None,
     leave_out: bool,
 ) -> tuple[Dataset, list[str], list[str]]: ...
+def csv_stream(
+    sources: _Sources,
+    options: _Options,
+    fields: list[_Typed] | None,
+    defaults: list[tuple[str, str]],
+    has_header: bool,
+    delimiter: int,
+) -> Stream: ...
 def mds_dataset(
     folder: str | PathLike[str],
     fields: list[str] | None,
@@ -210,6 +227,13 @@ def arrow_table_dataset(stream: Any, columns: list[tuple[str, list[str | int], s
 def tar_dataset(
     paths: Sequence[str | PathLike[str]], arguments: dict[str, Any]
 ) -> tuple[Dataset, list[str], list[str], list[int], list[int]]: ...
+def tar_stream(
+    sources: _Sources,
+    options: _Options,
+    fields: list[tuple[str, str]] | None,
+    on_missing: str,
+    concatenated: bool,
+) -> Stream: ...
 def parquet_dataset(
     paths: Sequence[str | PathLike[str]], arguments: dict[str, Any], leave_out: bool
 ) -> tuple[Dataset, Any, list[str], list[int], BlockCache, list[str]]: ...
@@ -442,35 +466,6 @@ _Position = tuple[int, int, int, int]
 
 @final
 class Stream:
-    @staticmethod
-    def tar(
-        sources: _Sources,
-        options: _Options,
-        fields: list[tuple[str, str]] | None,
-        on_missing: str,
-        concatenated: bool,
-    ) -> Stream: ...
-    @staticmethod
-    def json_lines(sources: _Sources, options: _Options, fields: list[_Typed] | None) -> Stream: ...
-    @staticmethod
-    def tfrecord(sources: _Sources, options: _Options, is_raw: bool, features: list[_Typed] | None) -> Stream: ...
-    @staticmethod
-    def csv(
-        sources: _Sources,
-        options: _Options,
-        fields: list[_Typed] | None,
-        defaults: list[tuple[str, str]],
-        has_header: bool,
-        delimiter: int,
-    ) -> Stream: ...
-    @staticmethod
-    def raw(
-        sources: _Sources,
-        options: _Options,
-        header_bytes: int,
-        sample_bytes: int,
-        fields: list[tuple[str, str, list[int], int, bool]],
-    ) -> Stream: ...
     @property
     def is_repeatable(self) -> bool: ...
 

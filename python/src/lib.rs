@@ -85,13 +85,13 @@ mod _core {
     #[pymodule_export]
     use super::format::columnar::{arrow_metadata, parquet_metadata};
     #[pymodule_export]
-    use super::format::csv::csv_dataset;
+    use super::format::csv::{csv_dataset, csv_stream};
     #[pymodule_export]
     use super::format::folder::folder_dataset;
     #[pymodule_export]
     use super::format::folder_files::FolderFiles;
     #[pymodule_export]
-    use super::format::json_lines::json_lines_dataset;
+    use super::format::json_lines::{json_lines_dataset, json_lines_stream};
     #[pymodule_export]
     use super::format::mds::mds_dataset;
     #[pymodule_export]
@@ -101,13 +101,13 @@ mod _core {
     #[pymodule_export]
     use super::format::parquet::parquet_dataset;
     #[pymodule_export]
-    use super::format::raw::raw_dataset;
+    use super::format::raw::{raw_dataset, raw_stream};
     #[pymodule_export]
     use super::format::safetensors::safetensors_dataset;
     #[pymodule_export]
-    use super::format::tar::tar_dataset;
+    use super::format::tar::{tar_dataset, tar_stream};
     #[pymodule_export]
-    use super::format::tfrecord::tfrecord_dataset;
+    use super::format::tfrecord::{tfrecord_dataset, tfrecord_stream};
     #[pymodule_export]
     use super::format::tokens::TokenFiles;
     #[pymodule_export]

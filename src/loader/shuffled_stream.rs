@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn places_before_all_that_is_held_are_forgotten() -> Result<()> {
-        let lines = StreamDataset::new(vec![StreamSource::Command("seq 40000".into())], StreamFormat::JsonLines(None));
+        let lines = StreamDataset::new(vec![StreamSource::Command("seq 40000".into())], StreamFormat::json_lines(None));
         let mut ahead = ReadAhead::new(Arc::new(lines), StreamPart::WHOLE, StreamPosition::default(), 1 << 20);
         let order = ShuffledOrder { bound: BufferBound::of_samples(500)?, seed: 7, epoch: 0 };
         let mut stream = ShuffledStream::new(order, &StreamPart::WHOLE, 0, StreamPosition::default());

@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// ```
 /// use sluicegate::{StreamBatches, StreamDataset, StreamFormat, StreamSource, StreamState};
 ///
-/// let lines = StreamDataset::new(vec![StreamSource::Command("seq 5".into())], StreamFormat::JsonLines(None));
+/// let lines = StreamDataset::new(vec![StreamSource::Command("seq 5".into())], StreamFormat::json_lines(None));
 /// let mut batches = StreamBatches::new(lines.clone(), 2)?;
 /// assert_eq!(batches.next().expect("five samples")?.sample(0, 1), b"2");
 /// let state: StreamState = batches.state().expect("nothing has failed");

@@ -23,7 +23,7 @@ use crate::{Error, Result, SampleBlock, Schema, TypedField};
 /// use std::{sync::Arc, time::Duration};
 /// use sluicegate::internal::{ReadAhead, Slab};
 /// use sluicegate::{StackSamples, StreamDataset, StreamFormat, StreamPart, StreamPosition, StreamSource};
-/// let lines = StreamDataset::new(vec![StreamSource::Command("seq 5".into())], StreamFormat::JsonLines(None));
+/// let lines = StreamDataset::new(vec![StreamSource::Command("seq 5".into())], StreamFormat::json_lines(None));
 /// let mut ahead = ReadAhead::new(Arc::new(lines), StreamPart::WHOLE, StreamPosition::default(), 1 << 20);
 /// while ahead.wait(4, Duration::from_secs(1))?.is_none() {}
 /// let (batch, positions) = ahead.batch(4, &StackSamples, &Slab::new(1))?;

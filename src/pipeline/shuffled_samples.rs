@@ -24,7 +24,7 @@ const AT_ONCE: usize = 1024;
 /// use sluicegate::internal::{ReadAhead, ShuffledSamples, Slab};
 /// use sluicegate::{BufferBound, ShuffleBuffer, StackSamples, StreamDataset, StreamFormat};
 /// use sluicegate::{StreamPart, StreamPosition, StreamSource};
-/// let lines = StreamDataset::new(vec![StreamSource::Command("seq 8".into())], StreamFormat::JsonLines(None));
+/// let lines = StreamDataset::new(vec![StreamSource::Command("seq 8".into())], StreamFormat::json_lines(None));
 /// let mut ahead = ReadAhead::new(Arc::new(lines), StreamPart::WHOLE, StreamPosition::default(), 1 << 20);
 /// let mut buffer = ShuffleBuffer::new(BufferBound::of_samples(3)?, 7, 0, 0, 0);
 /// let mut samples = ShuffledSamples::new(0, StreamPosition::default(), 1000, 0);

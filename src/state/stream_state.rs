@@ -18,7 +18,7 @@ use crate::{Error, Result};
 /// ```
 /// use sluicegate::{BufferBound, StreamBatches, StreamDataset, StreamFormat, StreamSource, StreamState};
 ///
-/// let lines = StreamDataset::new(vec![StreamSource::Command("seq 40".into())], StreamFormat::JsonLines(None));
+/// let lines = StreamDataset::new(vec![StreamSource::Command("seq 40".into())], StreamFormat::json_lines(None));
 /// let begin = || Ok::<_, sluicegate::Error>(StreamBatches::new(lines.clone(), 8)?.shuffle(BufferBound::of_samples(10)?, 7, 0));
 /// let mut batches = begin()?;
 /// batches.by_ref().take(2).try_for_each(|batch| batch.map(drop))?;

@@ -40,7 +40,7 @@ fn tar_shards(path: &Path) -> Result<()> {
 }
 
 fn stream(path: &Path) -> Result<()> {
-    let lines = StreamDataset::new(vec![StreamSource::Path(path.into())], StreamFormat::JsonLines(None));
+    let lines = StreamDataset::new(vec![StreamSource::Path(path.into())], StreamFormat::json_lines(None));
     let mut stream = lines.stream(StreamPart::WHOLE, StreamPosition::default(), &StopSignal::new()?)?;
     stream.advance(&mut sluicegate::SampleBlock::new(stream.fields().len())).map(drop)
 }

@@ -35,22 +35,19 @@ fn formats(folder: &Path) -> Vec<(PathBuf, StreamFormat)> {
         shard.append(b"not-a-sample", b"x").unwrap();
     }
     shard.finish().unwrap();
-    let tar = StreamFormat::Tar {
-        fields: Some(vec![TarField::new("cls", TarValue::Int), TarField::new("txt", TarValue::Bytes)]),
-        first: vec![TarField::new("__key__", TarValue::Key)],
-        on_missing: OnMissing::Refuse,
-        end: TarEnd::ZeroBlock,
-    };
+    let fields = vec![TarField::new("cls", TarValue::Int), TarField::new("txt", TarValue::Bytes)];
+    let first = vec![TarField::new("__key__", TarValue::Key)];
+    let tar = StreamFormat::tar(Some(fields), first, OnMissing::Refuse, TarEnd::ZeroBlock);
     let lines: String =
         (0..9).map(|line| format!("{{\"a\": {line}, \"b\": \"{}\"}}\r\n\n", "é".repeat(line))).collect();
     let rows: String = (0..9).map(|row| format!("{row},\"x\"\"\n{row}\",\r\n\n")).collect();
     let a = TypedField::number(Field::new("a", DType::Int64, [])).unwrap();
-    let csv = |header| StreamFormat::Csv { fields: None, defaults: Vec::new(), header, delimiter: b',' };
+    let csv = |header| StreamFormat::csv(None, Vec::new(), header, b',');
     let number = RawField::new(Field::new("x", DType::UInt16, []), 1);
     vec![
         (folder.join("a.tar"), tar),
-        (put("a.jsonl", format!("\u{feff}{lines}").as_bytes()), StreamFormat::JsonLines(None)),
-        (put("b.jsonl", lines.trim_end().as_bytes()), StreamFormat::JsonLines(Some(vec![a, TypedField::text("b")]))),
+        (put("a.jsonl", format!("\u{feff}{lines}").as_bytes()), StreamFormat::json_lines(None)),
+        (put("b.jsonl", lines.trim_end().as_bytes()), StreamFormat::json_lines(Some(vec![a, TypedField::text("b")]))),
         (put("a.csv", format!("a,b,c\n{rows}").as_bytes()), csv(CsvHeader::FirstRow)),
         (put("b.csv", rows.trim_end().as_bytes()), csv(CsvHeader::None)),
         (
@@ -59,12 +56,9 @@ fn formats(folder: &Path) -> Vec<(PathBuf, StreamFormat)> {
                 &[0x03, 0, 0, 0, 0, 0, 0, 0, 0xb0, 0x99, 0x49, 0x0e, 0x6f, 0x6e, 0x65, 0x01, 0x40, 0x55, 0x08]
                     .repeat(9),
             ),
-            StreamFormat::TfRecord(Features::Raw),
+            StreamFormat::tfrecord(Features::Raw),
         ),
-        (
-            put("a.bin", &(0..29).collect::<Vec<u8>>()),
-            StreamFormat::Raw { header_bytes: 2, sample_bytes: 3, fields: vec![number.swapped()] },
-        ),
+        (put("a.bin", &(0..29).collect::<Vec<u8>>()), StreamFormat::raw(2, 3, vec![number.swapped()])),
     ]
 }
 
@@ -125,7 +119,7 @@ fn parts_are_disjoint_and_every_position_leads_to_the_rest() {
 #[test]
 fn a_source_that_is_shorter_than_it_was_is_told() {
     let lines =
-        |command: &str| StreamDataset::new(vec![StreamSource::Command(command.into())], StreamFormat::JsonLines(None));
+        |command: &str| StreamDataset::new(vec![StreamSource::Command(command.into())], StreamFormat::json_lines(None));
     let (_, position) = all(&lines("seq 5"))[3].clone();
     let error = read(&lines("seq 3"), StreamPart::WHOLE, position).unwrap_err();
     assert!(error.to_string().contains("has 3 samples, but 4 had been read"), "{error}");
@@ -135,7 +129,7 @@ fn a_source_that_is_shorter_than_it_was_is_told() {
 fn a_program_that_fails_is_named_and_never_left_out() {
     let source = StreamSource::Command("echo 1; echo sorry >&2; exit 7".into());
     for damages in [Damages::Refuse, Damages::LeaveOut] {
-        let dataset = StreamDataset::new(vec![source.clone()], StreamFormat::JsonLines(None)).on_damage(damages);
+        let dataset = StreamDataset::new(vec![source.clone()], StreamFormat::json_lines(None)).on_damage(damages);
         let error = read(&dataset, StreamPart::WHOLE, StreamPosition::default()).unwrap_err();
         assert!(
             matches!(&error, Error::Process { stderr, status, .. } if stderr == "sorry" && status.contains('7')),
@@ -154,7 +148,7 @@ fn a_stop_ends_whatever_is_waited_for() {
         StreamSource::Command("sleep 1000".into()),
         StreamSource::Command("exec >&-; sleep 1000".into()),
     ] {
-        let dataset = StreamDataset::new(vec![source], StreamFormat::JsonLines(None));
+        let dataset = StreamDataset::new(vec![source], StreamFormat::json_lines(None));
         let begin = Instant::now();
         let mut ahead = ReadAhead::new(Arc::new(dataset), StreamPart::WHOLE, StreamPosition::default(), 1000);
         assert_eq!(ahead.wait(1, Duration::from_millis(200)).unwrap(), None);
@@ -169,7 +163,7 @@ fn reading_ahead_is_bounded_and_no_deadlock_for_batches_that_are_larger() {
     let path = folder.path().join("x.bin");
     File::create(&path).unwrap().set_len(64 << 20).unwrap();
     let field = RawField::new(Field::new("x", DType::UInt8, [1 << 20]), 0);
-    let format = StreamFormat::Raw { header_bytes: 0, sample_bytes: 1 << 20, fields: vec![field] };
+    let format = StreamFormat::raw(0, 1 << 20, vec![field]);
     let dataset = StreamDataset::new(vec![StreamSource::Path(path)], format);
     let mut ahead = ReadAhead::new(Arc::new(dataset), StreamPart::WHOLE, StreamPosition::default(), 2 << 20);
     let slab = Slab::new(1);
@@ -292,9 +286,9 @@ fn millions_of_empty_lines_are_passed_over_in_little_stack() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("x");
     fs::write(&path, [&b"a\n"[..], &b"\n".repeat(2 << 20), b"1\n"].concat()).unwrap();
-    let csv = StreamFormat::Csv { fields: None, defaults: Vec::new(), header: CsvHeader::FirstRow, delimiter: b',' };
+    let csv = StreamFormat::csv(None, Vec::new(), CsvHeader::FirstRow, b',');
     // The first line is not JSON.
-    for format in [csv, StreamFormat::JsonLines(None)] {
+    for format in [csv, StreamFormat::json_lines(None)] {
         let dataset = StreamDataset::new(vec![StreamSource::Path(path.clone())], format);
         let dataset = dataset.on_damage(Damages::LeaveOut);
         let found = thread::Builder::new().stack_size(256 << 10).spawn(move || all(&dataset).len());

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 pub(crate) type Read = Vec<(Vec<u8>, StreamPosition)>;
 
 pub(crate) fn lines(command: &str) -> StreamDataset {
-    StreamDataset::new(vec![StreamSource::Command(command.into())], StreamFormat::JsonLines(None))
+    StreamDataset::new(vec![StreamSource::Command(command.into())], StreamFormat::json_lines(None))
 }
 
 pub(crate) fn read(dataset: &dyn IterableDataset, part: StreamPart, from: StreamPosition) -> Result<Read> {
@@ -38,7 +38,7 @@ fn adapted(folder: &TempDir) -> Vec<(&'static str, Box<dyn IterableDataset>, Vec
         fs::write(&path, numbers.map(|number: u64| format!("{number}\n")).collect::<String>()).unwrap();
         StreamSource::Path(path)
     });
-    let all = || StreamDataset::new(sources.to_vec(), StreamFormat::JsonLines(None));
+    let all = || StreamDataset::new(sources.to_vec(), StreamFormat::json_lines(None));
     let tenfold = || {
         all().map(vec![TypedField::text("tenfold")], |sample, into| {
             assert_eq!(sample.ordinal().to_string().as_bytes(), sample.bytes(0));

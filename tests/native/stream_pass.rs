@@ -130,7 +130,7 @@ fn damage_is_an_error_of_its_owner_and_an_unreadable_rest_of_all() -> Result<()>
     fs::write(&path, (0..40).map(line).collect::<String>()).unwrap();
     let fields = vec![TypedField::number(Field::new("x", DType::Int64, []))?];
     let sources = vec![StreamSource::Path(path), StreamSource::Path(folder.path().join("missing"))];
-    let dataset = StreamDataset::new(sources, StreamFormat::JsonLines(Some(fields)));
+    let dataset = StreamDataset::new(sources, StreamFormat::json_lines(Some(fields)));
     let dataset = Arc::new(dataset) as Arc<dyn IterableDataset>;
     let split = StreamSplit { num_workers: 2, ..StreamSplit::WHOLE };
     let alone: Vec<_> = (0..2)

@@ -16,7 +16,7 @@ fn numbers(folder: &Path, len: u64) -> StreamDataset {
     let path = folder.join("numbers.jsonl");
     let line = |number: u64| format!("{:>width$}\n", number, width = 1 + (number * number % 50) as usize);
     fs::write(&path, (0..len).map(line).collect::<String>()).unwrap();
-    StreamDataset::new(vec![StreamSource::Path(path)], StreamFormat::JsonLines(None))
+    StreamDataset::new(vec![StreamSource::Path(path)], StreamFormat::json_lines(None))
 }
 
 fn samples(batches: impl Iterator<Item = Result<sluicegate::Batch>>) -> Vec<u64> {
@@ -278,7 +278,7 @@ fn a_state_of_another_order_or_that_was_changed_is_refused() {
 #[test]
 fn after_an_error_only_a_pass_that_is_not_shuffled_has_a_state() {
     let of = |command: &str| {
-        let lines = StreamDataset::new(vec![StreamSource::Command(command.into())], StreamFormat::JsonLines(None));
+        let lines = StreamDataset::new(vec![StreamSource::Command(command.into())], StreamFormat::json_lines(None));
         StreamBatches::new(lines.take(100), 4).unwrap()
     };
     for last_batch in [LastBatch::Keep, LastBatch::Drop] {
@@ -300,7 +300,7 @@ fn a_stream_that_can_be_read_only_once_has_no_state() {
     let open = || {
         let file = Arc::new(File::open(folder.path().join("numbers.jsonl")).unwrap().into());
         let source = StreamSource::Open(file, "numbers".into());
-        StreamBatches::new(StreamDataset::new(vec![source], StreamFormat::JsonLines(None)), 8).unwrap()
+        StreamBatches::new(StreamDataset::new(vec![source], StreamFormat::json_lines(None)), 8).unwrap()
     };
     let mut batches = open();
     assert!(batches.state().is_none());
@@ -315,7 +315,7 @@ fn a_stream_that_can_be_read_only_once_has_no_state() {
 fn a_stream_with_fewer_files_is_refused() {
     let lines = |of: &[&str]| {
         let sources = of.iter().map(|command| StreamSource::Command((*command).into())).collect();
-        StreamBatches::new(StreamDataset::new(sources, StreamFormat::JsonLines(None)), 4).unwrap()
+        StreamBatches::new(StreamDataset::new(sources, StreamFormat::json_lines(None)), 4).unwrap()
     };
     let mut batches = lines(&["seq 0 5", "seq 6 9"]);
     batches.by_ref().take(2).for_each(|batch| drop(batch.unwrap()));
@@ -336,7 +336,7 @@ fn a_stream_with_fewer_files_is_refused() {
 #[test]
 fn what_is_set_too_late_and_a_part_of_nobody_are_errors() {
     let begin = || {
-        let lines = StreamDataset::new(vec![StreamSource::Command("seq 0 99".into())], StreamFormat::JsonLines(None));
+        let lines = StreamDataset::new(vec![StreamSource::Command("seq 0 99".into())], StreamFormat::json_lines(None));
         let mut batches = StreamBatches::new(lines, 8).unwrap();
         batches.next().unwrap().unwrap();
         batches
@@ -355,7 +355,7 @@ fn what_is_set_too_late_and_a_part_of_nobody_are_errors() {
     }
     let split = StreamSplit { num_workers: 2, ..StreamSplit::WHOLE };
     for part in [StreamPart::of_rank(2, 2), StreamPart { split, worker: 2, consumed: Vec::new() }] {
-        let lines = StreamDataset::new(Vec::new(), StreamFormat::JsonLines(None));
+        let lines = StreamDataset::new(Vec::new(), StreamFormat::json_lines(None));
         let Some(Err(error)) = StreamBatches::new(lines, 8).unwrap().part(part).next() else { panic!("accepted") };
         assert!(matches!(error, Error::InvalidArgument { argument: "part", .. }), "{error}");
         assert!(error.to_string().contains("2 of 2"), "{error}");
@@ -371,7 +371,7 @@ fn a_panic_of_a_collate_is_an_error_and_no_sample_is_lost() {
         }
     }
     let begin = || {
-        let lines = StreamDataset::new(vec![StreamSource::Command("seq 0 99".into())], StreamFormat::JsonLines(None));
+        let lines = StreamDataset::new(vec![StreamSource::Command("seq 0 99".into())], StreamFormat::json_lines(None));
         StreamBatches::new(lines, 8).unwrap()
     };
     for shuffled in [false, true] {

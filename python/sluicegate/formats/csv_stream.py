@@ -93,7 +93,7 @@ class CsvStream(NativeStream):
             texts = [(name, str(value)) for name, value in self.defaults.items()]
         else:
             typed = typed_fields(self.fields, self.defaults)[0]
-        return _core.Stream.csv(sources, options, typed, texts, self.header, ord(self.delimiter))
+        return _core.csv_stream(sources, options, typed, texts, self.header, ord(self.delimiter))
 
     def _shape_of(self, fields: Fields) -> tuple[Any, Sequence[Kind]]:
         structure = {name: number for number, (name, _, _) in enumerate(fields)}

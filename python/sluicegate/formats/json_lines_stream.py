@@ -86,7 +86,7 @@ class JsonLinesStream(NativeStream):
 
     def _make(self, sources: list[tuple[str, str, int | None]], options: tuple[bool, bool, int, bool]) -> _core.Stream:
         typed = None if self.fields is None else typed_fields(self.fields, self.defaults)[0]
-        return _core.Stream.json_lines(sources, options, typed)
+        return _core.json_lines_stream(sources, options, typed)
 
     def _shape_of(self, fields: Fields) -> tuple[Any, Sequence[Kind]]:
         if self.fields is None:

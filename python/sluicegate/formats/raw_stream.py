@@ -81,7 +81,7 @@ class RawStream(NativeStream):
 
     def _make(self, sources: list[tuple[str, str, int | None]], options: tuple[bool, bool, int, bool]) -> _core.Stream:
         layout = raw_layout(self.dtype, self.shape)
-        return _core.Stream.raw(sources, options, self.header_bytes, layout.sample_bytes, layout.fields)
+        return _core.raw_stream(sources, options, self.header_bytes, layout.sample_bytes, layout.fields)
 
     def _shape_of(self, fields: Fields) -> tuple[Any, Sequence[Kind]]:
         return raw_layout(self.dtype, self.shape).structure, ["tensor"] * len(fields)

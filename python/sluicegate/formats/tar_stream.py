@@ -147,7 +147,7 @@ class TarStream(NativeStream):
                 )
 
     def _make(self, sources: list[tuple[str, str, int | None]], options: tuple[bool, bool, int, bool]) -> _core.Stream:
-        return _core.Stream.tar(sources, options, fields_of_core(self.fields), self.on_missing, self.concatenated)
+        return _core.tar_stream(sources, options, fields_of_core(self.fields), self.on_missing, self.concatenated)
 
     def _shape_of(self, fields: Fields) -> tuple[Any, Sequence[Kind]]:
         names = [name for name, _, _ in fields]

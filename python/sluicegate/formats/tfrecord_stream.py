@@ -93,7 +93,7 @@ class TFRecordStream(NativeStream):
         typed = None
         if isinstance(self.features, dict):
             typed = typed_fields(self.features, self.defaults, numbers="tensor")[0]
-        return _core.Stream.tfrecord(sources, options, self.features == "bytes", typed)
+        return _core.tfrecord_stream(sources, options, self.features == "bytes", typed)
 
     def _shape_of(self, fields: Fields) -> tuple[Any, Sequence[Kind]]:
         if self.features == "bytes":

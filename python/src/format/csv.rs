@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use sluicegate::{Csv, CsvHeader};
+use sluicegate::{Csv, CsvHeader, StreamFormat};
 
 use super::typed_field::{TypedForm, content_of, typed_fields};
 use crate::dataset::Dataset;
 use crate::detach::opening;
+use crate::stream::{OptionsForm, SourceForm, Stream};
 
 /// The rows of the CSV files at `paths`: the columns that `fields` describe, or all, with `defaults` (name, text) for empty
 /// cells; and what each column holds; without broken ones where `leave_out` says so, and what was left out.
@@ -36,4 +37,20 @@ pub(crate) fn csv_dataset(
     let rows = opening(py, || Csv::open(paths, fields()?, &defaults, header, delimiter, index_folder))?;
     let contents = contents(&rows);
     Ok((Dataset(Arc::new(rows)), contents, Vec::new()))
+}
+
+/// A stream of rows: the columns that `fields` describe, or all, with `defaults` (name, text) for empty cells.
+#[pyfunction]
+pub(crate) fn csv_stream(
+    py: Python<'_>,
+    sources: Vec<SourceForm>,
+    options: OptionsForm,
+    fields: Option<Vec<TypedForm>>,
+    defaults: Vec<(String, String)>,
+    has_header: bool,
+    delimiter: u8,
+) -> PyResult<Stream> {
+    let header = if has_header { CsvHeader::FirstRow } else { CsvHeader::None };
+    let fields = fields.map(typed_fields).transpose();
+    Stream::open(py, sources, options, fields.map(|fields| StreamFormat::csv(fields, defaults, header, delimiter)))
 }

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use sluicegate::JsonLines;
+use sluicegate::{JsonLines, StreamFormat};
 
 use super::typed_field::{TypedForm, typed_fields};
 use crate::dataset::Dataset;
 use crate::detach::opening;
+use crate::stream::{OptionsForm, SourceForm, Stream};
 
 /// The lines of the files at `paths`, whole, or their fields, without broken ones where `leave_out` says so; and what was
 /// left out.
@@ -26,4 +27,15 @@ pub(crate) fn json_lines_dataset(
     }
     let lines = opening(py, || JsonLines::open(paths, fields.map(typed_fields).transpose()?, index_folder))?;
     Ok((Dataset(Arc::new(lines)), Vec::new()))
+}
+
+/// A stream of lines, whole, or of their fields.
+#[pyfunction]
+pub(crate) fn json_lines_stream(
+    py: Python<'_>,
+    sources: Vec<SourceForm>,
+    options: OptionsForm,
+    fields: Option<Vec<TypedForm>>,
+) -> PyResult<Stream> {
+    Stream::open(py, sources, options, fields.map(typed_fields).transpose().map(StreamFormat::json_lines))
 }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use sluicegate::internal::{Damages, UnpackedFolder};
-use sluicegate::{Dataset as _, OnMissing, Result, Tar, TarEnd, TarField, TarOptions, TarValue};
+use sluicegate::{Dataset as _, OnMissing, Result, StreamFormat, Tar, TarEnd, TarField, TarOptions, TarValue};
 
 use crate::dataset::Dataset;
 use crate::detach::opening;
 use crate::error::unknown;
+use crate::stream::{OptionsForm, SourceForm, Stream};
 
 /// How archives are read, as Python says it.
 #[derive(FromPyObject)]
@@ -37,7 +38,7 @@ impl TarArguments {
         unpacked.bytes = self.cache_bytes.unwrap_or(unpacked.bytes);
         let options = TarOptions {
             on_missing: on_missing_of(&self.on_missing)?,
-            end: if self.concatenated { TarEnd::FileEnd } else { TarEnd::ZeroBlock },
+            end: end_of(self.concatenated),
             damages: if self.skip_damaged { Damages::LeaveOut } else { Damages::Refuse },
             excluded: self.excluded,
             index_folder: self.index_folder,
@@ -61,7 +62,7 @@ impl TarArguments {
 }
 
 /// The key and the archive of a sample, and these fields: (extension, what its bytes are).
-pub(crate) fn tar_fields(fields: Vec<(String, String)>) -> Result<Vec<TarField>> {
+fn tar_fields(fields: Vec<(String, String)>) -> Result<Vec<TarField>> {
     let mut of_sample = vec![TarField::new("__key__", TarValue::Key), TarField::new("__url__", TarValue::Url)];
     for (name, value) in fields {
         let value = match value.as_str() {
@@ -77,8 +78,13 @@ pub(crate) fn tar_fields(fields: Vec<(String, String)>) -> Result<Vec<TarField>>
     Ok(of_sample)
 }
 
+/// Where an archive ends.
+fn end_of(concatenated: bool) -> TarEnd {
+    if concatenated { TarEnd::FileEnd } else { TarEnd::ZeroBlock }
+}
+
 /// What becomes of samples that lack a field, by its word.
-pub(crate) fn on_missing_of(word: &str) -> Result<OnMissing> {
+fn on_missing_of(word: &str) -> Result<OnMissing> {
     match word {
         "error" => Ok(OnMissing::Refuse),
         "skip" => Ok(OnMissing::Skip),
@@ -99,4 +105,26 @@ pub(crate) fn tar_dataset(
     let (tar, names, damages, samples) = opening(py, || arguments.open(paths))?;
     let sizes = opening(py, || tar.block_sizes())?;
     Ok((Dataset(Arc::new(tar)), names, damages, samples, sizes))
+}
+
+/// A stream of the samples in archives: (extension, what its bytes are), or all that the first sample has, as bytes.
+/// `on_missing` is "error", "skip" or "none".
+#[pyfunction]
+pub(crate) fn tar_stream(
+    py: Python<'_>,
+    sources: Vec<SourceForm>,
+    options: OptionsForm,
+    fields: Option<Vec<(String, String)>>,
+    on_missing: &str,
+    concatenated: bool,
+) -> PyResult<Stream> {
+    let format = on_missing_of(on_missing).and_then(|on_missing| {
+        // With fields, those of the sample are the first of them.
+        let (fields, first) = match fields {
+            Some(fields) => (Some(tar_fields(fields)?), Vec::new()),
+            None => (None, tar_fields(Vec::new())?),
+        };
+        Ok(StreamFormat::tar(fields, first, on_missing, end_of(concatenated)))
+    });
+    Stream::open(py, sources, options, format)
 }

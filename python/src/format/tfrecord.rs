@@ -4,14 +4,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use sluicegate::{Features, Result, TfRecord};
+use sluicegate::{Features, Result, StreamFormat, TfRecord};
 
 use super::typed_field::{TypedForm, content_of, typed_fields};
 use crate::dataset::Dataset;
 use crate::detach::opening;
+use crate::stream::{OptionsForm, SourceForm, Stream};
 
 /// What is read of each record: its bytes, these features, or those that the first ones have.
-pub(crate) fn features_of(is_raw: bool, features: Option<Vec<TypedForm>>) -> Result<Features> {
+fn features_of(is_raw: bool, features: Option<Vec<TypedForm>>) -> Result<Features> {
     Ok(match features {
         _ if is_raw => Features::Raw,
         Some(forms) => Features::Typed(typed_fields(forms)?),
@@ -41,4 +42,16 @@ pub(crate) fn tfrecord_dataset(
     let samples = opening(py, || TfRecord::open(paths, features()?, index_folder))?;
     let contents = contents(&samples);
     Ok((Dataset(Arc::new(samples)), contents, Vec::new()))
+}
+
+/// A stream of the samples of TFRecords: their bytes, their features, or those that the first ones have.
+#[pyfunction]
+pub(crate) fn tfrecord_stream(
+    py: Python<'_>,
+    sources: Vec<SourceForm>,
+    options: OptionsForm,
+    is_raw: bool,
+    features: Option<Vec<TypedForm>>,
+) -> PyResult<Stream> {
+    Stream::open(py, sources, options, features_of(is_raw, features).map(StreamFormat::tfrecord))
 }

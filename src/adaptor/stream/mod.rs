@@ -40,7 +40,7 @@ use crate::{Result, TypedField};
 /// ```
 /// use sluicegate::{DType, Field, IterableDatasetExt, StreamBatches, StreamDataset, StreamFormat, StreamSource, TypedField};
 ///
-/// let lines = StreamDataset::new(vec![StreamSource::Command("seq 9".into())], StreamFormat::JsonLines(None));
+/// let lines = StreamDataset::new(vec![StreamSource::Command("seq 9".into())], StreamFormat::json_lines(None));
 /// let lengths = vec![TypedField::number(Field::new("length", DType::Int64, []))?];
 /// let dataset = lines.skip(2).filter(|sample| Ok(sample.bytes(0) != b"5")).map(lengths, |sample, into| {
 ///     into[0].extend((sample.bytes(0).len() as i64).to_ne_bytes());
@@ -92,7 +92,7 @@ pub trait IterableDatasetExt: IterableDataset + Sized + 'static {
     /// ```
     /// use sluicegate::{IterableDatasetExt, StreamBatches, StreamDataset, StreamFormat, StreamSource};
     ///
-    /// let lines = StreamDataset::new(vec![StreamSource::Command("seq 5".into())], StreamFormat::JsonLines(None));
+    /// let lines = StreamDataset::new(vec![StreamSource::Command("seq 5".into())], StreamFormat::json_lines(None));
     /// let kept = lines.prefetch(8)?.filter(|sample| Ok(sample.bytes(0) != b"3")).prefetch(8)?;
     /// assert_eq!(StreamBatches::new(kept, 4)?.next().expect("four samples")?.samples(), 4);
     /// # Ok::<(), sluicegate::Error>(())
@@ -116,7 +116,7 @@ pub trait IterableDatasetExt: IterableDataset + Sized + 'static {
     /// use sluicegate::{DType, Field, IterableDatasetExt, StreamBatches, StreamDataset, StreamFormat, StreamSource, TypedField};
     ///
     /// let number = vec![TypedField::number(Field::new("x", DType::UInt8, []))?];
-    /// let lines = StreamDataset::new(vec![StreamSource::Command("seq 0 5".into())], StreamFormat::JsonLines(None));
+    /// let lines = StreamDataset::new(vec![StreamSource::Command("seq 0 5".into())], StreamFormat::json_lines(None));
     /// let numbers = lines.map(number, |sample, into| {
     ///     into[0].extend(sample.bytes(0));
     ///     Ok(())
@@ -166,7 +166,7 @@ pub trait IterableDatasetExt: IterableDataset + Sized + 'static {
     /// use sluicegate::{IterableDatasetExt, StreamBatches, StreamDataset, StreamFormat, StreamSource};
     ///
     /// let lines = |command: &str| {
-    ///     StreamDataset::new(vec![StreamSource::Command(command.into())], StreamFormat::JsonLines(None))
+    ///     StreamDataset::new(vec![StreamSource::Command(command.into())], StreamFormat::json_lines(None))
     /// };
     /// let mixed = lines("yes 1").mix(vec![Arc::new(lines("yes 2"))], &[3.0, 1.0], 7)?;
     /// let batch = StreamBatches::new(mixed, 1024)?.next().expect("both are endless")?;

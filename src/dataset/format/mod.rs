@@ -1,7 +1,7 @@
 //! A folder for each format on disk, and folders for what they share.
 //!
 //! No format imports another. What they share has an order, from the bottom to the top: `block`, `file`, `array`, `shard`, `index`,
-//! `image`, `packing`, `field`, `columnar` and `sequential`; `stream_dataset` stands on top and alone knows several formats.
+//! `image`, `packing`, `field`, `columnar` and `sequential`.
 //! `tests/native/architecture` has the table of who may import whom.
 
 mod array;
@@ -29,7 +29,6 @@ mod raw;
 mod safetensors;
 mod sequential;
 mod shard;
-mod stream_dataset;
 mod tar;
 mod tfrecord;
 mod tokens;
@@ -64,9 +63,8 @@ pub use self::parquet::{
 };
 pub use self::raw::{Raw, RawField};
 pub use self::safetensors::Safetensors;
-pub use self::sequential::{StreamPacking, StreamSource};
+pub use self::sequential::{StreamDataset, StreamFormat, StreamPacking, StreamSource};
 pub use self::shard::{Wait, WrittenShard};
-pub use self::stream_dataset::{StreamDataset, StreamFormat};
 pub use self::tar::{OnMissing, Tar, TarEnd, TarField, TarOptions, TarShards, TarValue, TarWriter};
 pub use self::tfrecord::{Features, TfRecord};
 pub use self::tokens::{

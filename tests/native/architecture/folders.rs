@@ -16,7 +16,7 @@ const MACHINERY: &[(&str, &[&str])] = &[
     ("packing", &["file", "index"]),
     ("field", &["block", "index"]),
     ("columnar", &["field"]),
-    ("sequential", &["field", "file", "packing"]),
+    ("sequential", &["field", "file", "index", "packing"]),
 ];
 
 /// Each format, and what it knows of that. Formats do not know each other.
@@ -36,10 +36,6 @@ const FORMATS: &[(&str, &[&str])] = &[
     ("tokens", &["array", "file", "shard"]),
     ("zarr", &["block", "file", "index"]),
 ];
-
-/// On top of the formats: it alone knows them.
-const STREAMS: (&str, &[&str]) =
-    ("stream_dataset", &["csv", "field", "index", "json", "raw", "sequential", "tar", "tfrecord"]);
 
 /// The modules of a folder that know each other, directly or not, by folder. There should be none; no more may come.
 const CYCLES: &[(&str, &[&[&str]])] = &[
@@ -139,7 +135,7 @@ fn formats_know_only_what_they_share() {
     for (format, known) in FORMATS {
         assert!(known.iter().all(|other| shared.contains(other)), "{format} may not know another format");
     }
-    let declared: BTreeMap<String, BTreeSet<String>> = [MACHINERY, FORMATS, &[STREAMS]]
+    let declared: BTreeMap<String, BTreeSet<String>> = [MACHINERY, FORMATS]
         .concat()
         .iter()
         .map(|(folder, known)| ((*folder).to_owned(), known.iter().map(|&other| other.to_owned()).collect()))

@@ -36,7 +36,7 @@ pub(super) fn stream_state(bytes: &[u8]) {
     assert_eq!(StreamState::from_json(&state.to_json()).unwrap(), state);
     let lines: String = (0..40).map(|number| format!("{number}\n")).collect();
     let source = StreamSource::Path(file("numbers.jsonl", lines.as_bytes()));
-    let dataset = StreamDataset::new(vec![source], StreamFormat::JsonLines(None));
+    let dataset = StreamDataset::new(vec![source], StreamFormat::json_lines(None));
     for bound in [None, Some(BufferBound::of_samples(10).unwrap()), Some(BufferBound::new(50, 20).unwrap())] {
         let batches = StreamBatches::new(dataset.clone(), 8).unwrap();
         let batches = if let Some(bound) = bound { batches.shuffle(bound, 7, 0) } else { batches };

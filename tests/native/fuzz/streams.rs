@@ -168,7 +168,7 @@ pub(super) fn json_lines(bytes: &[u8]) {
     let (way, fields) = (Way::new(&mut input), texts::fields_of_lines(&mut input));
     let bytes = input.rest();
     let path = file("s.jsonl", bytes);
-    way.check(&path, bytes, &StreamFormat::JsonLines(fields.clone()), || {
+    way.check(&path, bytes, &StreamFormat::json_lines(fields.clone()), || {
         read_opened(JsonLines::open(vec![path.clone()], fields, None))
     });
 }
@@ -180,7 +180,7 @@ pub(super) fn csv(bytes: &[u8]) {
     let bytes = input.rest();
     let path = file("s.csv", bytes);
     let texts::Table { header, delimiter, defaults, fields } = table.clone();
-    let format = StreamFormat::Csv { fields, defaults, header, delimiter };
+    let format = StreamFormat::csv(fields, defaults, header, delimiter);
     way.check(&path, bytes, &format, || read_opened(table.open(vec![path.clone()])));
 }
 
@@ -190,7 +190,7 @@ pub(super) fn tfrecord(bytes: &[u8]) {
     let way = Way::new(&mut input);
     let (features, bytes) = records::framed_samples(input);
     let path = file("s.tfrecord", &bytes);
-    way.check(&path, &bytes, &StreamFormat::TfRecord(features.clone()), || {
+    way.check(&path, &bytes, &StreamFormat::tfrecord(features.clone()), || {
         read_opened(TfRecord::open(vec![path.clone()], features, None))
     });
 }
@@ -202,7 +202,7 @@ pub(super) fn raw(bytes: &[u8]) {
     let (header_bytes, sample_bytes, fields) = rows::raw_layout(&mut input);
     let bytes = input.rest();
     let path = file("s.raw", bytes);
-    let format = StreamFormat::Raw { header_bytes, sample_bytes, fields: fields.clone() };
+    let format = StreamFormat::raw(header_bytes, sample_bytes, fields.clone());
     way.check(&path, bytes, &format, || read_opened(Raw::open(path.clone(), header_bytes, sample_bytes, fields)));
 }
 
@@ -221,7 +221,7 @@ pub(super) fn archive(bytes: &[u8]) {
     let known: Vec<TarField> = known.map(|(number, name)| TarField::new(name, kind(number))).collect();
     let TarOptions { on_missing, end, .. } = options;
     let fields = is_known.then_some(known.clone());
-    let format = StreamFormat::Tar { fields, first: first.clone(), on_missing, end };
+    let format = StreamFormat::tar(fields, first.clone(), on_missing, end);
     way.check(&path, &bytes, &format, || {
         let is_alike = is_known && on_missing != OnMissing::Empty;
         let options = TarOptions { damages: Damages::Refuse, ..options };

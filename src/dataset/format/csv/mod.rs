@@ -2,7 +2,7 @@
 
 mod dataset;
 mod fields;
-pub(super) mod parse;
+mod parse;
 mod row;
 mod scan;
 mod types;

@@ -5,12 +5,14 @@ use super::fields::{CsvFields, names_of};
 use super::row::Cells;
 use super::types::Inference;
 use crate::dataset::format::field::typed_field::TypedField;
+use crate::dataset::format::sequential::StreamFormat;
 use crate::dataset::format::sequential::byte_stream::ByteStream;
 use crate::dataset::format::sequential::parse::{Found, LOOK, Parse, Sample, Step, Trouble};
 use crate::dataset::format::sequential::text_parse::{LineCount, begin_text};
+use crate::{Error, Result};
 
 /// Rows, as [`Csv`](crate::Csv) has them.
-pub(in crate::dataset::format) struct CsvParse {
+struct CsvParse {
     fields: Option<Vec<TypedField>>,
     defaults: Vec<(String, String)>,
     header: CsvHeader,
@@ -36,15 +38,36 @@ enum Place {
     QuoteInQuotes,
 }
 
-impl CsvParse {
-    pub(in crate::dataset::format) fn new(
+impl StreamFormat {
+    /// Rows of cells, with `delimiter` between them.
+    ///
+    /// The fields are the columns in `fields`; with `None`, all columns, whose types the first 1,000 rows tell. There,
+    /// `defaults` are what empty cells stand for, by column.
+    #[must_use]
+    pub fn csv(
         fields: Option<Vec<TypedField>>,
         defaults: Vec<(String, String)>,
         header: CsvHeader,
         delimiter: u8,
-        largest: usize,
     ) -> Self {
-        Self { fields, defaults, header, delimiter, largest, row: None, lines: LineCount::default() }
+        Self::new("CSV", move |largest| CsvParse::new(fields.clone(), defaults.clone(), header, delimiter, largest))
+    }
+}
+
+impl CsvParse {
+    fn new(
+        fields: Option<Vec<TypedField>>,
+        defaults: Vec<(String, String)>,
+        header: CsvHeader,
+        delimiter: u8,
+        largest: u64,
+    ) -> Result<Self> {
+        if matches!(delimiter, b'"' | b'\r' | b'\n') || !delimiter.is_ascii() {
+            let reason = format!("{:?} can't separate cells", char::from(delimiter));
+            return Err(Error::InvalidArgument { argument: "delimiter", reason });
+        }
+        let largest = usize::try_from(largest).unwrap_or(usize::MAX);
+        Ok(Self { fields, defaults, header, delimiter, largest, row: None, lines: LineCount::default() })
     }
 
     /// The end of the next row that is not empty; nothing at the end.

@@ -2,7 +2,7 @@
 
 mod fields;
 mod lines;
-pub(super) mod parse;
+mod parse;
 mod scan;
 
 pub use lines::JsonLines;

@@ -4,20 +4,30 @@ use super::fields::read_fields;
 use crate::dataset::format::field::decoding::Decoded;
 use crate::dataset::format::field::json_text::{Refusal, check};
 use crate::dataset::format::field::typed_field::TypedField;
+use crate::dataset::format::sequential::StreamFormat;
 use crate::dataset::format::sequential::byte_stream::ByteStream;
 use crate::dataset::format::sequential::parse::{Found, Parse, Sample, Step};
 use crate::dataset::format::sequential::text_parse::{LineCount, begin_text};
 
 /// Lines, whole or the fields of the objects in them; as [`JsonLines`](crate::JsonLines) has them.
-pub(in crate::dataset::format) struct JsonParse {
+struct JsonParse {
     fields: Vec<TypedField>,
     is_whole: bool,
     largest: usize,
     lines: LineCount,
 }
 
+impl StreamFormat {
+    /// Lines of JSON: these fields of the objects in them; with `None` the lines, as one field of text.
+    #[must_use]
+    pub fn json_lines(fields: Option<Vec<TypedField>>) -> Self {
+        Self::new("JSON lines", move |largest| Ok(JsonParse::new(fields.clone(), largest)))
+    }
+}
+
 impl JsonParse {
-    pub(in crate::dataset::format) fn new(fields: Option<Vec<TypedField>>, largest: usize) -> Self {
+    fn new(fields: Option<Vec<TypedField>>, largest: u64) -> Self {
+        let largest = usize::try_from(largest).unwrap_or(usize::MAX);
         let is_whole = fields.is_none();
         let fields = fields.unwrap_or_else(|| vec![TypedField::json("json")]);
         Self { fields, is_whole, largest, lines: LineCount::default() }

@@ -1,6 +1,6 @@
 //! Files of samples of one size, without a header.
 
 mod dataset;
-pub(super) mod parse;
+mod parse;
 
 pub use dataset::{Raw, RawField};

@@ -3,25 +3,29 @@
 use super::dataset::{RawField, check_fields};
 use crate::dataset::format::field::typed_field::TypedField;
 use crate::dataset::format::file::known_format::foreign;
+use crate::dataset::format::sequential::StreamFormat;
 use crate::dataset::format::sequential::byte_stream::ByteStream;
 use crate::dataset::format::sequential::parse::{Found, Parse, Sample, Step, Trouble};
 use crate::{Error, Result};
 
 /// Samples, as [`Raw`](crate::Raw) has them.
-pub(in crate::dataset::format) struct RawParse {
+struct RawParse {
     fields: Vec<RawField>,
     typed: Vec<TypedField>,
     header_bytes: usize,
     sample_bytes: usize,
 }
 
+impl StreamFormat {
+    /// Samples of `sample_bytes` bytes, which have these fields, behind the first `header_bytes` bytes of each source.
+    #[must_use]
+    pub fn raw(header_bytes: usize, sample_bytes: usize, fields: Vec<RawField>) -> Self {
+        Self::new("raw", move |largest| RawParse::new(header_bytes, sample_bytes, fields.clone(), largest))
+    }
+}
+
 impl RawParse {
-    pub(in crate::dataset::format) fn new(
-        header_bytes: usize,
-        sample_bytes: usize,
-        fields: Vec<RawField>,
-        largest: u64,
-    ) -> Result<Self> {
+    fn new(header_bytes: usize, sample_bytes: usize, fields: Vec<RawField>, largest: u64) -> Result<Self> {
         check_fields(&fields, sample_bytes)?;
         if sample_bytes as u64 > largest {
             let reason = format!("a sample has {sample_bytes} bytes, where {largest} are allowed");

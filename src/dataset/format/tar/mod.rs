@@ -9,7 +9,7 @@ mod key;
 mod members;
 mod offsets;
 mod options;
-pub(super) mod parse;
+mod parse;
 mod pax;
 mod places;
 mod shard;

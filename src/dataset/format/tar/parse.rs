@@ -10,12 +10,13 @@ use super::walk::{TarWalk, WalkedMember, cut, pass_over, pass_padding};
 use crate::dataset::format::array::form::NpyForm;
 use crate::dataset::format::field::decoding::Decoded;
 use crate::dataset::format::field::typed_field::TypedField;
+use crate::dataset::format::sequential::StreamFormat;
 use crate::dataset::format::sequential::byte_stream::ByteStream;
 use crate::dataset::format::sequential::parse::{Found, LOOK, Parse, Sample, Step, Trouble};
 use crate::{Error, Result};
 
 /// Members that follow each other and have one key are a sample.
-pub(in crate::dataset::format) struct TarParse {
+struct TarParse {
     walk: TarWalk,
     /// The first member of the next sample, whose contents were not taken.
     next: Option<WalkedMember>,
@@ -40,9 +41,20 @@ struct Wanted {
     rank: Option<usize>,
 }
 
+impl StreamFormat {
+    /// Archives, whose members are grouped by name where they follow each other.
+    ///
+    /// The fields are `first` (of the key, and of the source) and these of members; with `None`, all that the first sample
+    /// has, as bytes.
+    #[must_use]
+    pub fn tar(fields: Option<Vec<TarField>>, first: Vec<TarField>, on_missing: OnMissing, end: TarEnd) -> Self {
+        Self::new("tar", move |largest| TarParse::new(fields.clone(), first.clone(), on_missing, end, largest))
+    }
+}
+
 impl TarParse {
     /// The samples have these fields; or, where there are none, `first` and all that the first one has, as bytes.
-    pub(in crate::dataset::format) fn new(
+    fn new(
         fields: Option<Vec<TarField>>,
         first: Vec<TarField>,
         on_missing: OnMissing,

@@ -3,7 +3,7 @@
 mod dataset;
 mod example;
 mod example_fields;
-pub(super) mod parse;
+mod parse;
 mod protobuf;
 mod scan;
 

@@ -6,11 +6,12 @@ use super::scan::{FOOTER, HEADER, number};
 use crate::Error;
 use crate::dataset::format::field::typed_field::TypedField;
 use crate::dataset::format::file::masked_checksum::masked;
+use crate::dataset::format::sequential::StreamFormat;
 use crate::dataset::format::sequential::byte_stream::ByteStream;
 use crate::dataset::format::sequential::parse::{Found, LOOK, Parse, Sample, Step, Trouble};
 
 /// Samples, as [`TfRecord`](crate::TfRecord) has them.
-pub(in crate::dataset::format) struct TfRecordParse {
+struct TfRecordParse {
     /// Nothing as long as they are not found out.
     fields: Option<Vec<TypedField>>,
     is_raw: bool,
@@ -18,8 +19,16 @@ pub(in crate::dataset::format) struct TfRecordParse {
     data: Vec<u8>,
 }
 
+impl StreamFormat {
+    /// TensorFlow's files of byte strings.
+    #[must_use]
+    pub fn tfrecord(features: Features) -> Self {
+        Self::new("TFRecord", move |largest| Ok(TfRecordParse::new(features.clone(), largest)))
+    }
+}
+
 impl TfRecordParse {
-    pub(in crate::dataset::format) fn new(features: Features, largest: u64) -> Self {
+    fn new(features: Features, largest: u64) -> Self {
         let is_raw = matches!(features, Features::Raw);
         let fields = match features {
             Features::Raw => Some(vec![TypedField::bytes("bytes")]),

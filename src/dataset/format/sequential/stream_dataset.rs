@@ -1,65 +1,16 @@
 //! [`StreamDataset`]: the samples in pipes, in what programs write, and in files, from front to back.
 
-use super::csv::CsvHeader;
-use super::csv::parse::CsvParse;
-use super::field::{SampleBlock, TypedField};
-use super::index::Damages;
-use super::json::parse::JsonParse;
-use super::raw::RawField;
-use super::raw::parse::RawParse;
-use super::sequential::byte_stream::{ByteStream, StreamPacking};
-use super::sequential::parse::{LOOK, Parse, Sample, Step, Trouble};
-use super::sequential::source::{StreamSource, commands_are_allowed};
-use super::tar::parse::TarParse;
-use super::tar::{OnMissing, TarEnd, TarField};
-use super::tfrecord::Features;
-use super::tfrecord::parse::TfRecordParse;
+use super::byte_stream::{ByteStream, StreamPacking};
+use super::parse::{LOOK, Parse, Sample, Step, Trouble};
+use super::source::{StreamSource, commands_are_allowed};
+use super::stream_format::StreamFormat;
+use crate::dataset::format::field::{SampleBlock, TypedField};
+use crate::dataset::format::index::Damages;
 use crate::dataset::{Advance, IterableDataset, SampleStream, StopSignal, StreamPart, StreamPosition};
 use crate::{Error, Result};
 
 /// So many bytes may a sample have, unless the caller says otherwise: 1 GiB.
 const LARGEST_SAMPLE: u64 = 1 << 30;
-
-/// How bytes are samples.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum StreamFormat {
-    /// Archives, whose members are grouped by name where they follow each other.
-    Tar {
-        /// The fields of members; nothing for all that the first sample has, as bytes.
-        fields: Option<Vec<TarField>>,
-        /// Fields before those: of the key, and of the source.
-        first: Vec<TarField>,
-        /// What becomes of a sample that lacks a field.
-        on_missing: OnMissing,
-        /// Where an archive ends.
-        end: TarEnd,
-    },
-    /// Lines of JSON: the fields of the objects in them, or the lines.
-    JsonLines(Option<Vec<TypedField>>),
-    /// TensorFlow's files of byte strings.
-    TfRecord(Features),
-    /// Rows of cells.
-    Csv {
-        /// The columns that are fields; nothing for all, whose types the first 1,000 rows say.
-        fields: Option<Vec<TypedField>>,
-        /// What empty cells stand for where types are found out, by column.
-        defaults: Vec<(String, String)>,
-        /// Where the names are.
-        header: CsvHeader,
-        /// What is between cells.
-        delimiter: u8,
-    },
-    /// Samples of one size.
-    Raw {
-        /// So many bytes at the beginning of each source are passed over.
-        header_bytes: usize,
-        /// The size of a sample.
-        sample_bytes: usize,
-        /// What is where in it.
-        fields: Vec<RawField>,
-    },
-}
 
 /// Samples of several sources, one after the other, that are read from front to back.
 ///
@@ -71,7 +22,7 @@ pub enum StreamFormat {
 /// ```
 /// use sluicegate::{IterableDataset, SampleBlock, StopSignal, StreamDataset, StreamFormat, StreamPart, StreamPosition};
 /// use sluicegate::StreamSource;
-/// let lines = StreamDataset::new(vec![StreamSource::Command("seq 3".into())], StreamFormat::JsonLines(None));
+/// let lines = StreamDataset::new(vec![StreamSource::Command("seq 3".into())], StreamFormat::json_lines(None));
 /// let mut stream = lines.stream(StreamPart::WHOLE, StreamPosition::default(), &StopSignal::new()?)?;
 /// let mut block = SampleBlock::new(stream.fields().len());
 /// stream.advance(&mut block)?;
@@ -127,7 +78,7 @@ impl StreamDataset {
     /// [`Error::InvalidArgument`]: which, and why.
     pub fn check(&self) -> Result<()> {
         self.check_commands()?;
-        self.parse().map(drop)
+        self.format.parse(self.largest).map(drop)
     }
 
     fn check_commands(&self) -> Result<()> {
@@ -144,35 +95,13 @@ impl StreamDataset {
             _ => Ok(()),
         }
     }
-
-    fn parse(&self) -> Result<Box<dyn Parse>> {
-        let largest = self.largest;
-        let in_memory = usize::try_from(largest).unwrap_or(usize::MAX);
-        Ok(match self.format.clone() {
-            StreamFormat::Tar { fields, first, on_missing, end } => {
-                Box::new(TarParse::new(fields, first, on_missing, end, largest)?)
-            }
-            StreamFormat::JsonLines(fields) => Box::new(JsonParse::new(fields, in_memory)),
-            StreamFormat::TfRecord(features) => Box::new(TfRecordParse::new(features, largest)),
-            StreamFormat::Csv { fields, defaults, header, delimiter } => {
-                if matches!(delimiter, b'"' | b'\r' | b'\n') || !delimiter.is_ascii() {
-                    let reason = format!("{:?} can't separate cells", char::from(delimiter));
-                    return Err(Error::InvalidArgument { argument: "delimiter", reason });
-                }
-                Box::new(CsvParse::new(fields, defaults, header, delimiter, in_memory))
-            }
-            StreamFormat::Raw { header_bytes, sample_bytes, fields } => {
-                Box::new(RawParse::new(header_bytes, sample_bytes, fields, largest)?)
-            }
-        })
-    }
 }
 
 impl IterableDataset for StreamDataset {
     /// A position in a source that can't be read again is that of the byte that comes next: nothing is passed over.
     fn stream(&self, part: StreamPart, from: StreamPosition, stop: &StopSignal) -> Result<Box<dyn SampleStream>> {
         self.check_commands()?;
-        let (dataset, parse, stop) = (self.clone(), self.parse()?, stop.clone());
+        let (dataset, parse, stop) = (self.clone(), self.format.parse(self.largest)?, stop.clone());
         let mut samples = Samples { dataset, parse, bytes: None, at: from, part, stop, has_failed: false };
         samples.begin()?;
         Ok(Box::new(samples))
