@@ -4,62 +4,10 @@ use std::any::Any;
 use std::sync::Arc;
 
 use super::format::{SampleBlock, TypedField};
-use super::{
-    Advance, Blocks, Dataset, Drawing, ItemDataset, IterableDataset, ReadMany, SampleStream, StopSignal, StreamPart,
-    StreamPosition, VariableSize,
-};
-use crate::{Result, SampleWriter, Schema};
+use super::{Advance, Dataset, ItemDataset, IterableDataset, SampleStream, StopSignal, StreamPart, StreamPosition};
+use crate::Result;
 
 /// Every method, so that nothing that a dataset can do is lost on the way, forwarded to what the pointer points to.
-macro_rules! forward {
-    ($([$($lifetime:lifetime)?] $pointer:ty),* $(,)?) => {$(
-        impl<$($lifetime,)? D: Dataset + ?Sized> Dataset for $pointer {
-            fn len(&self) -> usize {
-                (**self).len()
-            }
-
-            fn schema(&self) -> &Schema {
-                (**self).schema()
-            }
-
-            fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
-                (**self).read(index, into)
-            }
-
-            fn is_empty(&self) -> bool {
-                (**self).is_empty()
-            }
-
-            fn as_read_many(&self) -> Option<&dyn ReadMany> {
-                (**self).as_read_many()
-            }
-
-            fn as_blocks(&self) -> Option<&dyn Blocks> {
-                (**self).as_blocks()
-            }
-
-            fn as_variable(&self) -> Option<&dyn VariableSize> {
-                (**self).as_variable()
-            }
-
-            fn is_random(&self) -> bool {
-                (**self).is_random()
-            }
-
-            fn as_drawing(&self) -> Option<&dyn Drawing> {
-                (**self).as_drawing()
-            }
-
-            fn origin(&self, index: usize, field: usize) -> Option<String> {
-                (**self).origin(index, field)
-            }
-        }
-    )*};
-}
-
-forward!([] Arc<D>, [] Box<D>, ['a] &'a D);
-
-/// As `forward`, for datasets without an index.
 macro_rules! forward_iterable {
     ($([$($lifetime:lifetime)?] $pointer:ty),* $(,)?) => {$(
         impl<$($lifetime,)? D: IterableDataset + ?Sized> IterableDataset for $pointer {
@@ -81,7 +29,7 @@ macro_rules! forward_iterable {
 
 forward_iterable!([] Arc<D>, [] Box<D>, ['a] &'a D);
 
-/// As `forward`, for datasets of items.
+/// The same, for datasets of items.
 macro_rules! forward_items {
     ($([$($lifetime:lifetime)?] $pointer:ty),* $(,)?) => {$(
         impl<$($lifetime,)? D: ItemDataset + ?Sized> ItemDataset for $pointer {

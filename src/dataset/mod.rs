@@ -13,6 +13,8 @@ mod encoded_batch;
 mod file_images;
 pub(crate) mod format;
 mod forward;
+pub(crate) mod forward_dataset;
+pub(crate) mod helpers;
 mod in_memory;
 mod item_dataset;
 mod iterable;
@@ -23,6 +25,7 @@ mod ragged;
 mod room_filling;
 #[cfg(feature = "image")]
 mod sample_generator;
+pub(crate) mod selected;
 mod slices;
 mod stack;
 mod stop_signal;
@@ -37,6 +40,7 @@ pub use drawing::Drawing;
 #[cfg(feature = "image")]
 pub use file_images::{FileImages, OtherImages};
 pub(crate) use forward::shared;
+pub use helpers::with_helpers;
 pub use in_memory::InMemory;
 pub use item_dataset::ItemDataset;
 pub(crate) use item_dataset::check_item_count;
@@ -44,12 +48,10 @@ pub use iterable::{Advance, IterableDataset, SampleStream, StreamPosition};
 #[cfg(feature = "image")]
 pub use pixel_images::PixelImages;
 pub use ragged::Ragged;
-#[cfg(feature = "image")]
-pub use room_filling::with_helpers;
+pub(crate) use selected::Selection;
 pub use stack::Stack;
 pub use stop_signal::StopSignal;
 pub use stream_part::{ConsumedSamples, StreamPart, StreamSplit};
-pub(crate) use subset::Selection;
 pub use subset::Subset;
 
 use crate::{BatchWriter, Error, Result, SampleWriter, Schema, Sizes, SizesWriter};

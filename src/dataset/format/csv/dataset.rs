@@ -6,7 +6,7 @@ use super::fields::{CsvFields, names_of};
 use super::row::Cells;
 use super::scan::{check_rows, find_rows, first_row};
 use super::types::Inference;
-use crate::dataset::format::field::decoding::{Decode, Decoded, Decoding, dataset_by_decoding};
+use crate::dataset::format::field::decoding::{Decode, Decoded, Decoding};
 use crate::dataset::format::field::typed_field::TypedField;
 use crate::dataset::format::file::open_file::OpenFile;
 use crate::dataset::format::file::pool::FilePool;
@@ -16,6 +16,7 @@ use crate::dataset::format::index::broken::{Broken, is_damage};
 use crate::dataset::format::index::damages::Damages;
 use crate::dataset::format::index::spans::Spans;
 use crate::dataset::format::index::whole_samples::WholeSamples;
+use crate::dataset::forward_dataset::forward_dataset;
 use crate::{Error, Result};
 
 /// So many rows are looked at where types are not named.
@@ -264,4 +265,4 @@ impl Decode for Rows {
     }
 }
 
-dataset_by_decoding!(Csv);
+forward_dataset!([] Csv, self => self.decoding);

@@ -295,39 +295,3 @@ impl<D: Decode> VariableSize for Decoding<D> {
         Ok(())
     }
 }
-
-/// Makes a dataset of a type that holds a [`Decoding`].
-macro_rules! dataset_by_decoding {
-    ($name:ident) => {
-        impl $crate::Dataset for $name {
-            fn len(&self) -> usize {
-                self.decoding.len()
-            }
-
-            fn schema(&self) -> &$crate::Schema {
-                self.decoding.schema()
-            }
-
-            fn read(&self, index: usize, into: &mut $crate::SampleWriter<'_>) -> $crate::Result<()> {
-                self.decoding.read(index, into)
-            }
-
-            fn as_read_many(&self) -> Option<&dyn $crate::ReadMany> {
-                self.decoding.as_read_many()
-            }
-
-            fn as_variable(&self) -> Option<&dyn $crate::VariableSize> {
-                self.decoding.as_variable()
-            }
-
-            fn as_blocks(&self) -> Option<&dyn $crate::Blocks> {
-                self.decoding.as_blocks()
-            }
-
-            fn origin(&self, index: usize, field: usize) -> Option<String> {
-                self.decoding.origin(index, field)
-            }
-        }
-    };
-}
-pub(in crate::dataset::format) use dataset_by_decoding;

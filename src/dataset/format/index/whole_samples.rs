@@ -6,9 +6,11 @@ use std::path::PathBuf;
 use super::broken::Broken;
 use super::place::{IndexPlace, SMALL};
 use super::sample_index::SampleIndex;
+use crate::dataset::Dataset;
 use crate::dataset::format::file::source_files::SourceFiles;
-use crate::dataset::{BlockSize, Blocks, Dataset, ReadMany, VariableSize, read_batch, write_sizes};
-use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
+use crate::dataset::forward_dataset::forward_dataset;
+use crate::dataset::selected::{Selected, Selection};
+use crate::{Error, Result};
 
 /// The samples of a dataset that can be read. Each is read once when the dataset is opened, so that the number of samples,
 /// their indices and their order are known before an epoch begins: what is broken has no index.
@@ -24,10 +26,15 @@ use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
 /// assert_eq!((lines.len(), lines.damages().len()), (2, 1));
 /// ```
 pub struct WholeSamples<D> {
-    dataset: D,
-    /// By run of samples that are left out: how many are left before it, and how many are left out up to its end.
-    gaps: Vec<(usize, usize)>,
+    left: Selected<D, Gaps>,
     damages: Vec<String>,
+}
+
+/// The samples between runs of samples that are left out.
+struct Gaps {
+    /// By run: how many samples are left before it, and how many are left out up to its end.
+    runs: Vec<(usize, usize)>,
+    len: usize,
 }
 
 impl<D: Dataset> WholeSamples<D> {
@@ -60,24 +67,27 @@ impl<D: Dataset> WholeSamples<D> {
 
     pub(in crate::dataset::format) fn new(dataset: D, broken: Broken) -> Self {
         let mut left_out = 0;
-        let gaps = broken.runs().iter().map(|run| {
+        let runs = broken.runs().iter().map(|run| {
             let before = run.start - left_out;
             left_out += run.len();
             (before, left_out)
         });
-        Self { gaps: gaps.collect(), damages: broken.into_texts(), dataset }
+        let runs: Vec<_> = runs.collect();
+        let selection = Gaps { runs, len: dataset.len() - left_out };
+        Self { left: Selected { dataset, selection }, damages: broken.into_texts() }
     }
 
     /// The same samples of what `change` makes of the dataset, which has as many.
     #[must_use]
     pub fn map(self, change: impl FnOnce(D) -> D) -> Self {
-        Self { dataset: change(self.dataset), ..self }
+        let Selected { dataset, selection } = self.left;
+        Self { left: Selected { dataset: change(dataset), selection }, ..self }
     }
 
     /// The dataset with all samples.
     #[must_use]
     pub fn dataset(&self) -> &D {
-        &self.dataset
+        &self.left.dataset
     }
 
     /// What was left out, and why: a line for each place, the first 1,000 of them.
@@ -91,8 +101,7 @@ impl<D: Dataset> WholeSamples<D> {
     /// # Errors
     /// [`Error::IndexOutOfRange`].
     pub fn index_in_all(&self, index: usize) -> Result<usize> {
-        let len = self.len();
-        if index < len { Ok(self.inner(index)) } else { Err(Error::IndexOutOfRange { index, len }) }
+        self.left.inner(index)
     }
 
     /// How many of the samples `all` of the dataset with all of them are left.
@@ -103,92 +112,26 @@ impl<D: Dataset> WholeSamples<D> {
             let (mut low, mut high) = (0, self.len());
             while low < high {
                 let middle = low + (high - low) / 2;
-                if self.inner(middle) < index { low = middle + 1 } else { high = middle }
+                if self.left.selection.index_at(middle) < index { low = middle + 1 } else { high = middle }
             }
             low
         };
         before(all.end).saturating_sub(before(all.start))
     }
-
-    fn left_out_before(&self, index: usize) -> usize {
-        let gaps = self.gaps.partition_point(|(before, _)| *before <= index);
-        if gaps == 0 { 0 } else { self.gaps[gaps - 1].1 }
-    }
-
-    fn inner(&self, index: usize) -> usize {
-        index + self.left_out_before(index)
-    }
-
-    fn all_inner(&self, indices: &[usize]) -> Result<Vec<usize>> {
-        indices.iter().map(|&index| self.index_in_all(index)).collect()
-    }
 }
 
-impl<D: Dataset> Dataset for WholeSamples<D> {
+impl Selection for Gaps {
     fn len(&self) -> usize {
-        self.dataset.len() - self.gaps.last().map_or(0, |(_, left_out)| *left_out)
+        self.len
     }
 
-    fn schema(&self) -> &Schema {
-        self.dataset.schema()
-    }
-
-    fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
-        self.dataset.read(self.index_in_all(index)?, into)
-    }
-
-    fn as_read_many(&self) -> Option<&dyn ReadMany> {
-        self.dataset.as_read_many().map(|_| self as &dyn ReadMany)
-    }
-
-    fn as_blocks(&self) -> Option<&dyn Blocks> {
-        self.dataset.as_blocks().map(|_| self as &dyn Blocks)
-    }
-
-    fn as_variable(&self) -> Option<&dyn VariableSize> {
-        self.dataset.as_variable().map(|_| self as &dyn VariableSize)
-    }
-
-    fn is_random(&self) -> bool {
-        self.dataset.is_random()
-    }
-
-    fn origin(&self, index: usize, field: usize) -> Option<String> {
-        self.dataset.origin(self.index_in_all(index).ok()?, field)
+    fn index_at(&self, place: usize) -> usize {
+        let gaps = self.runs.partition_point(|(before, _)| *before <= place);
+        place + if gaps == 0 { 0 } else { self.runs[gaps - 1].1 }
     }
 }
 
-impl<D: Dataset> ReadMany for WholeSamples<D> {
-    fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
-        read_batch(&self.dataset, &self.all_inner(indices)?, into)
-    }
-}
-
-impl<D: Dataset> VariableSize for WholeSamples<D> {
-    fn sizes(&self, indices: &[usize], into: &mut SizesWriter<'_>) -> Result<()> {
-        write_sizes(&self.dataset, &self.all_inner(indices)?, into)
-    }
-}
-
-impl<D: Dataset> Blocks for WholeSamples<D> {
-    fn count(&self) -> usize {
-        self.dataset.as_blocks().map_or(0, Blocks::count)
-    }
-
-    fn blocks_of(&self, index: usize, visit: &mut dyn FnMut(usize)) {
-        if let (Some(blocks), Ok(index)) = (self.dataset.as_blocks(), self.index_in_all(index)) {
-            blocks.blocks_of(index, visit);
-        }
-    }
-
-    fn size_of(&self, block: usize) -> BlockSize {
-        self.dataset.as_blocks().map_or(BlockSize::NONE, |blocks| blocks.size_of(block))
-    }
-
-    fn announce(&self, block: usize) {
-        self.dataset.as_blocks().into_iter().for_each(|blocks| blocks.announce(block));
-    }
-}
+forward_dataset!([D: Dataset] WholeSamples<D>, self => self.left);
 
 #[cfg(test)]
 mod tests {

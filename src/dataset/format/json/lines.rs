@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::fields::read_fields;
 use super::scan::find_lines;
-use crate::dataset::format::field::decoding::{Decode, Decoded, Decoding, dataset_by_decoding};
+use crate::dataset::format::field::decoding::{Decode, Decoded, Decoding};
 use crate::dataset::format::field::json_text::check;
 use crate::dataset::format::field::typed_field::TypedField;
 use crate::dataset::format::file::pool::FilePool;
@@ -13,6 +13,7 @@ use crate::dataset::format::index::broken::{Broken, is_damage};
 use crate::dataset::format::index::damages::Damages;
 use crate::dataset::format::index::spans::Spans;
 use crate::dataset::format::index::whole_samples::WholeSamples;
+use crate::dataset::forward_dataset::forward_dataset;
 use crate::{Error, Result};
 
 /// JSON Lines: a sample is a line, either whole, as the bytes of its text, or the fields of the object in it that were asked
@@ -146,4 +147,4 @@ impl Decode for Lines {
     }
 }
 
-dataset_by_decoding!(JsonLines);
+forward_dataset!([] JsonLines, self => self.decoding);

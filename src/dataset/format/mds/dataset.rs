@@ -11,7 +11,7 @@ use super::shard::{Unpacked, check, place, unpack};
 use crate::dataset::Blocks;
 use crate::dataset::format::block::cache::{BlockCache, CACHED_BYTES, Reads};
 use crate::dataset::format::block::cache_info::CacheInfo;
-use crate::dataset::format::field::decoding::{Decode, Decoded, Decoding, dataset_by_decoding};
+use crate::dataset::format::field::decoding::{Decode, Decoded, Decoding};
 use crate::dataset::format::field::typed_field::TypedField;
 use crate::dataset::format::file::open_file::OpenFile;
 use crate::dataset::format::file::pool::{FilePool, OPEN_FILES};
@@ -22,6 +22,7 @@ use crate::dataset::format::index::broken::is_damage;
 use crate::dataset::format::index::damages::Damages;
 use crate::dataset::format::index::file::digest_of;
 use crate::dataset::format::index::whole_samples::WholeSamples;
+use crate::dataset::forward_dataset::forward_dataset;
 use crate::{Error, Result};
 
 /// A folder in MDS: `index.json` (version 2), and the shards that it names, raw or compressed with zstd.
@@ -395,4 +396,4 @@ impl Decode for Shards {
     }
 }
 
-dataset_by_decoding!(Mds);
+forward_dataset!([] Mds, self => self.decoding);

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use super::example_fields::{Inference, check_features, read_features};
 use super::scan::{checked, find_samples, rest_of_file};
-use crate::dataset::format::field::decoding::{Decode, Decoded, Decoding, dataset_by_decoding};
+use crate::dataset::format::field::decoding::{Decode, Decoded, Decoding};
 use crate::dataset::format::field::typed_field::TypedField;
 use crate::dataset::format::index::broken::{Broken, is_damage};
 use crate::dataset::format::index::damages::Damages;
 use crate::dataset::format::index::spans::Spans;
 use crate::dataset::format::index::whole_samples::WholeSamples;
+use crate::dataset::forward_dataset::forward_dataset;
 use crate::{Error, Result};
 
 /// So many samples are looked at where features are not named.
@@ -168,4 +169,4 @@ impl Decode for Examples {
     }
 }
 
-dataset_by_decoding!(TfRecord);
+forward_dataset!([] TfRecord, self => self.decoding);
