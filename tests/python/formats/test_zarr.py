@@ -352,6 +352,27 @@ def test_by_blocks_each_chunk_is_decoded_once_in_an_epoch(tmp_path: Path, order:
     assert dataset.block_size == (8 if order == "chunks" else 32)
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_threads_help_the_calling_thread_with_large_chunks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    values = _numbers("f4", (8, 512, 512))
+    _written(tmp_path, 3, "a", values, (4, 256, 256))
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    dataset = ZarrDataset(tmp_path, window={"time": 6, "y": 300, "x": 300}, stride={"time": 2, "y": 100, "x": 100})
+    (found,) = DataLoader(dataset, len(dataset))
+    expected = [
+        values[t : t + 6, y : y + 300, x : x + 300] for t in (0, 2) for y in (0, 100, 200) for x in (0, 100, 200)
+    ]
+    assert_same(found["a"], torch.from_numpy(np.stack(expected)))
+    assert dataset.cache_info().decoded == 8
+    for damaged in ("c/0/1/1", "c/1/0/0"):
+        (tmp_path / "a" / damaged).write_bytes(b"damaged")
+    damaged_dataset = ZarrDataset(tmp_path, window={"time": 6, "y": 300, "x": 300})
+    with pytest.raises(ValueError, match="c/0/1/1"):
+        next(iter(DataLoader(damaged_dataset, 1)))
+
+
 def test_ids_seeds_and_resume(store: Path) -> None:
     dataset = ZarrDataset(store, window={"time": 3, "y": 4, "x": 5})
     loader = DataLoader(dataset, 2, shuffle=True, seed=3, num_workers=2)

@@ -10,6 +10,9 @@ use super::references::References;
 use super::stored_chunk::{StoredChunk, chunk_name, damaged};
 use crate::{DType, Error, Result};
 
+/// A chunk of so many bytes takes longer to decode than a thread to start.
+const LARGE_CHUNK: usize = 256 << 10;
+
 /// An array of a store.
 pub(super) struct ZarrArray {
     /// As the user calls it.
@@ -96,6 +99,11 @@ impl ZarrArray {
         })?;
         drop(bytes);
         Ok(Chunk::Values(self.decoding.apply(decoded)))
+    }
+
+    /// True if decoding a chunk takes longer than starting a thread. What another library reads may not be for any thread.
+    pub(super) fn is_worth_helping(&self) -> bool {
+        !matches!(self.chunks, ChunkPlaces::Read(_)) && self.chunk_bytes().1 >= LARGE_CHUNK
     }
 
     /// Fails if the array's file is known to have changed since it was opened: chunks that are in the cache would hide it.

@@ -16,8 +16,12 @@ use super::store::{self, Contents, Store, all_arrays, named_arrays, refuse};
 use super::windows::{WindowAxis, Windows};
 use crate::dataset::format::block::cache::{BlockCache, CACHED_BYTES, Reads};
 use crate::dataset::format::block::cache_info::CacheInfo;
+use crate::dataset::helpers::{each_helped, helpers};
 use crate::dataset::{BlockSize, Blocks, Dataset, ReadMany, VariableSize};
 use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
+
+/// The number of chunks that a thread decodes before it ends: starting one costs less than decoding one.
+const CHUNKS_EACH: usize = 4;
 
 /// Windows of the arrays of a Zarr store (v2 or v3) in a folder, or the rows of its arrays.
 ///
@@ -259,9 +263,16 @@ impl Zarr {
                 None => missing.push((number, rows)),
             }
         }
-        for (number, rows) in missing {
-            let chunk = self.chunk(field, number, reads(number, &rows))?;
-            copy(number, &chunk, &rows);
+        let helpers = if field.array.is_worth_helping() { helpers() } else { 0 };
+        // Not all at once, which may be more than fit into memory.
+        let at_once = if helpers == 0 { 1 } else { (helpers + 1) * CHUNKS_EACH };
+        for some in missing.chunks(at_once) {
+            let chunks = each_helped(helpers.min(some.len() - 1), some.iter().collect(), |(_, (number, rows))| {
+                self.chunk(field, *number, reads(*number, rows))
+            })?;
+            for ((number, rows), chunk) in some.iter().zip(&chunks) {
+                copy(*number, chunk, rows);
+            }
         }
         for row in 0..starts.len() {
             at(row, &mut |into| field.finish(into));
