@@ -163,8 +163,8 @@ def test_no_cycle_between_modules() -> None:
 # Private attributes of other packages, torch above all, whose names are defined here too.
 _OF_OTHERS = {
     "loader.dataloader": {"_shutdown_workers"},
-    "loader.loader_order": {"_auto_collation"},
-    "order.settings": {"_auto_collation", "_index_sampler"},
+    "loader.loader_order": {"_auto_collation", "_dataset_kind"},
+    "order.settings": {"_auto_collation", "_dataset_kind", "_index_sampler"},
     "stream.self_splitting": {"_distributed"},
     "worker.unpicklable": {"_Pickler"},
     "xarray.stored": {"_data"},

@@ -18,6 +18,7 @@ from sluicegate.fetch.fetcher import make_fetcher
 from sluicegate.fetch.messages import sampler_name
 from sluicegate.order.epoch_progress import EpochProgress
 from sluicegate.order.ids import BatchIds
+from sluicegate.order.loader_arguments import LoaderArguments
 from sluicegate.order.loader_progress import LoaderProgress
 from sluicegate.order.requests import indices_of
 from sluicegate.order.settings import LoaderSettings
@@ -33,7 +34,9 @@ from .epoch_iterator import EpochIterator, refuse_timeout
 class PythonIterator(EpochIterator):
     """One epoch of a dataset that runs Python, on the calling thread: `num_workers=0`."""
 
-    def __init__(self, loader: Any, settings: LoaderSettings, progress: LoaderProgress, engine: _core.Engine) -> None:
+    def __init__(
+        self, loader: LoaderArguments, settings: LoaderSettings, progress: LoaderProgress, engine: _core.Engine
+    ) -> None:
         super().__init__(loader, settings, progress)
         refuse_timeout(settings.timeout)
         if isinstance(self._dataset, (IterDataPipe, MapDataPipe)):

@@ -19,6 +19,7 @@ from sluicegate.device.destination import Destination, destination_of
 from sluicegate.order import draws
 from sluicegate.order.epoch_requests import BEGUN, drawn, of_stream, planned
 from sluicegate.order.ids import BatchIds
+from sluicegate.order.loader_arguments import LoaderArguments
 from sluicegate.order.loader_progress import LoaderProgress
 from sluicegate.order.received import Received
 from sluicegate.order.settings import LoaderSettings
@@ -66,7 +67,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
     # True if a resumed epoch, which was drawn before, is drawn again at the first `next`.
     _is_drawn_late = False
 
-    def __init__(self, loader: Any, settings: LoaderSettings, progress: LoaderProgress) -> None:
+    def __init__(self, loader: LoaderArguments, settings: LoaderSettings, progress: LoaderProgress) -> None:
         self._next_lock, self._next_generation = threading.RLock(), _generation
         self.settings = settings
         self._loaders_progress = progress
@@ -83,7 +84,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         self._requests: Iterator[BatchIds] = iter(())
         # Torch asks every loader for its rank, but shards only DataPipes by it.
         with self._drawing(), answering():
-            super().__init__(loader)
+            super().__init__(loader)  # type: ignore[arg-type]
         self._destination = self._destination_now()
         resumed = self._progress.resumed
         if settings.seed is None:
@@ -175,7 +176,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         if self._num_workers > 0 and self._seed is None:
             self._progress.draws.base_seed = int(self._base_seed)
 
-    def _reset(self, loader: Any, first_iter: bool = False) -> None:
+    def _reset(self, loader: LoaderArguments, first_iter: bool = False) -> None:
         """Begin another epoch. Torch calls this on the iterator of persistent workers."""
         if not first_iter:
             # Persistent workers were started with this `sample_id`.

@@ -15,6 +15,7 @@ import torch
 from torch.utils.data import BatchSampler
 
 from sluicegate import _torch
+from sluicegate.order.loader_arguments import LoaderArguments
 from sluicegate.order.loader_progress import LoaderProgress
 from sluicegate.order.plan import Ordering, make_plan, planned_len, resolved_shard
 from sluicegate.order.requests import Planned, array_of, indices_of
@@ -42,7 +43,7 @@ class Settings:
     batch_size: int
 
     @classmethod
-    def of(cls, loader: Any) -> Settings:
+    def of(cls, loader: LoaderArguments) -> Settings:
         """Return the current settings of `loader`."""
         return cls(loader.seed, loader.shard, loader.remainder, loader.batch_size or 1)
 
@@ -64,7 +65,7 @@ class LoaderOrder:
         progress: how far the loader is.
     """
 
-    def __init__(self, loader: Any, progress: LoaderProgress) -> None:
+    def __init__(self, loader: LoaderArguments, progress: LoaderProgress) -> None:
         self._loader: weakref.ref[Any] | None = weakref.ref(loader)
         # Weak, too: what runs refers to the samplers, and these to this order.
         self._progress: weakref.ref[LoaderProgress] | None = weakref.ref(progress)
@@ -75,7 +76,7 @@ class LoaderOrder:
         self._sampler: Any = None
         self._batch_sampler: Any = None
 
-    def is_of(self, loader: Any) -> bool:
+    def is_of(self, loader: LoaderArguments) -> bool:
         """Return True if this is the order of `loader`, and not of the one that it was copied from."""
         return self._loader is not None and self._loader() is loader
 
@@ -97,7 +98,7 @@ class LoaderOrder:
         """True while other code is in the middle of a pass."""
         return self._passes > 0
 
-    def sampler(self, loader: Any, given: Any) -> Any:
+    def sampler(self, loader: LoaderArguments, given: Any) -> Any:
         """Return `loader.sampler` as other code sees it; `given` is what the loader itself reads."""
         has_batch_sampler = loader.batch_size is None and loader._auto_collation
         if has_batch_sampler or not _is_shaped(loader, given):
@@ -106,7 +107,7 @@ class LoaderOrder:
             self._sampler = OrderedSampler(given, self)
         return self._sampler
 
-    def batch_sampler(self, loader: Any, given: Any) -> Any:
+    def batch_sampler(self, loader: LoaderArguments, given: Any) -> Any:
         """Return `loader.batch_sampler` as other code sees it; `given` is what the loader itself reads, or shows."""
         if loader.batch_size is not None and type(given) is BatchSampler:
             # Trainers rebuild subclasses and replace the inner sampler, so the order is put there.
@@ -185,7 +186,7 @@ def taken_over(sampler: Any, batch_sampler: Any) -> tuple[Any, Any, LoaderOrder 
     return inner_of(sampler), without_view(inner_of(batch_sampler)), order
 
 
-def _is_shaped(loader: Any, given: Any) -> bool:
+def _is_shaped(loader: LoaderArguments, given: Any) -> bool:
     """Return True if the loader's order differs from what iterating over its sampler gives."""
     if loader._dataset_kind != _torch.DatasetKind.Map:
         return False

@@ -17,6 +17,7 @@ from sluicegate.fetch.batch_source import BatchSource, batch_source, draws_from_
 from sluicegate.fetch.map_fetcher import MapFetcher
 from sluicegate.fetch.messages import sampler_name
 from sluicegate.order.ids import BatchIds
+from sluicegate.order.loader_arguments import LoaderArguments
 from sluicegate.order.loader_progress import LoaderProgress
 from sluicegate.order.requests import Planned, Slice, indices_of, without
 from sluicegate.order.settings import LoaderSettings
@@ -38,7 +39,7 @@ class NativeIterator(EpochIterator):
 
     def __init__(
         self,
-        loader: Any,
+        loader: LoaderArguments,
         settings: LoaderSettings,
         progress: LoaderProgress,
         source: BatchSource,
@@ -70,7 +71,7 @@ class NativeIterator(EpochIterator):
             super()._reset(loader, True)
         self._begin(source)
 
-    def _reset(self, loader: Any, first_iter: bool = False) -> None:
+    def _reset(self, loader: LoaderArguments, first_iter: bool = False) -> None:
         """Begin another epoch. Torch calls this on the iterator of persistent workers."""
         self._finish_draws()
         super()._reset(loader, first_iter)

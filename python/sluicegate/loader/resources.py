@@ -7,6 +7,7 @@ import weakref
 from typing import Any
 
 from sluicegate import _core
+from sluicegate.order.loader_arguments import LoaderArguments
 from sluicegate.order.settings import LoaderSettings
 from sluicegate.worker.memory import WorkerMemory
 from sluicegate.worker.shared_workers import SharedWorkers
@@ -66,7 +67,7 @@ class LoaderResources:
 _resources: dict[int, tuple[weakref.ref[Any], LoaderResources]] = {}
 
 
-def resources_of(loader: Any) -> LoaderResources:
+def resources_of(loader: LoaderArguments) -> LoaderResources:
     """Return the resources of `loader`, which are kept as long as it exists."""
     key = id(loader)
     known = _resources.get(key)
@@ -77,7 +78,7 @@ def resources_of(loader: Any) -> LoaderResources:
     return resources
 
 
-def share_resources(loader: Any, other: Any) -> None:
+def share_resources(loader: LoaderArguments, other: LoaderArguments) -> None:
     """Let `loader` use the slots, threads and workers of `other`, another loader over the same dataset or itself."""
     settings, others = LoaderSettings.of(loader), LoaderSettings.of(other)
     resources_of(loader).share(settings, resources_of(other), others)

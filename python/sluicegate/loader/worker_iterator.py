@@ -13,6 +13,7 @@ from sluicegate import _core, _torch
 from sluicegate.fetch.collate import stacking
 from sluicegate.fetch.messages import sampler_name
 from sluicegate.order.ids import BatchIds
+from sluicegate.order.loader_arguments import LoaderArguments
 from sluicegate.order.loader_progress import LoaderProgress
 from sluicegate.order.requests import without
 from sluicegate.order.settings import LoaderSettings
@@ -40,7 +41,7 @@ class WorkerIterator(EpochIterator):
     The order of what is delivered does not depend on whether the workers are processes or threads.
     """
 
-    def __init__(self, loader: Any, settings: LoaderSettings, progress: LoaderProgress) -> None:
+    def __init__(self, loader: LoaderArguments, settings: LoaderSettings, progress: LoaderProgress) -> None:
         super().__init__(loader, settings, progress)
         if settings.prefetch_factor is None or settings.prefetch_factor <= 0:
             raise AssertionError("prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter")
@@ -135,7 +136,7 @@ class WorkerIterator(EpochIterator):
             return ThreadWorkers(dataclasses.replace(work, collate_fn=collate_fn))
         return ProcessWorkers(work)
 
-    def _reset(self, loader: Any, first_iter: bool = False) -> None:
+    def _reset(self, loader: LoaderArguments, first_iter: bool = False) -> None:
         """Begins another epoch: what torch calls on the iterator of persistent workers."""
         super()._reset(loader, first_iter)
         self._epoch += 1

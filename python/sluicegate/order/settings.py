@@ -12,6 +12,7 @@ import torch
 
 from sluicegate import _torch
 
+from .loader_arguments import LoaderArguments
 from .plan import Ordering
 from .torch_order import is_known
 
@@ -52,7 +53,7 @@ class LoaderSettings(Ordering):
     sample_id: Any
 
     @classmethod
-    def of(cls, loader: Any, sample_id: Any = None) -> LoaderSettings:
+    def of(cls, loader: LoaderArguments, sample_id: Any = None) -> LoaderSettings:
         """Return the current settings of `loader`, a `DataLoader`: the only place that reads its arguments."""
         return cls(
             index_sampler=loader._index_sampler,
