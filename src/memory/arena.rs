@@ -7,8 +7,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::lease::Home;
 use super::ranges::FreeRanges;
-use super::slab::{Slot, capacity_for};
-use super::{Grant, Lease, Segment, generation};
+use super::slot::{Slot, capacity_for};
+use super::{Lease, Segment, generation};
 
 /// Touched memory that may stay free whatever the size of the batches, as in a [`Slab`](super::Slab).
 const WARM_BYTES: usize = 1 << 20;
@@ -17,8 +17,8 @@ const MOST_SIZES: usize = 4096;
 
 /// A pool of ranges of a shared segment, for batches that workers write.
 ///
-/// [`grant`](Self::grant) returns a range that a worker may write to, and [`Grant::into_lease`] turns the written part
-/// into a lease. Dropping either returns the memory. Free memory is *warm* when its pages may have been touched; warm
+/// [`grant`](Self::grant) returns a range that a worker may write to, and
+/// [`Grant::into_lease`](super::Grant::into_lease) turns the written part into a lease. Dropping either returns the memory. Free memory is *warm* when its pages may have been touched; warm
 /// memory is used first. When there is more of it than `free_slots` batches need, the surplus is returned to the
 /// operating system and is *cold* from then on.
 ///
@@ -110,23 +110,14 @@ impl Arena {
         (self.generation == generation()).then(|| self.inventory.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns a range of at least `bytes` bytes with unspecified contents, aligned to 64 bytes; a range of a page or
-    /// more is aligned to pages. Returns None when there is no room, and in a forked child.
-    #[must_use]
-    pub fn grant(self: &Arc<Self>, bytes: usize) -> Option<Grant> {
-        let range = self.find(bytes, |inventory| inventory.grant(capacity_for(bytes)))?;
-        Some(Grant::new(Arc::clone(self), range, Pages::Warm))
+    /// Takes a range of at least `bytes` bytes; None when there is no room, and in a forked child.
+    pub(super) fn take_warm(&self, bytes: usize) -> Option<Range<usize>> {
+        self.find(bytes, |inventory| inventory.grant(capacity_for(bytes)))
     }
 
-    /// Returns an untouched range of at least `bytes` bytes from the far end of the arena, for a batch that may be
-    /// larger than any so far. The unused part costs nothing. Returns None when there is no room, and in a forked
-    /// child.
-    #[must_use]
-    pub fn reserve(self: &Arc<Self>, bytes: usize) -> Option<Grant> {
-        let page = rustix::param::page_size();
-        let bytes = bytes.max(1).checked_next_multiple_of(page)?;
-        let range = self.find(bytes, |inventory| inventory.cold.take_from_end(bytes))?;
-        Some(Grant::new(Arc::clone(self), range, Pages::Discard))
+    /// Takes an untouched range of `bytes` bytes, whole pages, from the far end.
+    pub(super) fn take_untouched(&self, bytes: usize) -> Option<Range<usize>> {
+        self.find(bytes, |inventory| inventory.cold.take_from_end(bytes))
     }
 
     fn find(&self, bytes: usize, take: impl Fn(&mut Inventory) -> Option<Range<usize>>) -> Option<Range<usize>> {

@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use super::Lease;
 use super::arena::{Arena, Pages};
-use super::slab::ALIGNMENT;
-use super::slab::capacity_for;
+use super::slot::{ALIGNMENT, capacity_for};
 
 /// A range of the segment that one worker may write to until it has answered, and that nothing else reads or writes.
 ///
@@ -21,8 +20,29 @@ pub struct Grant {
     pages: Pages,
 }
 
+impl Arena {
+    /// Returns a range of at least `bytes` bytes with unspecified contents, aligned to 64 bytes; a range of a page or
+    /// more is aligned to pages. Returns None when there is no room, and in a forked child.
+    #[must_use]
+    pub fn grant(self: &Arc<Self>, bytes: usize) -> Option<Grant> {
+        let range = self.take_warm(bytes)?;
+        Some(Grant::new(Arc::clone(self), range, Pages::Warm))
+    }
+
+    /// Returns an untouched range of at least `bytes` bytes from the far end of the arena, for a batch that may be
+    /// larger than any so far. The unused part costs nothing. Returns None when there is no room, and in a forked
+    /// child.
+    #[must_use]
+    pub fn reserve(self: &Arc<Self>, bytes: usize) -> Option<Grant> {
+        let page = rustix::param::page_size();
+        let bytes = bytes.max(1).checked_next_multiple_of(page)?;
+        let range = self.take_untouched(bytes)?;
+        Some(Grant::new(Arc::clone(self), range, Pages::Discard))
+    }
+}
+
 impl Grant {
-    pub(super) fn new(arena: Arc<Arena>, range: Range<usize>, pages: Pages) -> Self {
+    fn new(arena: Arc<Arena>, range: Range<usize>, pages: Pages) -> Self {
         Self { arena, range, pages }
     }
 

@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use std::slice;
 use std::sync::Arc;
 
-use super::slab::Slot;
+use super::slot::Slot;
 use super::{Segment, generation};
 
 /// The destination of a slot when its lease is dropped: on any thread, in the process that leased it or in a forked

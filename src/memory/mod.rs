@@ -6,6 +6,7 @@ mod array;
 #[cfg(feature = "arrow")]
 mod arrow_buffer;
 mod bell;
+mod claims;
 mod container;
 mod disk_reads;
 mod elements;
@@ -37,6 +38,7 @@ mod segment;
 mod shared;
 mod shared_word;
 mod slab;
+mod slot;
 mod stream;
 mod sync;
 #[cfg(test)]

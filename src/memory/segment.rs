@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
+use super::claims::Claims;
 use super::fault;
-use super::shared::Claims;
 use crate::{Element, Error, Result};
 
 /// Size of a huge page in bytes on machines that have this size; on others it only serves as an alignment.

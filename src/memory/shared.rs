@@ -10,22 +10,13 @@ use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous};
 
 use super::Segment;
+use super::claims::Claims;
 use super::segment::Backing;
 use crate::{Error, Result};
 
 /// The value of [`Claims::arenas_end`] in a process that must not have an arena, because the segment belongs to another
 /// process.
 const ARENA_ELSEWHERE: usize = usize::MAX;
-
-/// Which part of a shared segment holds words that other processes write at any time, and which part leases are cut
-/// from. Every word is before the arena, so that a reference to a lease's bytes never covers a word.
-pub(super) struct Claims {
-    words_end: AtomicUsize,
-    /// Where the first arena starts.
-    arena: AtomicUsize,
-    /// Where the last arena ends.
-    arenas_end: AtomicUsize,
-}
 
 impl Segment {
     /// Returns zeroed memory of `len` bytes that other processes can map through the returned file, which is nameless

@@ -1,13 +1,11 @@
 //! [`Slab`]: the slots of one loader.
 
-use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::Range;
-use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::lease::Home;
 use super::offers::Offers;
+use super::slot::{Slot, capacity_for};
 use super::{Lease, PerProcess, Segment, generation};
 use crate::Result;
 
@@ -18,9 +16,6 @@ const LARGEST_SHARED_SEGMENT: usize = 4 << 20;
 /// Bytes that may stay free whatever the number of slots: keeping thousands of tiny slots is cheaper than mapping new
 /// ones.
 const FREE_BYTES: usize = 1 << 20;
-/// Alignment of slots in bytes, the same as torch's allocator uses.
-pub(super) const ALIGNMENT: usize = 64;
-
 /// A pool of slots that grows with the number of batches held and shrinks to the number in use.
 ///
 /// [`lease`](Self::lease) never waits: a batch that the consumer keeps stays valid, and the next batch gets different
@@ -126,46 +121,6 @@ impl Slab {
     }
 }
 
-/// Returns the slot size that serves `bytes`. There are four sizes per power of two, so batches of similar size share
-/// slots, and a slot (from 512 bytes on) is at most a quarter larger than its contents.
-///
-/// Impossibly large sizes are returned unchanged, and creating the segment then fails.
-pub(super) fn capacity_for(bytes: usize) -> usize {
-    let bytes = bytes.max(ALIGNMENT);
-    let step = bytes.checked_next_power_of_two().map_or(ALIGNMENT, |power| power / 8).max(ALIGNMENT);
-    bytes.checked_next_multiple_of(step).unwrap_or(bytes)
-}
-
-/// The memory of one batch: a range of a segment that no other slot overlaps.
-pub(super) struct Slot {
-    segment: Arc<Segment>,
-    range: Range<usize>,
-}
-
-impl Slot {
-    /// Returns the slot at `range` of `segment`. The caller must have the exclusive right to that range.
-    pub(super) fn new(segment: Arc<Segment>, range: Range<usize>) -> Self {
-        Self { segment, range }
-    }
-
-    pub(super) fn range(&self) -> Range<usize> {
-        self.range.clone()
-    }
-
-    pub(super) fn address(&self) -> NonNull<u8> {
-        self.segment.at(self.range.start)
-    }
-
-    fn capacity(&self) -> usize {
-        self.range.len()
-    }
-
-    /// Returns the owner of the memory, if the memory is foreign.
-    pub(super) fn owner(&self) -> Option<&(dyn Any + Send + Sync)> {
-        self.segment.owner()
-    }
-}
-
 /// State that a process's leases share with their slab. The lock is held for a few list operations; the only system
 /// call made under it is the mapping of a new segment.
 struct Slots {
@@ -215,7 +170,7 @@ impl Inventory {
         }
         if capacity >= OWN_SEGMENT {
             let segment = self.map(capacity)?;
-            return Ok(Slot { segment, range: 0..capacity });
+            return Ok(Slot::new(segment, 0..capacity));
         }
         let (segment, used) = match self.shared.remove(&capacity) {
             Some((segment, used)) if used + capacity <= segment.len() => (segment, used),
@@ -226,7 +181,7 @@ impl Inventory {
                 (self.map(len.max(capacity))?, 0)
             }
         };
-        let slot = Slot { segment: Arc::clone(&segment), range: used..used + capacity };
+        let slot = Slot::new(Arc::clone(&segment), used..used + capacity);
         self.shared.insert(capacity, (segment, used + capacity));
         Ok(slot)
     }

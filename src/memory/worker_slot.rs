@@ -6,7 +6,7 @@ use std::slice;
 use std::sync::Arc;
 
 use super::Segment;
-use super::slab::capacity_for;
+use super::slot::capacity_for;
 use crate::{Error, Result};
 
 /// Alignment of the parts of a batch, in bytes: the same as torch's own allocator uses.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::block_ends::BlockEnds;
 use super::even_blocks::EvenBlocks;
+use super::shuffled_blocks::ShuffledBlocks;
 use super::uneven_blocks::UnevenBlocks;
 use super::{EpochOrder, Sampler};
 use crate::error::{Error, Result};
@@ -124,23 +125,6 @@ impl Sampler for BlockShuffleSampler {
         };
         format!("BlockShuffleSampler({blocks}, window={window}, seed={seed})")
     }
-}
-
-/// A window of an epoch: its number, the position where it starts, and its number of samples.
-pub(super) struct Window {
-    pub(super) number: u64,
-    pub(super) start: u64,
-    pub(super) len: u64,
-}
-
-/// The blocks of an epoch in their random order, window by window.
-pub(super) trait ShuffledBlocks: Send + Sync {
-    /// Returns the window that contains `position`, which must be in the epoch.
-    fn window_of(&self, position: u64) -> Window;
-
-    /// Replaces places in the window, where each of its blocks has as many places as samples, with the indices of the
-    /// samples at those places.
-    fn look_up(&self, window: &Window, places: &mut [usize]);
 }
 
 struct BlockShuffleOrder<B> {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::block_shuffle::{ShuffledBlocks, Window};
+use super::shuffled_blocks::{ShuffledBlocks, Window};
 use crate::rng::{BulkPermutation, Permutation};
 
 /// Blocks of one size, the last of which may be smaller, in the random order of an epoch. Nothing is stored.

@@ -1,6 +1,6 @@
 //! [`MixturePlan`]: how often each part of a mixture has occurred before any position.
 
-use super::mixture::{Course, MixtureWeights, StopCriteria};
+use super::mixture_weights::{Course, MixtureWeights, StopCriteria};
 use crate::error::{Error, Result};
 use crate::rng::digest;
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::compact::{CompactNumbers, reader_of};
 use super::packed_rows::PackedRows;
+use super::packing::Packing;
 use super::{BatchingSampler, EpochBatches, LastBatch, Shuffling};
 use crate::error::{Error, Result};
 use crate::rng::{BulkPermutation, Permutation, Purpose, digest};
@@ -11,18 +12,6 @@ use crate::watch;
 
 /// Number of documents to look up at once.
 const BLOCK: usize = 1 << 13;
-
-/// How documents are packed into rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Packing {
-    /// One after another; a document that does not fit into a row continues in the next. Only the end of the last row
-    /// is padding.
-    Concat,
-    /// Each into the first row that has room for it. Only documents longer than a row are cut.
-    FirstFit,
-    /// The longest first, each into the row that it fills best. Only documents longer than a row are cut.
-    BestFit,
-}
 
 /// The meaning of an index of a [`PackedBatchSampler`]: a document, the token where the piece begins, and whether it
 /// begins a row. A piece continues to the end of its document or of its row.

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::compact::CompactNumbers;
-use super::packed_batch::Packing;
+use super::packing::Packing;
 use crate::error::Result;
 use crate::watch;
 

@@ -1,7 +1,7 @@
 //! [`UnevenBlocks`]: blocks of any sizes in random order, using a table.
 
 use super::block_ends::BlockEnds;
-use super::block_shuffle::{ShuffledBlocks, Window};
+use super::shuffled_blocks::{ShuffledBlocks, Window};
 use crate::error::{Error, Result};
 use crate::rng::{BulkPermutation, Permutation};
 

@@ -1,15 +1,16 @@
 //! [`Canvas`]: an image to which operations are applied lazily.
 
 use super::Reason;
+use super::convolution::Part;
 use super::cut::{Cut, Flips};
-use super::encoded::Encoded;
+use super::decoding::encoded::Encoded;
+use super::decoding::jpeg::EIGHTHS;
 use super::exact_resize::{self, ExactResize};
 use super::finished::Finished;
-use super::jpeg::EIGHTHS;
 use super::levels::Levels;
 use super::operation::{Antialias, Interpolation, Operation};
 use super::picture::{AnyPicture, Picture};
-use super::resize::{self, Part};
+use super::resize;
 use super::scratch;
 use crate::memory::Region;
 

@@ -1,6 +1,7 @@
 //! [`ImageTransform::draw`]: draws the operations of a transform for one image.
 
-use super::image_transform::{ImageShape, ImageTransform};
+use super::image_shape::ImageShape;
+use super::image_transform::ImageTransform;
 use super::operation::Operation;
 use super::random::affine::{self, AffineRanges};
 use super::random::{augment, blur, color, crop, erase, gate, resize, resized_crop, rotation};

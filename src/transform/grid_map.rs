@@ -1,7 +1,7 @@
 //! [`GridMap`]: the sources of an image's rows and columns.
 
 use super::Reason;
-use super::image_transform::ImageShape;
+use super::image_shape::ImageShape;
 use super::operation::{Operation, PaddingMode};
 use super::pixels::by_channel;
 use super::pixels::pad::sources;

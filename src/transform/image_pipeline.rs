@@ -3,18 +3,20 @@
 use std::sync::Arc;
 
 use super::canvas::{Canvas, JpegScale};
-use super::decode::{DecodeOptions, decode_image};
+use super::decoding::decode::decode_image;
+use super::decoding::decode_options::DecodeOptions;
+use super::decoding::encoded::Encoded;
+use super::decoding::plain_file::PlainFile;
 use super::drawing::{draw_all, draw_with_boxes};
-use super::encoded::Encoded;
 use super::finished::{ChannelOrder, Finished};
 use super::image::Image;
 use super::image_cache::ImageCache;
-use super::image_transform::{ImageShape, ImageTransform};
+use super::image_shape::ImageShape;
+use super::image_transform::ImageTransform;
 use super::moves::Moves;
 use super::operation::Operation;
 use super::outcome::fixed_size;
 use super::picture::{AnyPicture, Picture};
-use super::plain_file::PlainFile;
 use super::{Boxes, Reason};
 use crate::memory::Region;
 use crate::{DType, TorchGenerator};

@@ -1,6 +1,6 @@
 //! [`Level`]: the value type of a channel.
 
-use super::resize::Resizable;
+use super::convolution::Resizable;
 
 /// Bytes from 0 to 255, or floats from 0 to 1, and torch's conversions between them.
 pub(super) trait Level: Resizable {

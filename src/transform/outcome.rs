@@ -1,7 +1,8 @@
 //! What is known about an image after transforms before anything is drawn: its size, its channels, their data type.
 
 use super::Reason;
-use super::image_transform::{ImageShape, ImageTransform};
+use super::image_shape::ImageShape;
+use super::image_transform::ImageTransform;
 use super::operation::{Frame, Operation};
 use super::pixels::pad::padded_size;
 use super::resize_to::ResizeTo;

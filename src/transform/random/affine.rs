@@ -1,7 +1,7 @@
 //! `RandomAffine`.
 
 use super::super::Reason;
-use super::super::image_transform::ImageShape;
+use super::super::image_shape::ImageShape;
 use super::super::operation::{Interpolation, Operation};
 use super::uniform;
 use crate::TorchGenerator;

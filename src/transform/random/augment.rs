@@ -1,9 +1,10 @@
 //! `TrivialAugmentWide`, `RandAugment` and `AutoAugment`.
 
 use super::super::Reason;
-use super::super::image_transform::{AugmentPolicy, ImageShape};
+use super::super::image_shape::ImageShape;
 use super::super::operation::{Interpolation, Operation};
 use super::super::torchvision::Torchvision;
+use super::super::transform_arguments::AugmentPolicy;
 use super::augment_policy::policies;
 use super::magnitude::{Augmentation, Reach, has_two_directions, magnitude, operation, signed};
 use crate::TorchGenerator;

@@ -2,7 +2,7 @@
 //!
 //! Source: the appendix of Cubuk et al., "AutoAugment: learning augmentation strategies from data", CVPR 2019.
 
-use super::super::image_transform::AugmentPolicy;
+use super::super::transform_arguments::AugmentPolicy;
 use super::magnitude::Augmentation::{self, *};
 
 /// Two consecutive steps; the last number is the index of one of ten magnitudes, or 0 if there are none.

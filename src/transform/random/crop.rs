@@ -1,8 +1,9 @@
 //! `CenterCrop`, `RandomCrop` and `Pad`.
 
 use super::super::Reason;
-use super::super::image_transform::{CropDraws, ImageShape, SmallImage};
+use super::super::image_shape::ImageShape;
 use super::super::operation::{Operation, PaddingMode};
+use super::super::transform_arguments::{CropDraws, SmallImage};
 use crate::TorchGenerator;
 
 /// Returns the crop of the middle of the image, black where the image is smaller; None if it already has the size.

@@ -1,8 +1,9 @@
 //! `RandomErasing`.
 
 use super::super::Reason;
-use super::super::image_transform::{ErasingValue, ImageShape};
+use super::super::image_shape::ImageShape;
 use super::super::operation::{Eraser, Operation};
+use super::super::transform_arguments::ErasingValue;
 use super::normal::normal;
 use super::resized_crop::{TRIES, edges};
 use crate::TorchGenerator;

@@ -1,6 +1,6 @@
 //! [`Augmentation`]: the operations that policies choose from, and their strengths.
 
-use super::super::image_transform::ImageShape;
+use super::super::image_shape::ImageShape;
 use super::super::operation::{Frame, Interpolation, Operation};
 use super::super::torchvision::Torchvision;
 use crate::{DType, TorchGenerator};

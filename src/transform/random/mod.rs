@@ -32,7 +32,7 @@ pub use torch_exp::ask_torch;
 pub use zoom_out::RandomZoomOut;
 
 use super::Reason;
-use super::image_transform::ImageShape;
+use super::image_shape::ImageShape;
 use super::operation::{Antialias, Frame, Interpolation, Operation};
 use super::resize_to::ResizeTo;
 use crate::TorchGenerator;

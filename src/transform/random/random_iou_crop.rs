@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::box_format::BoxFormat;
-use super::super::image_transform::ImageShape;
+use super::super::image_shape::ImageShape;
 use super::super::{Boxes, Coordinates, Operation, Reason};
 use crate::TorchGenerator;
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::Reason;
-use super::super::image_transform::ImageShape;
+use super::super::image_shape::ImageShape;
 use super::super::operation::{Antialias, Interpolation, Operation};
 use super::super::resize_to::ResizeTo;
 use super::resize;

@@ -1,7 +1,7 @@
 //! `RandomResizedCrop`, and the rectangles that it shares with `RandomErasing`.
 
 use super::super::Reason;
-use super::super::image_transform::ImageShape;
+use super::super::image_shape::ImageShape;
 use super::super::operation::Operation;
 use super::torch_exp::torch_exp;
 use super::uniform;

@@ -2,15 +2,15 @@
 
 use image::metadata::Orientation;
 
-use super::decode::Format;
-use super::image::Image;
+use super::super::image::Image;
+use super::image_format::ImageFormat;
 use super::raster;
 
 /// Returns how to rotate the image; no rotation if its data do not specify one, or cannot be understood.
-pub(super) fn orientation(encoded: &[u8], format: Format) -> Orientation {
+pub(in crate::transform) fn orientation(encoded: &[u8], format: ImageFormat) -> Orientation {
     let found = match format {
-        Format::Jpeg => jpeg_segment(encoded).and_then(Orientation::from_exif_chunk),
-        Format::Raster(format) => raster::orientation(encoded, format),
+        ImageFormat::Jpeg => jpeg_segment(encoded).and_then(Orientation::from_exif_chunk),
+        ImageFormat::Raster(format) => raster::orientation(encoded, format),
     };
     found.unwrap_or(Orientation::NoTransforms)
 }
@@ -40,7 +40,7 @@ fn jpeg_segment(encoded: &[u8]) -> Option<&[u8]> {
 }
 
 /// True if rows become columns.
-pub(super) fn swaps(orientation: Orientation) -> bool {
+pub(in crate::transform) fn swaps(orientation: Orientation) -> bool {
     !matches!(
         orientation,
         Orientation::NoTransforms | Orientation::FlipHorizontal | Orientation::Rotate180 | Orientation::FlipVertical
@@ -48,7 +48,7 @@ pub(super) fn swaps(orientation: Orientation) -> bool {
 }
 
 /// Returns the image, rotated and mirrored.
-pub(super) fn turn(image: Image, orientation: Orientation) -> Image {
+pub(in crate::transform) fn turn(image: Image, orientation: Orientation) -> Image {
     let [height, width, channels] = image.shape();
     let bytes = channels * image.dtype().bytes();
     let (right, down) = (width - 1, height - 1);

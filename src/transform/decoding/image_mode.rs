@@ -1,7 +1,7 @@
 //! [`ImageMode`]: the channels to which an image is decoded.
 
-use super::Reason;
-use super::image::Image;
+use super::super::Reason;
+use super::super::image::Image;
 use crate::DType;
 
 /// The channels to which an image is decoded, with Pillow's names.
@@ -54,7 +54,7 @@ impl ImageMode {
     ///
     /// # Errors
     /// A text that says why its pixels are not numbers: colors are not, in [`Palette`](Self::Palette).
-    pub(super) fn convert(self, image: Image) -> Result<Image, Reason> {
+    pub(in crate::transform) fn convert(self, image: Image) -> Result<Image, Reason> {
         let Some(channels) = self.channels() else { return Ok(image) };
         if self == Self::Palette {
             return match (image.channels(), image.dtype()) {
@@ -102,7 +102,7 @@ fn luma([red, green, blue]: [u8; 3]) -> u8 {
 }
 
 /// Converts CMYK pixels, stored inverted like Adobe does (255 means no ink), to RGB, with Pillow's integer arithmetic.
-pub(super) fn cmyk_to_rgb(pixels: &[u8]) -> Vec<u8> {
+pub(in crate::transform) fn cmyk_to_rgb(pixels: &[u8]) -> Vec<u8> {
     let light = |ink: u8, black: u8| {
         let product = u32::from(255 - ink) * u32::from(black) + 128;
         let shade = ((product >> 8) + product) >> 8;

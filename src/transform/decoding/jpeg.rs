@@ -1,16 +1,16 @@
 //! JPEG, using libjpeg-turbo: the same pixels as Pillow and torchvision, bit for bit.
 
-use super::Reason;
-use super::decode::{DecodeOptions, Truncated, check_size};
-use super::image::Image;
+use super::super::Reason;
+use super::super::image::Image;
+use super::super::picture::Picture;
+use super::super::scratch;
+use super::decode_options::{DecodeOptions, Truncated, check_size};
 use super::image_mode::{ImageMode, cmyk_to_rgb};
-use super::picture::Picture;
-use super::scratch;
 use crate::DType;
 use crate::memory::{JpegColors, JpegDecoder, JpegFault, JpegHeader, Region};
 
 /// Number of pixels to which a block of 8 is decoded by default: all of them.
-pub(super) const EIGHTHS: usize = 8;
+pub(in crate::transform) const EIGHTHS: usize = 8;
 
 /// The decoder's message for an image that ends too early; libjpeg has no error numbers in this interface.
 const ENDS_EARLY: &str = "Premature end of JPEG file";
@@ -25,19 +25,19 @@ const HARMLESS: [&str; 4] = [
 ];
 
 /// Returns width and height in pixels.
-pub(super) fn size(encoded: &[u8]) -> Result<(usize, usize), Reason> {
+pub(in crate::transform) fn size(encoded: &[u8]) -> Result<(usize, usize), Reason> {
     let header = JpegDecoder::new().and_then(|mut decoder| decoder.header(encoded)).map_err(words)?;
     Ok((header.width, header.height))
 }
 
 /// Returns the header of an image that may be decoded.
-pub(super) fn header(encoded: &[u8], options: &DecodeOptions) -> Result<JpegHeader, Reason> {
+pub(in crate::transform) fn header(encoded: &[u8], options: &DecodeOptions) -> Result<JpegHeader, Reason> {
     let header = JpegDecoder::new().and_then(|mut decoder| decoder.header(encoded)).map_err(words)?;
     check_size(header.width, header.height, options)?;
     Ok(header)
 }
 
-pub(super) fn decode(encoded: &[u8], options: &DecodeOptions) -> Result<Image, Reason> {
+pub(in crate::transform) fn decode(encoded: &[u8], options: &DecodeOptions) -> Result<Image, Reason> {
     let header = header(encoded, options)?;
     let whole = Region { left: 0, top: 0, width: header.width, height: header.height };
     let pixels = decode_region(encoded, &header, options, EIGHTHS, whole)?;
@@ -46,7 +46,7 @@ pub(super) fn decode(encoded: &[u8], options: &DecodeOptions) -> Result<Image, R
 
 /// Decodes at least `region` of the image, with each block of 8 pixels decoded to `eighths` pixels; returns also its
 /// position in the decoded part. The region is in scaled pixels. Its pixels equal those of the whole decoded image.
-pub(super) fn decode_part(
+pub(in crate::transform) fn decode_part(
     encoded: &[u8],
     header: &JpegHeader,
     options: &DecodeOptions,

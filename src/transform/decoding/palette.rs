@@ -5,16 +5,16 @@ use std::panic::catch_unwind;
 
 use png::{BitDepth, ColorType, Decoder, DecodingError, Limits, Transformations};
 
-use super::Reason;
-use super::decode::{DecodeOptions, check_size};
-use super::image::Image;
+use super::super::Reason;
+use super::super::image::Image;
+use super::decode_options::{DecodeOptions, check_size};
 use crate::DType;
 
 /// Maximum memory in bytes that the decoder may take in addition to the image.
 const SPARE: usize = 64 << 20;
 
 /// Returns the palette indices of the pixels, or None if the image has no palette.
-pub(super) fn numbers(encoded: &[u8], options: &DecodeOptions) -> Result<Option<Image>, Reason> {
+pub(in crate::transform) fn numbers(encoded: &[u8], options: &DecodeOptions) -> Result<Option<Image>, Reason> {
     // As for other parsers: a panic means a damaged image.
     let decoded = catch_unwind(|| numbers_unguarded(encoded, options));
     decoded.unwrap_or_else(|_| Err("it can't be decoded as PNG (the decoder panicked)".into()))

@@ -10,9 +10,9 @@ use image::codecs::{
 use image::metadata::Orientation;
 use image::{ColorType, DynamicImage, ImageDecoder, ImageError, ImageResult, Limits};
 
-use super::Reason;
-use super::decode::{DecodeOptions, check_size};
-use super::image::Image;
+use super::super::Reason;
+use super::super::image::Image;
+use super::decode_options::{DecodeOptions, check_size};
 use crate::DType;
 
 /// Maximum memory of a decoder per byte of the image, in addition to the image, but at least [`SPARE`]. Palettes and
@@ -22,7 +22,7 @@ const SPARE: u64 = 64 << 20;
 
 /// The formats that the crate `image` decodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RasterFormat {
+pub(in crate::transform) enum RasterFormat {
     Png,
     WebP,
     Bmp,
@@ -47,13 +47,17 @@ impl fmt::Display for RasterFormat {
 type Decoder<'a> = Box<dyn ImageDecoder + 'a>;
 
 /// Returns width and height in pixels.
-pub(super) fn size(encoded: &[u8], format: RasterFormat) -> Result<(usize, usize), Reason> {
+pub(in crate::transform) fn size(encoded: &[u8], format: RasterFormat) -> Result<(usize, usize), Reason> {
     let decoder = open(encoded, format).map_err(|error| words(&error, format))?;
     let (width, height) = decoder.dimensions();
     Ok((width as usize, height as usize))
 }
 
-pub(super) fn decode(encoded: &[u8], format: RasterFormat, options: &DecodeOptions) -> Result<Image, Reason> {
+pub(in crate::transform) fn decode(
+    encoded: &[u8],
+    format: RasterFormat,
+    options: &DecodeOptions,
+) -> Result<Image, Reason> {
     // Parsers of six formats: a panic in one of them means a damaged image, like any other failure.
     let decoded = catch_unwind(|| decode_unguarded(encoded, format, options));
     decoded.unwrap_or_else(|_| Err(format!("it can't be decoded as {format} (the decoder panicked)")))
@@ -84,7 +88,7 @@ fn decode_unguarded(encoded: &[u8], format: RasterFormat, options: &DecodeOption
 }
 
 /// Returns how to rotate the image, or None if its data do not say so, or cannot be understood.
-pub(super) fn orientation(encoded: &[u8], format: RasterFormat) -> Option<Orientation> {
+pub(in crate::transform) fn orientation(encoded: &[u8], format: RasterFormat) -> Option<Orientation> {
     open(encoded, format).and_then(|mut decoder| decoder.orientation()).ok()
 }
 

@@ -2,34 +2,36 @@
 
 use image::metadata::Orientation as Turn;
 
-use super::Reason;
-use super::decode::{DecodeOptions, Format, Orientation, decode_image};
-use super::image::Image;
+use super::super::Reason;
+use super::super::image::Image;
+use super::super::picture::Picture;
+use super::decode::decode_image;
+use super::decode_options::{DecodeOptions, Orientation};
+use super::image_format::ImageFormat;
 use super::jpeg::{self, EIGHTHS};
-use super::picture::Picture;
 use super::{exif, raster};
 use crate::DType;
 use crate::memory::{JpegHeader, Region};
 
 /// An image of known size that is not decoded yet.
-pub(super) struct Encoded<'a> {
+pub(in crate::transform) struct Encoded<'a> {
     bytes: &'a [u8],
     options: &'a DecodeOptions,
     jpeg: Option<JpegHeader>,
-    pub(super) width: usize,
-    pub(super) height: usize,
+    pub(in crate::transform) width: usize,
+    pub(in crate::transform) height: usize,
 }
 
 impl<'a> Encoded<'a> {
     /// Reads the header, and rejects an image that must not be decoded.
-    pub(super) fn open(bytes: &'a [u8], options: &'a DecodeOptions) -> Result<Self, Reason> {
-        let format = Format::of(bytes)?;
+    pub(in crate::transform) fn open(bytes: &'a [u8], options: &'a DecodeOptions) -> Result<Self, Reason> {
+        let format = ImageFormat::of(bytes)?;
         let (jpeg, width, height) = match format {
-            Format::Jpeg => {
+            ImageFormat::Jpeg => {
                 let header = jpeg::header(bytes, options)?;
                 (Some(header), header.width, header.height)
             }
-            Format::Raster(format) => {
+            ImageFormat::Raster(format) => {
                 let (width, height) = raster::size(bytes, format)?;
                 (None, width, height)
             }
@@ -46,13 +48,13 @@ impl<'a> Encoded<'a> {
     }
 
     /// Decodes at least `region`; returns also its position in the decoded part.
-    pub(super) fn decode(&self, region: Region) -> Result<(Picture<u8>, Region), Reason> {
+    pub(in crate::transform) fn decode(&self, region: Region) -> Result<(Picture<u8>, Region), Reason> {
         self.decode_scaled(region, EIGHTHS)
     }
 
     /// Returns the smallest number of pixels to which a block of 8 may be decoded if `least` of `of` pixels are needed;
     /// 8 if the format supports no other.
-    pub(super) fn eighths(&self, of: Region, [width, height]: [usize; 2]) -> usize {
+    pub(in crate::transform) fn eighths(&self, of: Region, [width, height]: [usize; 2]) -> usize {
         let covers = |eighths: &usize| of.width * eighths >= width * EIGHTHS && of.height * eighths >= height * EIGHTHS;
         match self.jpeg {
             // The other fractions have no SIMD code.
@@ -63,7 +65,11 @@ impl<'a> Encoded<'a> {
 
     /// Like [`decode`](Self::decode), for the image whose blocks are decoded to `eighths` pixels; the region refers to
     /// that image.
-    pub(super) fn decode_scaled(&self, region: Region, eighths: usize) -> Result<(Picture<u8>, Region), Reason> {
+    pub(in crate::transform) fn decode_scaled(
+        &self,
+        region: Region,
+        eighths: usize,
+    ) -> Result<(Picture<u8>, Region), Reason> {
         let Some(header) = &self.jpeg else {
             return Ok((bytes_of(decode_image(self.bytes, self.options)?)?, region));
         };

@@ -1,6 +1,6 @@
 //! [`PlainFile`]: files that Pillow is known to read like this crate.
 
-use super::plain_jpeg::PlainJpeg;
+use super::plain_jpeg::{NotPlain, PlainJpeg};
 use super::plain_png::PlainPng;
 
 /// The result of parsing the beginning of a file.
@@ -26,9 +26,13 @@ pub enum PlainFile {
 impl PlainFile {
     /// Parses the beginning of a file.
     pub fn of(bytes: &[u8]) -> Beginning {
-        match PlainPng::of(bytes) {
-            Some(png) => Beginning::Plain(Self::Png(png)),
-            None => PlainJpeg::of(bytes),
+        if let Some(png) = PlainPng::of(bytes) {
+            return Beginning::Plain(Self::Png(png));
+        }
+        match PlainJpeg::of(bytes) {
+            Ok(jpeg) => Beginning::Plain(Self::Jpeg(jpeg)),
+            Err(NotPlain::TooShort) => Beginning::TooShort,
+            Err(NotPlain::Other) => Beginning::Other,
         }
     }
 

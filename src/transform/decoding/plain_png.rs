@@ -5,7 +5,7 @@ use std::panic::catch_unwind;
 
 use png::{BitDepth, ColorType, DecodeOptions, Decoder, Transformations};
 
-use super::image::Image;
+use super::super::image::Image;
 use super::plain_jpeg::MOST_PIXELS;
 use crate::DType;
 
@@ -22,8 +22,8 @@ const IN_COLOR: usize = 3;
 /// interlaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlainPng {
-    pub(super) width: usize,
-    pub(super) height: usize,
+    pub(in crate::transform) width: usize,
+    pub(in crate::transform) height: usize,
     kind: u8,
 }
 
@@ -33,7 +33,7 @@ const PALETTE: u8 = 3;
 
 impl PlainPng {
     /// Returns the contents of the header, or None for other files.
-    pub(super) fn of(bytes: &[u8]) -> Option<Self> {
+    pub(in crate::transform) fn of(bytes: &[u8]) -> Option<Self> {
         let header = bytes.get(..HEADER)?.strip_prefix(SIGNATURE)?.strip_prefix(b"\0\0\0\x0dIHDR")?;
         let (sides, rest) = header.as_chunks::<4>().0.split_at(2);
         let [width, height] = [sides[0], sides[1]].map(|side| u32::from_be_bytes(side) as usize);
@@ -43,12 +43,12 @@ impl PlainPng {
     }
 
     /// True if Pillow opens it directly as a color image.
-    pub(super) fn is_in_color(&self) -> bool {
+    pub(in crate::transform) fn is_in_color(&self) -> bool {
         self.kind == RGB
     }
 
     /// Decodes the image in color; returns None if Pillow might interpret the file differently, or reject it.
-    pub(super) fn decode(&self, bytes: &[u8]) -> Option<Image> {
+    pub(in crate::transform) fn decode(&self, bytes: &[u8]) -> Option<Image> {
         if bytes.len() > LARGEST || !self.has_plain_chunks(bytes) {
             return None;
         }

@@ -1,0 +1,14 @@
+//! Image files: their formats, and what is decoded of them.
+
+pub(super) mod decode;
+pub(super) mod decode_options;
+pub(super) mod encoded;
+mod exif;
+mod image_format;
+pub(super) mod image_mode;
+pub(super) mod jpeg;
+mod palette;
+pub(super) mod plain_file;
+mod plain_jpeg;
+mod plain_png;
+mod raster;
