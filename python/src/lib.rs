@@ -13,14 +13,10 @@ mod dlpack;
 mod engine;
 mod error;
 mod field_kind;
-mod file_images;
 mod format;
 mod generators;
 mod hand_over;
-mod image_decoder;
-mod image_operations;
-mod image_pipeline;
-mod image_transforms;
+mod image;
 mod in_memory;
 mod integers;
 mod json;
@@ -30,10 +26,8 @@ mod moments;
 mod nested;
 mod notices;
 mod order;
-mod pillow_head;
 mod pinned_block;
 mod pinned_copy;
-mod pixel_images;
 mod plan;
 mod prefetch;
 mod python_chunks;
@@ -79,8 +73,6 @@ mod _core {
     #[pymodule_export]
     use super::engine::Engine;
     #[pymodule_export]
-    use super::file_images::file_images;
-    #[pymodule_export]
     use super::format::arrow::{arrow_dataset, arrow_table_dataset};
     #[pymodule_export]
     use super::format::columnar::{arrow_metadata, parquet_metadata};
@@ -119,13 +111,19 @@ mod _core {
     #[pymodule_export]
     use super::hand_over::HandOver;
     #[pymodule_export]
-    use super::image_decoder::ImageDecoder;
+    use super::image::decoder::ImageDecoder;
     #[pymodule_export]
-    use super::image_operations::{ImageOperations, round_products};
+    use super::image::file_images::file_images;
     #[pymodule_export]
-    use super::image_pipeline::{ImageCache, ImagePipeline, broken_images, decoded_images, linked_image};
+    use super::image::operations::{ImageOperations, round_products};
     #[pymodule_export]
-    use super::image_transforms::ImageTransforms;
+    use super::image::pillow_head::PillowHead;
+    #[pymodule_export]
+    use super::image::pipeline::{ImageCache, ImagePipeline, broken_images, decoded_images, linked_image};
+    #[pymodule_export]
+    use super::image::pixel_images::{draws_in_order, pixel_images};
+    #[pymodule_export]
+    use super::image::transforms::ImageTransforms;
     #[pymodule_export]
     use super::memory::Indices;
     #[pymodule_export]
@@ -135,11 +133,7 @@ mod _core {
     #[pymodule_export]
     use super::order::{Batches, BatchingSampler, Order, Sampler};
     #[pymodule_export]
-    use super::pillow_head::PillowHead;
-    #[pymodule_export]
     use super::pinned_copy::PinnedCopy;
-    #[pymodule_export]
-    use super::pixel_images::{draws_in_order, pixel_images};
     #[pymodule_export]
     use super::plan::{Plan, explicit_batches, explicit_order};
     #[pymodule_export]

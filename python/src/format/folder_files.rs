@@ -12,8 +12,8 @@ use sluicegate::{Dataset as _, Folder, FolderClasses, FolderLinks, FolderOptions
 use crate::dataset::Dataset;
 use crate::detach::detach_long;
 use crate::error::to_python;
-use crate::image_decoder::ImageDecoder;
-use crate::image_pipeline::signals_are_seen_to;
+use crate::image::decoder::ImageDecoder;
+use crate::image::pipeline::signals_are_seen_to;
 
 /// The files of a folder, with classes or without. Threads may share it.
 #[pyclass(frozen, module = "sluicegate._core")]

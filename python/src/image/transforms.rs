@@ -5,16 +5,16 @@ use pyo3::prelude::*;
 use sluicegate::internal::fixed_size;
 use sluicegate::{DType, ImageShape, ImageTransform, Operation};
 
-use super::torch_generator::draw_from;
+use crate::torch_generator::draw_from;
 
 /// The transforms that `json`, a list that the argument `transforms` gives, describes.
-pub(super) fn transforms_of(json: &str) -> PyResult<Vec<ImageTransform>> {
+pub(crate) fn transforms_of(json: &str) -> PyResult<Vec<ImageTransform>> {
     serde_json::from_str(json).map_err(|error| PyValueError::new_err(format!("transforms: {error}")))
 }
 
 /// Transforms, one after the other. Threads may share them.
 #[pyclass(frozen, module = "sluicegate._core")]
-pub(super) struct ImageTransforms {
+pub(crate) struct ImageTransforms {
     transforms: Vec<ImageTransform>,
 }
 

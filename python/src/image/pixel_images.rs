@@ -7,17 +7,17 @@ use pyo3::prelude::*;
 use sluicegate::ChannelOrder;
 use sluicegate::internal::{PixelImages, PixelPipeline};
 
-use super::dataset::Dataset;
-use super::error::to_python;
-use super::image_transforms::transforms_of;
-use super::in_memory::in_memory;
-use super::memory::ForeignArray;
+use super::transforms::transforms_of;
+use crate::dataset::Dataset;
+use crate::error::to_python;
+use crate::in_memory::in_memory;
+use crate::memory::ForeignArray;
 
 /// The `images`, an array of bytes in memory, transformed by what `transforms`, a list in JSON, describes, in a field of its
 /// own; and the other `arrays` after it. Channels are the last axis of an image where `is_last`, or the first; an image of
 /// two axes has one. A ValueError where such images don't always get one form, or are refused.
 #[pyfunction]
-pub(super) fn pixel_images(
+pub(crate) fn pixel_images(
     py: Python<'_>,
     images: ForeignArray,
     arrays: Vec<ForeignArray>,
@@ -39,6 +39,6 @@ pub(super) fn pixel_images(
 
 /// True if random samples of `dataset` can draw one after the other from one generator.
 #[pyfunction]
-pub(super) fn draws_in_order(dataset: &Dataset) -> bool {
+pub(crate) fn draws_in_order(dataset: &Dataset) -> bool {
     dataset.0.as_drawing().is_some()
 }

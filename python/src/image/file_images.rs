@@ -10,11 +10,11 @@ use pyo3::types::{IntoPyDict, PyBytes};
 use sluicegate::internal::{FileImages, OtherImages, ask_torch};
 use sluicegate::{DType, Image};
 
-use super::dataset::Dataset;
-use super::error::to_python;
-use super::image_transforms::transforms_of;
-use super::in_memory::in_memory;
-use super::memory::ForeignArray;
+use super::transforms::transforms_of;
+use crate::dataset::Dataset;
+use crate::error::to_python;
+use crate::in_memory::in_memory;
+use crate::memory::ForeignArray;
 
 /// The error for a thread that calls Python after the interpreter has ended.
 const ENDED: &str = "the interpreter has ended";
@@ -62,7 +62,7 @@ fn torch_exp(power: f32) -> Result<f32, String> {
 }
 
 /// Makes random transforms compute as torch does, in everything that is made afterwards.
-pub(super) fn ask_torch_for_exp() {
+pub(crate) fn ask_torch_for_exp() {
     ask_torch(torch_exp);
 }
 
@@ -70,7 +70,7 @@ pub(super) fn ask_torch_for_exp() {
 /// describes, in a field of its own; and the other `arrays` after it. `others` reads what the core leaves to Pillow, which is
 /// gray images, too, unless `converts`. A ValueError where images don't always get one form.
 #[pyfunction]
-pub(super) fn file_images(
+pub(crate) fn file_images(
     py: Python<'_>,
     paths: &[u8],
     arrays: Vec<ForeignArray>,

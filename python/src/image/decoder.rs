@@ -6,19 +6,19 @@ use pyo3::prelude::*;
 use sluicegate::internal::{Slab, Truncated, image_size};
 use sluicegate::{DecodeOptions, Orientation, decode_image};
 
-use super::detach::detach;
-use super::error::{damaged_image, to_python};
-use super::memory::capsule;
+use crate::detach::detach;
+use crate::error::{damaged_image, to_python};
+use crate::memory::capsule;
 
 /// So many slots are kept for the next images: a user holds few at a time.
 const FREE_SLOTS: usize = 2;
 
 /// Decodes images on the calling thread. Threads may share it, and a forked process may continue to use it.
 #[pyclass(frozen, module = "sluicegate._core")]
-pub(super) struct ImageDecoder {
-    pub(super) options: DecodeOptions,
+pub(crate) struct ImageDecoder {
+    pub(crate) options: DecodeOptions,
     slab: Slab,
-    pub(super) from_dlpack: Py<PyAny>,
+    pub(crate) from_dlpack: Py<PyAny>,
 }
 
 #[pymethods]

@@ -6,16 +6,16 @@ use pyo3::types::PyByteArray;
 use sluicegate::internal::{Beginning, JpegScale, PlainFile, TransformedImage};
 use sluicegate::{ChannelOrder, ImagePipeline, TorchGenerator};
 
-use super::detach::detach;
 use super::file_images::ask_torch_for_exp;
-use super::image_transforms::transforms_of;
-use super::torch_generator::draw_from;
+use super::transforms::transforms_of;
+use crate::detach::detach;
+use crate::torch_generator::draw_from;
 
 /// Decodes a JPEG file and applies the transforms to it, with the values and draws of Pillow and torchvision.
 ///
 /// Threads may share it, but they must not share the generator.
 #[pyclass(frozen, module = "sluicegate._core")]
-pub(super) struct PillowHead(ImagePipeline);
+pub(crate) struct PillowHead(ImagePipeline);
 
 #[pymethods]
 impl PillowHead {

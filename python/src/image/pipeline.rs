@@ -10,13 +10,13 @@ use pyo3::types::PyBytes;
 use sluicegate::internal::{ImageLink, ImageSources, JpegScale, Moves, Slab};
 use sluicegate::{Boxes, ChannelOrder, DecodedField, DecodedImages, EncodedField, TorchGenerator};
 
-use super::dataset::Dataset;
-use super::detach::detach;
-use super::error::{damaged_image, to_python};
-use super::image_decoder::ImageDecoder;
-use super::image_operations::{GivenBoxes, ImageOperations, boxes_of};
-use super::memory::capsule;
-use super::torch_generator::draw_from;
+use super::decoder::ImageDecoder;
+use super::operations::{GivenBoxes, ImageOperations, boxes_of};
+use crate::dataset::Dataset;
+use crate::detach::detach;
+use crate::error::{damaged_image, to_python};
+use crate::memory::capsule;
+use crate::torch_generator::draw_from;
 
 /// So many slots are kept for the next images: a user holds few at a time.
 const FREE_SLOTS: usize = 2;
@@ -24,7 +24,7 @@ const FREE_SLOTS: usize = 2;
 /// Decodes and transforms images on the calling thread. Threads may share it, and a forked process may continue to use
 /// it.
 #[pyclass(frozen, module = "sluicegate._core")]
-pub(super) struct ImagePipeline {
+pub(crate) struct ImagePipeline {
     pipeline: sluicegate::ImagePipeline,
     slab: Slab,
     from_dlpack: Py<PyAny>,
@@ -219,7 +219,7 @@ impl ImagePipeline {
 
 /// Images before anything of them is drawn. Threads may share it, and so do forked processes.
 #[pyclass(frozen, module = "sluicegate._core")]
-pub(super) struct ImageCache(Arc<sluicegate::internal::ImageCache>);
+pub(crate) struct ImageCache(Arc<sluicegate::internal::ImageCache>);
 
 #[pymethods]
 impl ImageCache {
@@ -246,7 +246,7 @@ impl ImageCache {
 /// of fields with a row for each of them.
 #[pyfunction]
 #[expect(clippy::type_complexity, reason = "a tuple of Python's")]
-pub(super) fn decoded_images(
+pub(crate) fn decoded_images(
     py: Python<'_>,
     dataset: &Dataset,
     fields: Vec<(usize, Option<PyRef<'_, ImagePipeline>>, Option<usize>, Option<String>)>,
@@ -275,7 +275,7 @@ pub(super) fn decoded_images(
 /// stand before it. What was found is kept for as long as the files at `paths` stay as they are, for these `parameters`, in
 /// `index_folder`.
 #[pyfunction]
-pub(super) fn broken_images(
+pub(crate) fn broken_images(
     py: Python<'_>,
     dataset: &Dataset,
     fields: Vec<(usize, PyRef<'_, ImageDecoder>, usize)>,
@@ -305,13 +305,13 @@ fn image_links((fields, folder): &Links) -> Vec<ImageLink> {
 
 /// The bytes of the image file at `path`, which may begin at `folder`.
 #[pyfunction]
-pub(super) fn linked_image<'py>(py: Python<'py>, path: &str, folder: Option<PathBuf>) -> PyResult<Bound<'py, PyBytes>> {
+pub(crate) fn linked_image<'py>(py: Python<'py>, path: &str, folder: Option<PathBuf>) -> PyResult<Bound<'py, PyBytes>> {
     let link = ImageLink { bytes: 0, path: 0, folder };
     let read = detach(py, || Ok(link.read(path.as_bytes())))?;
     read.map(|bytes| PyBytes::new(py, &bytes)).map_err(|reason| damaged_image(py, reason))
 }
 
 /// What is called now and then where something may take minutes, so that an interrupt takes effect soon.
-pub(super) fn signals_are_seen_to() -> sluicegate::Result<()> {
+pub(crate) fn signals_are_seen_to() -> sluicegate::Result<()> {
     Python::attach(|py| py.check_signals()).map_err(|error| sluicegate::Error::User(Box::new(error)))
 }

@@ -8,9 +8,9 @@ use pyo3::sync::PyOnceLock;
 use sluicegate::internal::{AnyPicture, Array, Clamping, Coordinates, Lease, MaskValue, ProductRounding, Slab};
 use sluicegate::{Boxes, DType, KeyPoints, Operation, Picture};
 
-use super::detach::detach;
-use super::error::to_python;
-use super::memory::{ForeignArray, capsule};
+use crate::detach::detach;
+use crate::error::to_python;
+use crate::memory::{ForeignArray, capsule};
 
 /// So many slots are kept for the next images: a user holds few at a time.
 const FREE_SLOTS: usize = 4;
@@ -28,7 +28,7 @@ type Refusable<T> = sluicegate::Result<Result<T, String>>;
 
 /// Steps, one after the other. Threads may share them, and a forked process may continue to use them.
 #[pyclass(frozen, module = "sluicegate._core")]
-pub(super) struct ImageOperations(pub(super) Vec<Operation>);
+pub(crate) struct ImageOperations(pub(crate) Vec<Operation>);
 
 #[pymethods]
 impl ImageOperations {
@@ -156,10 +156,10 @@ impl ImageOperations {
 }
 
 /// Boxes as they come: four numbers each, in a format, and "float32", "float64" or "integer".
-pub(super) type GivenBoxes = (Vec<[f64; 4]>, String, String);
+pub(crate) type GivenBoxes = (Vec<[f64; 4]>, String, String);
 
 /// The boxes, in an image of no size yet.
-pub(super) fn boxes_of(py: Python<'_>, (numbers, format, kind): GivenBoxes) -> PyResult<Boxes> {
+pub(crate) fn boxes_of(py: Python<'_>, (numbers, format, kind): GivenBoxes) -> PyResult<Boxes> {
     let coordinates = coordinates_of(&kind)?;
     let format = format.parse().map_err(|error| to_python(py, error))?;
     Ok(Boxes { numbers, format, coordinates, ..Boxes::default() })
@@ -250,7 +250,7 @@ fn lease_planes<T: Copy, const BYTES: usize>(
 
 /// How warps round sums of products in this process: "fused" or "separate", as torch does on this machine.
 #[pyfunction]
-pub(super) fn round_products(rounding: &str) -> PyResult<()> {
+pub(crate) fn round_products(rounding: &str) -> PyResult<()> {
     match rounding {
         "fused" => ProductRounding::Fused.set(),
         "separate" => ProductRounding::Separate.set(),

@@ -1,0 +1,9 @@
+//! Images: decoders, transforms, and the datasets of them.
+
+pub(crate) mod decoder;
+pub(crate) mod file_images;
+pub(crate) mod operations;
+pub(crate) mod pillow_head;
+pub(crate) mod pipeline;
+pub(crate) mod pixel_images;
+pub(crate) mod transforms;
