@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How [`ImageTransform::RandomCrop`] treats an image that is smaller than the crop.
+/// How [`RandomCrop`](crate::ImageTransform::RandomCrop) treats an image that is smaller than the crop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum SmallImage {
     /// Return an error.
@@ -14,7 +14,7 @@ pub enum SmallImage {
     Padded,
 }
 
-/// The directions in which [`ImageTransform::RandomCrop`] draws a position.
+/// The directions in which [`RandomCrop`](crate::ImageTransform::RandomCrop) draws a position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum CropDraws {
     /// Those in which there is a choice.
@@ -26,7 +26,7 @@ pub enum CropDraws {
     Both,
 }
 
-/// The values that [`ImageTransform::RandomErasing`] writes.
+/// The values that [`RandomErasing`](crate::ImageTransform::RandomErasing) writes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ErasingValue {
     /// One value for all channels, or one per channel.
@@ -37,7 +37,7 @@ pub enum ErasingValue {
     Random,
 }
 
-/// The policies of [`ImageTransform::AutoAugment`], named after the data on which they were found.
+/// The policies of [`AutoAugment`](crate::ImageTransform::AutoAugment), named after the data on which they were found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "names of data sets")]
 pub enum AugmentPolicy {

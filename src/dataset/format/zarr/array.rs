@@ -10,7 +10,7 @@ use super::references::References;
 use super::stored_chunk::{StoredChunk, chunk_name, damaged};
 use crate::{DType, Error, Result};
 
-/// A chunk of so many bytes takes longer to decode than a thread to start.
+/// From this size in bytes on, a chunk takes longer to decode than a thread to start.
 const LARGE_CHUNK: usize = 256 << 10;
 
 /// An array of a store.
