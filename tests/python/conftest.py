@@ -8,6 +8,7 @@ import itertools
 import multiprocessing
 import random
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -18,13 +19,15 @@ import torch
 import torch.utils.data
 
 import sluicegate
-from checks import huge_pages, short_deadlines
+from checks import absent_devices, huge_pages, short_deadlines
 from checks.programs import Run, zygote
 from sluicegate.loader import resources
 from sluicegate.worker import memory as worker_memory
 
 # They have no tests, and some import trainers that are not installed.
 collect_ignore = ["cases", "doubles"]
+
+MANY_MODULES = 50
 
 DOORS = {"torch": torch.utils.data, "sluicegate": sluicegate}
 
@@ -45,12 +48,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "real_clock: has the deadlines that users have, not those of short_deadlines.py")
     config.addinivalue_line("markers", "leaves_files_open: torchvision leaves damaged image files open")
     short_deadlines.shorten()
-    if not torch.cuda.is_available():
-        # Each `manual_seed` would format the stack, of 1 ms here, for an error of a device that is not there.
-        for device in (torch.cuda, torch.mtia, torch.xpu):
-            device.manual_seed_all = lambda seed: None
+    absent_devices.skip()
     # One fork server for all tests, which has imported what takes seconds; the first test that needs it starts it.
-    multiprocessing.set_forkserver_preload(["torch", "torch.utils.data", "sluicegate.worker.process_main"])
+    # Workers import pytest with the module of the test that has their dataset.
+    multiprocessing.set_forkserver_preload(["torch", "torch.utils.data", "sluicegate.worker.process_main", "pytest"])
     if config.getoption("--tight"):
         tighten()
 
@@ -106,7 +107,24 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 def pytest_collection_finish() -> None:
-    """Thousands of tests, and torch itself, stay: to look through them for garbage took a tenth of the time."""
+    settle()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Settles again after a test that imported much: transformers, Arrow, Accelerate."""
+    modules = len(sys.modules)
+    result = yield
+    if len(sys.modules) - modules > MANY_MODULES:
+        settle()
+    return result
+
+
+def settle() -> None:
+    """Has forks and collections pass over what stays: tests, torch, whatever else is imported.
+
+    To look through it for garbage, and to copy the table of its pages for each worker, took a third of the time.
+    """
     gc.collect()
     gc.freeze()
     huge_pages.collapse()
