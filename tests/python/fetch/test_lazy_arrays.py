@@ -20,7 +20,7 @@ from sluicegate import DataLoader
 from sluicegate.fetch.lazy_arrays import ArrayRows, lazy_kinds, with_length
 
 VALUES = np.random.default_rng(0).integers(0, 99, (14, 3, 4)).astype(np.float32)
-WORKERS = [{}, {"num_workers": 2}, {"num_workers": 2, "multiprocessing_context": "spawn"}]
+WORKERS = [{}, {"num_workers": 2}, {"num_workers": 1, "multiprocessing_context": "forkserver"}]
 
 
 def in_xarray(_: Path) -> Any:
@@ -85,7 +85,7 @@ def test_an_array_gives_the_batches_of_a_numpy_array(make: Callable[[Path], Any]
     assert_same(batches(array), batches(VALUES))
 
 
-@pytest.mark.parametrize("workers", WORKERS[1:], ids=["fork", "spawn"])
+@pytest.mark.parametrize("workers", WORKERS[1:], ids=["fork", "forkserver"])
 @pytest.mark.parametrize("make", [in_xarray_by_dask, in_xarray_from_zarr, in_dask, in_zarr])
 def test_workers_read_an_array(make: Callable[[Path], Any], workers: dict[str, Any], tmp_path: Path) -> None:
     batches = list(DataLoader(make(tmp_path), batch_size=4, **workers))

@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
+import errno
+import multiprocessing
 import os
-import signal
 import subprocess
-import sys
 import warnings
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
 
 from doubles import tar_files
-from doubles.system_calls import needs_filters
+from doubles.system_calls import fail, needs_filters
 from sluicegate import DataLoader, TarDataset
 
-# Opens archives, says so, and reads all samples for each line that it gets.
-_JOB = """
-import sys, warnings
-from sluicegate import DataLoader, TarDataset
-warnings.simplefilter("ignore")
-cache, limit, workers, *paths = sys.argv[1:]
-dataset = TarDataset(paths, {"txt": "str"}, cache_folder=cache, cache_bytes=int(limit))
-print("open", flush=True)
-for line in sys.stdin:
-    context = "fork" if workers != "0" else None
-    loader = DataLoader(dataset, 10, num_workers=int(workers), multiprocessing_context=context)
-    print(sum(len(text) for batch in loader for text in batch["txt"]), flush=True)
-"""
+
+def _job(line: Connection, cache: Path, limit: int, workers: int, paths: list[str], has_locks: bool) -> None:
+    """Open archives, send the warnings, and read all samples for each thing that is received."""
+    if not has_locks:
+        fail(errno.ENOSYS, "flock")  # As on Lustre without `-o flock`.
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        dataset = TarDataset(paths, {"txt": "str"}, cache_folder=cache, cache_bytes=limit)
+    line.send([str(each.message) for each in said])
+    context = "fork" if workers else None
+    while line.recv():
+        loader = DataLoader(dataset, 10, num_workers=workers, multiprocessing_context=context)
+        line.send(sum(len(text) for batch in loader for text in batch["txt"]))
+
 
 # Fits into the cache alone.
 _SAMPLES = 100
@@ -45,31 +47,28 @@ def _archives(folder: Path, name: str) -> list[str]:
 
 
 class Job:
-    """Another process."""
+    """Another process, which inherits nothing from this one: no lock of a file either."""
 
-    def __init__(
-        self, cache: Path, limit: int, paths: list[str], workers: int = 0, job: str = _JOB, says: str = ""
-    ) -> None:
-        command = [sys.executable, "-c", job, str(cache), str(limit), str(workers), *paths]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        if says:
-            assert says in self.line()
-        assert self.line() == "open"
-
-    def line(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
+    def __init__(self, cache: Path, limit: int, paths: list[str], workers: int = 0, has_locks: bool = True) -> None:
+        context = multiprocessing.get_context("forkserver")
+        self.line, theirs = context.Pipe()
+        arguments = (theirs, cache, limit, workers, paths, has_locks)
+        self.process = context.Process(target=_job, args=arguments)
+        self.process.start()
+        theirs.close()
+        self.said: list[str] = self.line.recv()
 
     def read(self) -> int:
         """How many letters the samples have."""
-        assert self.process.stdin is not None
-        self.process.stdin.write("read\n")
-        self.process.stdin.flush()
-        return int(self.line())
+        self.line.send("read")
+        letters: int = self.line.recv()
+        return letters
 
-    def end(self, number: int) -> None:
-        self.process.send_signal(number)
-        self.process.communicate()
+    def end(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.process.close()
+        self.line.close()
 
 
 def _size(cache: Path) -> int:
@@ -96,7 +95,7 @@ def test_a_job_does_not_lose_what_it_reads_to_another_one(tmp_path: Path, worker
     assert one.read() == expected
     assert _size(cache) == 2 * alone
     # The kernel takes the lease from a process that is killed.
-    one.end(signal.SIGKILL)
+    one.end()
     TarDataset(third, {"txt": "str"}, cache_folder=cache, cache_bytes=2 * limit - alone // 3)
     assert len(list(cache.glob("a-*.unpacked"))) < 3
     assert sum(len(text) for batch in DataLoader(two, 10) for text in batch["txt"]) == expected
@@ -105,7 +104,7 @@ def test_a_job_does_not_lose_what_it_reads_to_another_one(tmp_path: Path, worker
     again = Job(cache, limit, first, workers)
     assert _size(cache) <= limit
     assert again.read() == expected
-    again.end(signal.SIGKILL)
+    again.end()
 
 
 @pytest.mark.timeout(120)
@@ -132,7 +131,7 @@ def test_a_damaged_lease_keeps_all_files(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="cache_bytes"):
         TarDataset(second, {"txt": "str"}, cache_folder=cache, cache_bytes=limit)
     assert one.read() == 3 * _SAMPLES * len(_TEXT)
-    one.end(signal.SIGKILL)
+    one.end()
 
 
 def test_many_jobs_at_once_all_read_what_they_need(tmp_path: Path) -> None:
@@ -141,7 +140,7 @@ def test_many_jobs_at_once_all_read_what_they_need(tmp_path: Path) -> None:
     jobs = [Job(cache, limit, lists[number % 3]) for number in range(6)]
     assert [job.read() for job in jobs] == [3 * _SAMPLES * len(_TEXT)] * 6
     for job in jobs:
-        job.end(signal.SIGKILL)
+        job.end()
     assert os.path.isdir(cache)
 
 
@@ -174,15 +173,12 @@ def test_a_dataset_larger_than_the_cache_is_read_with_a_warning(tmp_path: Path) 
 def test_where_files_cannot_be_locked_nothing_is_removed(tmp_path: Path) -> None:
     first, second = (_archives(tmp_path, name) for name in "ab")
     cache, limit = tmp_path / "cache", 4 * _SAMPLES * 4096
-    # As on Lustre without `-o flock`.
-    job = f"import errno, sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})\n"
-    job += f"from doubles.system_calls import fail; fail(errno.ENOSYS, 'flock')\n{_JOB}"
-    one = Job(cache, limit, first, job=job)
+    one = Job(cache, limit, first, has_locks=False)
     alone = _size(cache)
     assert not list(cache.glob("*.lease"))
-    said = job.replace('warnings.simplefilter("ignore")', "warnings.showwarning = lambda text, *_: print(text)")
-    two = Job(cache, limit, second, job=said, says="cannot be locked there")
+    two = Job(cache, limit, second, has_locks=False)
+    assert any("cannot be locked there" in said for said in two.said)
     assert _size(cache) == 2 * alone
     assert [one.read(), two.read()] == [3 * _SAMPLES * len(_TEXT)] * 2
     for each in (one, two):
-        each.end(signal.SIGKILL)
+        each.end()

@@ -154,7 +154,7 @@ def test_a_stream_has_the_same_batches_in_a_worker(tmp_path: Path, names: list[s
     stream = JsonLinesStream(lines, fields)
     assert_same(list(DataLoader(stream, batch_size=2, num_workers=1)), expected)
     theirs = torch.utils.data.DataLoader(
-        stream, batch_size=2, num_workers=1, collate_fn=stream.collate, multiprocessing_context="spawn"
+        stream, batch_size=2, num_workers=1, collate_fn=stream.collate, multiprocessing_context="forkserver"
     )
     assert_same(list(theirs), expected)
 

@@ -133,7 +133,7 @@ def test_another_process_can_open_it_while_this_one_lives() -> None:
     assert run.stdout == b"b'nested'\n"
 
 
-@pytest.mark.parametrize("context", ["fork", "spawn"])
+@pytest.mark.parametrize("context", ["fork", "forkserver"])
 def test_workers_of_every_kind_read_it(context: str) -> None:
     dataset = Labels(SharedDict({f"{number}.jpg": number for number in range(20)}))
     loader = DataLoader(dataset, batch_size=5, num_workers=1, multiprocessing_context=context)

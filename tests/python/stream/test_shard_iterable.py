@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from checks.gloo_ranks import launch
+from checks.programs import Run
 from doubles.streams import GeneratorStream, IteratorStream, OwnIterator, Plain, ResettingStream
 from sluicegate import DataLoader, IterableDataset, ShuffleBuffer, shard_iterable
 from sluicegate.stream.consumer import Consumer
@@ -61,37 +60,31 @@ def test_a_shard_that_does_not_exist_is_refused(shard: Any) -> None:
         shard_iterable([], shard=shard)
 
 
-PROGRAM = """
-import json, os, sys
-import torch.distributed
-from sluicegate import DataLoader, ShuffleBuffer, shard_iterable
+READ = """
+import json
 from doubles.streams import Plain
-if __name__ == "__main__":
-    rank, method = int(sys.argv[1]), sys.argv[3]
-    dataset = shard_iterable(Plain(40))  # Before there is a process group.
-    nested = shard_iterable(ShuffleBuffer(Plain(40), size=9, seed=4))
-    torch.distributed.init_process_group("gloo", init_method="file://" + sys.argv[2], rank=rank, world_size=2)
-    found = []
-    for each in (dataset, nested):
-        loader = DataLoader(each, batch_size=None, num_workers=2, multiprocessing_context=method)
-        found.append([int(sample) for sample in loader])
-    found.append(list(ShuffleBuffer(Plain(40), size=9, seed=4)))
-    print(json.dumps(found))
-    torch.distributed.destroy_process_group()
+from sluicegate import DataLoader, ShuffleBuffer, shard_iterable
+dataset = shard_iterable(Plain(40))  # Before there is a process group.
+nested = shard_iterable(ShuffleBuffer(Plain(40), size=9, seed=4))
+torch.distributed.init_process_group("gloo")
+found = []
+for each in (dataset, nested):
+    loader = DataLoader(each, batch_size=None, num_workers=num_workers, multiprocessing_context=method)
+    found.append([int(sample) for sample in loader])
+found.append(list(ShuffleBuffer(Plain(40), size=9, seed=4)))
+with open(f"{path}-{rank}", "w") as file:
+    json.dump(found, file)
+torch.distributed.destroy_process_group()
 """
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_ranks_are_those_of_torch_distributed_in_workers_of_every_kind(tmp_path: Path, method: str) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    env = {**os.environ, "PYTHONPATH": ":".join(path for path in sys.path if path)}
-    arguments = [sys.executable, str(program)]
-    runs = [
-        subprocess.Popen([*arguments, str(rank), str(tmp_path / "meet"), method], stdout=subprocess.PIPE, env=env)
-        for rank in range(2)
-    ]
-    ranks = [json.loads(run.communicate(timeout=100)[0]) for run in runs]
+@pytest.mark.parametrize(("method", "num_workers"), [("fork", 2), ("forkserver", 1)])
+def test_ranks_are_those_of_torch_distributed_in_workers_of_every_kind(
+    run: Run, tmp_path: Path, method: str, num_workers: int
+) -> None:
+    path = tmp_path / "read"
+    launch(run, "exec(read, globals())", 2, read=READ, path=str(path), method=method, num_workers=num_workers)
+    ranks = [json.loads(Path(f"{path}-{rank}").read_text()) for rank in range(2)]
     assert sorted(ranks[0][0] + ranks[1][0]) == list(range(40))
     assert sorted(ranks[0][0]) == list(range(0, 40, 2))
     assert sorted(ranks[0][1] + ranks[1][1]) == list(range(40))

@@ -7,8 +7,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,7 +25,7 @@ from cases.zarr_stores import (
     begun,
     files,
 )
-from checks.programs import exit_code
+from checks.programs import Run, exit_code
 from sluicegate import DataLoader, StackDataset, write_zarr
 
 zarr = pytest.importorskip("zarr")
@@ -97,8 +95,6 @@ def test_killed_it_resumes_after_the_last_complete_row(tmp_path: Path, killed_at
 
 
 JOB = """
-import os, signal, sys
-sys.path.insert(0, {tests!r})
 import numpy as np
 from sluicegate import write_zarr
 from sluicegate.writers import zarr_job
@@ -109,27 +105,24 @@ class Rows:
         return 600
 
     def __getitem__(self, index):
-        if index == {killed_at}:
+        if index == killed_at:
             os.kill(os.getpid(), signal.SIGKILL)
         return np.full(50, index)
 
-write_zarr(Rows(), {path!r}, shards={{"sample": 10}}, num_workers={workers})
+write_zarr(Rows(), path, shards={"sample": 10}, num_workers=workers)
 """
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_program_that_was_killed_resumes(tmp_path: Path, workers: int) -> None:
+def test_a_program_that_was_killed_resumes(run: Run, tmp_path: Path, workers: int) -> None:
     path = tmp_path / "store"
-    values: dict[str, Any] = {"tests": str(Path(__file__).parents[1]), "path": str(path), "workers": workers}
     # A worker process that is killed is an error of the program, which ends as well.
-    program = JOB.format(**values, killed_at=500)
-    ended = subprocess.run([sys.executable, "-c", program], stderr=subprocess.PIPE, timeout=100, check=False)
-    assert ended.returncode == (1 if workers else -signal.SIGKILL)
+    ended = run(JOB, path=str(path), workers=workers, killed_at=500, deadline=100.0)
+    ended.check(1 if workers else -signal.SIGKILL, stderr=None)
     assert not path.exists()
     known = json.loads((tmp_path / "store.shards.json").read_text())
     assert known["samples"] == 10 * len(known["rows"]) >= 200
-    again = JOB.format(**values, killed_at=known["samples"] - 1)
-    subprocess.run([sys.executable, "-c", again], timeout=100, check=True)
+    run(JOB, path=str(path), workers=workers, killed_at=known["samples"] - 1, deadline=100.0).check(stderr=None)
     assert (zarr.open(path)["data"][:] == np.arange(600)[:, None]).all()
 
 
