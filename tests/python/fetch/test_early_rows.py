@@ -20,13 +20,14 @@ from torch.utils.data import Dataset, Subset, default_collate
 import sluicegate
 from cases.large_samples import LARGE, LargeSamples, arranged
 from cases.sample_kinds import MAKERS, WITHOUT_MEMORY
+from checks import drawn
 from checks.equality import Outcome, assert_same, assert_same_outcome, error_of, outcome_difference, outcome_of
 from sluicegate import DataLoader
 from sluicegate._torch import DTYPES
 from sluicegate._utils.collate import default_collate_fn_map
 from sluicegate.fetch import early_rows
 
-DRAWS = int(os.environ.get("SLUICEGATE_EARLY_ROWS_DRAWS", "400"))
+DRAWS = int(os.environ.get("SLUICEGATE_EARLY_ROWS_DRAWS", "120"))
 WORKER_DRAWS = max(4, DRAWS // 50)
 CHUNKS = 4
 KINDS = ["plain", "plain", "plain", "subset", "subset of subset", "concatenated", "many"]
@@ -83,13 +84,13 @@ def same_as_torch(number: int, names: list[str] | None = None, epochs: int = 1, 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_nothing_tells_them_from_torchs(chunk: int) -> None:
-    for number in range(chunk, DRAWS, CHUNKS):
+    for number in drawn.numbers(DRAWS // CHUNKS):
         same_as_torch(number, epochs=2)
 
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_each_kind_of_sample_is_delivered_as_torch_does(name: str) -> None:
-    for number in range(5_000_000, 5_000_004):
+    for number in drawn.numbers(2):
         same_as_torch(number, [name], epochs=2, batch_size=4)
 
 
@@ -108,16 +109,16 @@ def test_one_of_another_kind_is_delivered_as_torch_does(name: str, dtype: str) -
 
 @pytest.mark.parametrize("arguments", [{}, {"persistent_workers": True}], ids=str)
 def test_nothing_tells_them_from_those_of_torchs_workers(arguments: dict[str, Any]) -> None:
-    for number in range(WORKER_DRAWS):
-        same_as_torch(1_000_000 + number, epochs=2, num_workers=1 + number % 2, **arguments)
+    for number in drawn.numbers(WORKER_DRAWS):
+        same_as_torch(number, epochs=2, num_workers=1 + number % 2, **arguments)
 
 
 def test_threads_deliver_what_torch_does() -> None:
-    for number in range(2_000_000, 2_000_000 + WORKER_DRAWS * 4):
+    for number in drawn.numbers(WORKER_DRAWS * 4):
         ours = epochs_of(sluicegate, number, WITHOUT_MEMORY, 2, num_workers=2, worker_type="thread")
         torchs = epochs_of(torch.utils.data, number, WITHOUT_MEMORY, 2)
         # Torch's loader without workers draws as many numbers as one with them.
-        assert_same([each.values for each in ours], [each.values for each in torchs])
+        assert_same([number, *(each.values for each in ours)], [number, *(each.values for each in torchs)])
 
 
 def collate_of_users(samples: Any) -> Any:
@@ -143,7 +144,7 @@ def rest_of(number: int, consumed: int, names: list[str] | None, **arguments: An
 @pytest.mark.parametrize("arguments", [{}, {"seed": 7}], ids=str)
 def test_the_rest_of_an_epoch_that_is_resumed_has_them(arguments: dict[str, Any]) -> None:
     names = WITHOUT_MEMORY + ["buffer", "cached", "slices_of_one", "channels_last", "subclass"]
-    for number in range(3_000_000, 3_000_000 + DRAWS // 20):
+    for number in drawn.numbers(DRAWS // 10):
         consumed = number % 4
         ours = rest_of(number, consumed, names, **arguments)
         expected = rest_of(number, consumed, names, collate_fn=collate_of_users, **arguments)
@@ -153,7 +154,7 @@ def test_the_rest_of_an_epoch_that_is_resumed_has_them(arguments: dict[str, Any]
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_the_samples_of_a_seed_are_the_same(num_workers: int) -> None:
     draws = DRAWS // 10 if num_workers == 0 else WORKER_DRAWS
-    for number in range(4_000_000, 4_000_000 + draws):
+    for number in drawn.numbers(draws):
         arguments = {"num_workers": num_workers, "seed": number, "batch_size": 1 + number % 5}
         ours = epochs_of(sluicegate, number, None, 2, **arguments)
         expected = epochs_of(sluicegate, number, None, 2, collate_fn=collate_of_users, **arguments)
@@ -206,7 +207,7 @@ def test_rows_stay_right_where_a_batch_moves(epochs: int) -> None:
 
 
 def test_a_started_worker_has_them() -> None:
-    arguments = {"batch_size": 4, "num_workers": 1, "multiprocessing_context": "spawn"}
+    arguments = {"batch_size": 4, "num_workers": 1, "multiprocessing_context": "forkserver"}
     data = Growing()
     assert_same(list(DataLoader(data, **arguments)), list(torch.utils.data.DataLoader(data, batch_size=4)))
 

@@ -15,10 +15,11 @@ import torch.utils.data
 
 import sluicegate
 from cases.random_loaders import Draw
+from checks import drawn
 from checks.equality import Outcome, difference, outcome_difference, outcome_of
 
-DRAWS = int(os.environ.get("SLUICEGATE_PROPERTY_DRAWS", "2000"))
-CHUNKS = 20
+DRAWS = int(os.environ.get("SLUICEGATE_PROPERTY_DRAWS", "600"))
+CHUNKS = 12
 
 pytestmark = [
     pytest.mark.slots,
@@ -93,7 +94,7 @@ def trace_difference(actual: list[Any], expected: list[Any]) -> str | None:
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_no_random_loader_differs_from_torchs(chunk: int) -> None:
-    for number in range(chunk * DRAWS // CHUNKS, (chunk + 1) * DRAWS // CHUNKS):
+    for number in drawn.numbers(DRAWS // CHUNKS):
         check(number)
 
 
@@ -125,5 +126,5 @@ def check(number: int) -> None:
 
 
 if __name__ == "__main__":
-    for drawn in random.sample(range(10**9), 100):
-        check(drawn)
+    for each in drawn.numbers(100):
+        check(each)

@@ -12,12 +12,13 @@ import torch
 
 import sluicegate
 from cases.loader_kinds import plain, take
+from checks import drawn
 from doubles.stateful import CongruentRows, DrawingRows, Indices, IteratorSampler, StatefulSampler
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 
-DRAWS = 60
-DRAWS_WITH_WORKERS = 14
+DRAWS = 30
+DRAWS_WITH_WORKERS = 6
 SAMPLERS = ["none", "none", "list", "stateful", "iterator", "random", "replacement", "batches"]
 
 
@@ -26,6 +27,7 @@ class Draw:
 
     def __init__(self, number: int, num_workers: int) -> None:
         choose = random.Random(number)
+        self.number = number
         self.size = choose.choice([0, 1, 2, 3, 5, 8, 13])
         self.seed = choose.choice([None, choose.randrange(2**64)])
         self.dataset = choose.choice(["native", "indices", "drawing", "stateful"])
@@ -106,27 +108,17 @@ def check(draw: Draw) -> None:
         fresh = draw.loader(draw.resumed_workers)
         fresh.load_state_dict(json.loads(json.dumps(state)))
         expected = [epoch[batches:] if skipped == 0 else epoch for skipped, epoch in enumerate(epochs[number:])]
-        assert [take(fresh) for _ in expected] == expected, (number, batches, state)
+        assert [take(fresh) for _ in expected] == expected, (str(draw), number, batches, state)
 
 
-@pytest.mark.parametrize("number", range(DRAWS))
-def test_random_loaders_resume_everywhere(number: int) -> None:
-    draw = Draw(number, 0)
-    try:
-        check(draw)
-    except BaseException:
-        print(draw)
-        raise
+def test_random_loaders_resume_everywhere() -> None:
+    for number in drawn.numbers(DRAWS):
+        check(Draw(number, 0))
 
 
-@pytest.mark.parametrize("number", range(DRAWS_WITH_WORKERS))
-def test_random_loaders_with_workers_resume_anywhere(number: int) -> None:
-    draw = Draw(1000 + number, 1 + number % 3)
-    try:
-        check(draw)
-    except BaseException:
-        print(draw)
-        raise
+def test_random_loaders_with_workers_resume_anywhere() -> None:
+    for number in drawn.numbers(DRAWS_WITH_WORKERS):
+        check(Draw(number, 1 + number % 2))
 
 
 @pytest.mark.parametrize("number", range(6))
