@@ -131,9 +131,18 @@ def test_killed_at_a_random_step_it_resumes_bit_for_bit(
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("seed", [None, 7])
-@pytest.mark.parametrize("world_size", [1, 2])
-@pytest.mark.parametrize("workers", [{}, {"num_workers": 1}, {"num_workers": 1, "persistent_workers": True}])
+# Each two of them together.
+@pytest.mark.parametrize(
+    ("seed", "world_size", "workers"),
+    [
+        (None, 1, {}),
+        (7, 2, {}),
+        (7, 1, {"num_workers": 1}),
+        (None, 2, {"num_workers": 1}),
+        (7, 1, {"num_workers": 1, "persistent_workers": True}),
+        (None, 2, {"num_workers": 1, "persistent_workers": True}),
+    ],
+)
 def test_resumed_after_an_epoch_it_is_the_uninterrupted_training(
     run: Run, tmp_path: Path, world_size: int, seed: int | None, workers: dict[str, Any]
 ) -> None:

@@ -20,7 +20,11 @@ pytestmark = [
 ]
 
 EVERY_KIND = [(kind, 0) for kind in KINDS] + [
-    (kind, 3) for kind in ("shuffle", "dataset state", "stateful sampler", "own iterator", "stateful stream")
+    ("shuffle", 2),
+    ("dataset state", 1),
+    ("stateful sampler", 2),
+    ("own iterator", 3),
+    ("stateful stream", 3),
 ]
 every_kind = pytest.mark.parametrize(("kind", "num_workers"), EVERY_KIND)
 few_kinds = pytest.mark.parametrize(
@@ -188,7 +192,7 @@ def test_a_state_on_every_step_of_a_long_epoch(num_workers: int) -> None:
         assert take(fresh) == epoch[step + 1 :]
 
 
-@pytest.mark.parametrize(("saved", "resumed"), [(0, 2), (2, 0), (1, 3), (3, 2)])
+@pytest.mark.parametrize(("saved", "resumed"), [(0, 1), (2, 0), (1, 3)])
 @pytest.mark.parametrize("kind", ["sequential", "native", "shuffle", "stateful sampler", "batch sampler"])
 def test_map_style_states_move_to_another_number_of_workers(kind: str, saved: int, resumed: int) -> None:
     loader = make(kind, saved)

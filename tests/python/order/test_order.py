@@ -13,7 +13,7 @@ from doubles.datasets import BatchedRows, IndexTypes, Plain, Rows, WorkerProbe
 
 pytestmark = [pytest.mark.slots, pytest.mark.filterwarnings("ignore:This DataLoader will create")]
 
-WORKERS = [{}, {"num_workers": 4}, {"num_workers": 2, "prefetch_factor": 3}]
+WORKERS = [{}, {"num_workers": 2}, {"num_workers": 1, "prefetch_factor": 3}]
 
 
 def name_of(value: Any) -> str | None:
@@ -64,7 +64,7 @@ def test_shuffle_yields_every_sample_once_with_its_fields_together(
 
 
 @pytest.mark.parametrize("native", [False, True])
-@pytest.mark.parametrize("workers", [{}, {"num_workers": 4}], ids=name_of)
+@pytest.mark.parametrize("workers", [{}, {"num_workers": 2}], ids=name_of)
 def test_sampler_is_any_sized_iterable_and_batch_sampler_any_iterable_of_tuples(
     data: ModuleType, native: bool, workers: dict[str, int]
 ) -> None:
@@ -106,7 +106,7 @@ def test_indices_through_random_split_are_python_ints(data: ModuleType, num_work
         assert batch == ["builtins.int"] * 2
 
 
-@pytest.mark.parametrize("num_workers", [0, 4])
+@pytest.mark.parametrize("num_workers", [0, 2])
 def test_unbatched_lists_from_the_sampler_are_one_index(data: ModuleType, num_workers: int) -> None:
     sampler = data.BatchSampler(data.SequentialSampler(range(10)), 4, False)
     loader = data.DataLoader(torch.arange(10) * 2, batch_size=None, sampler=sampler, num_workers=num_workers)

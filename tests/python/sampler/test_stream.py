@@ -85,9 +85,13 @@ def resumed(state: dict[str, Any], kind: str, cls: type[Restarting], num_workers
     return loader
 
 
-@pytest.mark.parametrize("num_workers", [0, 2])
-@pytest.mark.parametrize("cls", [Restarting, Ending, Taking])
-@pytest.mark.parametrize("kind", LOADERS)
+def with_workers(classes: list[type[Restarting]]) -> list[tuple[str, type[Restarting], int]]:
+    """Every kind of loader with each class without workers, and with one of them in workers."""
+    with_none = [(kind, cls, 0) for kind in LOADERS for cls in classes]
+    return with_none + [(kind, classes[number % len(classes)], 1 + number % 2) for number, kind in enumerate(LOADERS)]
+
+
+@pytest.mark.parametrize(("kind", "cls", "num_workers"), with_workers([Restarting, Ending, Taking]))
 def test_after_the_last_batch_nothing_is_left_and_then_comes_an_epoch(
     kind: str, cls: type[Restarting], num_workers: int
 ) -> None:
@@ -104,9 +108,7 @@ def test_after_the_last_batch_nothing_is_left_and_then_comes_an_epoch(
         assert [take(again) for _ in range(2)] == [whole, whole]
 
 
-@pytest.mark.parametrize("num_workers", [0, 2])
-@pytest.mark.parametrize("cls", [Ending, Taking])
-@pytest.mark.parametrize("kind", LOADERS)
+@pytest.mark.parametrize(("kind", "cls", "num_workers"), with_workers([Ending, Taking]))
 def test_what_an_epoch_that_was_left_leaves_behind_comes_back(
     kind: str, cls: type[Restarting], num_workers: int
 ) -> None:

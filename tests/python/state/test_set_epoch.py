@@ -203,7 +203,7 @@ RESUMED: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("arguments", [{}, {"num_workers": 2}, {"num_workers": 2, "worker_type": "thread"}])
+@pytest.mark.parametrize("arguments", [{}, {"num_workers": 1}, {"num_workers": 2, "worker_type": "thread"}])
 @pytest.mark.parametrize("kind", ["native", "python"])
 @pytest.mark.parametrize("seed", [None, 7])
 @pytest.mark.parametrize("name", RESUMED)

@@ -11,7 +11,6 @@ from checks.programs import Run
 
 pytestmark = pytest.mark.slots
 
-METHODS = pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 TWO_SECONDS = 2.0
 
 

@@ -278,9 +278,8 @@ def load_twice(needs: Payload, results: Any) -> None:
             results.put(f"{type(error).__name__}: {error}")
 
 
-@pytest.mark.parametrize("method", PICKLING)
-def test_an_error_in_loading_is_the_workers_to_handle(method: str) -> None:
-    context: Any = multiprocessing.get_context(method)
+def test_an_error_in_loading_is_the_workers_to_handle() -> None:
+    context: Any = multiprocessing.get_context("forkserver")
     results = context.SimpleQueue()
     needs = Payload({"dataset": LoadFails()})
     worker = context.Process(target=load_twice, args=(needs, results))

@@ -97,8 +97,10 @@ def test_persistent_workers_and_an_epoch_resumed_after_a_break(method: str) -> N
 
 
 @OTHER_THAN_FORK
-def test_workers_of_other_start_methods_are_processes_that_end(data: ModuleType, method: str) -> None:
-    iterator = iter(data.DataLoader(faulty.Numbers(40), batch_size=2, num_workers=2, multiprocessing_context=method))
+def test_workers_of_other_start_methods_are_processes_that_end(method: str) -> None:
+    iterator = iter(
+        sluicegate.DataLoader(faulty.Numbers(40), batch_size=2, num_workers=2, multiprocessing_context=method)
+    )
     workers = list(iterator._workers)
     # A batch of each: one that is still importing may take longer than the grace.
     assert [int(next(iterator)[0, 0]) for _ in range(2)] == [0, 2]
@@ -108,9 +110,9 @@ def test_workers_of_other_start_methods_are_processes_that_end(data: ModuleType,
     assert [worker.exitcode for worker in workers] == [0, 0]
 
 
-def test_two_loaders_of_different_methods_are_read_in_turns(data: ModuleType) -> None:
+def test_two_loaders_of_different_methods_are_read_in_turns() -> None:
     iterators = [
-        iter(data.DataLoader(faulty.Numbers(6), num_workers=1, multiprocessing_context=method))
+        iter(sluicegate.DataLoader(faulty.Numbers(6), num_workers=1, multiprocessing_context=method))
         for method in ("fork", "forkserver", "spawn")
     ]
     for index in range(6):

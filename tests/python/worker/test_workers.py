@@ -131,8 +131,8 @@ class Rendezvous:
 
 @needs_fork
 def test_multiprocessing_primitives_reach_workers_that_really_run_at_once(data: ModuleType) -> None:
-    loader = data.DataLoader(Rendezvous(6), batch_size=None, num_workers=6, multiprocessing_context="fork")
-    assert list(loader) == list(range(6))
+    loader = data.DataLoader(Rendezvous(3), batch_size=None, num_workers=3, multiprocessing_context="fork")
+    assert list(loader) == list(range(3))
 
 
 def test_two_live_loaders_are_read_in_turns_and_dropped_half_way(data: ModuleType) -> None:
@@ -225,7 +225,7 @@ def test_an_error_passes_through_with_type_and_text_and_iteration_goes_on(
             next(iterator)
 
 
-@pytest.mark.parametrize("num_workers", [0, 4])
+@pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("error", [ValueError, KeyError, IndexError, NotImplementedError, OSError])
 def test_every_failing_batch_gives_its_error_and_then_the_epoch_ends(
     data: ModuleType, num_workers: int, error: type[Exception]
