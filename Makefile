@@ -66,11 +66,12 @@ docs: $(VENV)/.installed ## Build the documentation, with the API reference, int
 test: test-rust test-python ## What every change must pass: native tests, doctests, Python tests, the examples in the documentation
 
 # After the build of the extension module, whose dependencies it shares: at the same time, each would wait for the other.
+# Of the whole workspace, as all that follows: the features of a dependency are those that all of it asks for.
 test-rust: $(VENV)/.built
-	$(BEHIND) cargo test --locked --quiet --features $(CRATE_FEATURES) --no-run
-	cargo test --locked --quiet --features $(CRATE_FEATURES)
-	cargo run --locked --quiet --features $(CRATE_FEATURES) --example ndarray
-	cargo run --locked --quiet --features $(CRATE_FEATURES) --example arrow
+	$(BEHIND) cargo test --locked --quiet --workspace --features $(CRATE_FEATURES) --no-run
+	cargo test --locked --quiet --workspace --features $(CRATE_FEATURES)
+	$${CARGO_TARGET_DIR:-target}/debug/examples/ndarray
+	$${CARGO_TARGET_DIR:-target}/debug/examples/arrow
 
 test-python: $(VENV)/.built
 	$(PYTEST)
@@ -134,7 +135,7 @@ lint-rust: $(VENV)/.built
 	cargo fmt --all --check
 	$(BEHIND) cargo clippy --locked --quiet --lib -- --deny warnings
 	$(BEHIND) cargo clippy --locked --quiet --workspace --all-targets --features $(CRATE_FEATURES) -- --deny warnings
-	RUSTDOCFLAGS='--deny warnings' $(BEHIND) cargo doc --locked --quiet --no-deps --features $(CRATE_FEATURES)
+	RUSTDOCFLAGS='--deny warnings' $(BEHIND) cargo doc --locked --quiet --no-deps --workspace --features $(CRATE_FEATURES)
 	@! cargo tree --locked --edges normal | grep pyo3 || (echo 'the core must not depend on pyo3' && false)
 
 lint-python: $(VENV)/.built
