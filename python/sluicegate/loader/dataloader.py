@@ -21,12 +21,13 @@ from sluicegate.loader_state.state import loaded, state_of
 from sluicegate.order.ids import BatchIds, with_ids_of
 from sluicegate.order.left_out import LeftOut
 from sluicegate.order.loader_progress import LoaderProgress
-from sluicegate.order.plan import check_order, planned_len
+from sluicegate.order.plan import check_order, planned_len, split_stream
 from sluicegate.order.requests import own_array_of
 from sluicegate.order.settings import LoaderSettings
 from sluicegate.order.torch_order import own_sampler
 from sluicegate.sampler.seed import checked_seed
 from sluicegate.state.loader_state import LoaderState
+from sluicegate.stream.self_splitting import warn_of_lost_buffer
 
 from . import lightning
 from .calling_thread import PythonIterator
@@ -106,7 +107,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             fetched with a `seed`; `sluicegate.sample_rng` gives a sample's own generators in either case. Default
             True.
         shard: `(rank, world_size)`, or "auto" to ask `torch.distributed`: this process gets its part of every
-            epoch, with as many batches of the same sizes as every other rank. Default None: all of it.
+            epoch, with as many batches of the same sizes as every other rank. Of a Hugging Face stream, it gets what
+            `split_dataset_by_node` gives it, and `dataset` is that part. Default None: all of it.
         remainder: what a shard does when the samples cannot be divided evenly: "pad" reads some twice, "drop" drops
             the last samples, "exact" pads and marks the padding in `with_ids()`. Default "pad".
         prefetch_bytes: the most bytes loaded ahead, in addition to the limit of `prefetch_factor`, estimated from
@@ -188,6 +190,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if sampler is None and batch_sampler is None:
             dataset = with_length(dataset)
         check_order(seed, generator, shard, remainder, dataset)
+        dataset = split_stream(dataset, shard)
         # Before torch's constructor, which sets `_iterator`. The prefix avoids clashes with attributes of subclasses.
         self._loader_progress = LoaderProgress(0 if order is None else order.next_epoch)
         self._loader_order: LoaderOrder | None = None
@@ -429,6 +432,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if lightning.is_calling():
             state = lightning.resumed(settings, state, known_length(self))
         left_out = LeftOut.of(state.left_out)
+        if settings.is_stream and state.in_epoch and state.batches_received:
+            warn_of_lost_buffer(settings.dataset, max(settings.num_workers, 1))
         if state.epoch_told is not None:
             self._tell_epoch(state.epoch_told)
         # Last, so that a state that cannot be read changes nothing.

@@ -175,7 +175,9 @@ def fingerprint(settings: LoaderSettings, progress: EpochProgress | None = None)
         "order": None,
     }
     if settings.is_stream:
-        return shape | {"kind": "iterable-style"}
+        # A stream has a state of its own on each rank.
+        part = None if settings.shard is None else f"shard{resolved_shard(settings.shard)}"
+        return shape | {"kind": "iterable-style", "order": part}
     whole, inner = Whole.of(settings), getattr(sampler, "sampler", sampler)
     identity = whole.identity() if progress is None or progress.identity is None else progress.identity
     if progress is not None:

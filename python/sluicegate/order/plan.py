@@ -28,6 +28,7 @@ from sluicegate.sampler.identity import identity_of
 from sluicegate.sampler.positional import has_seed
 from sluicegate.sampler.translation import translated
 from sluicegate.stream.consumer import checked_shard
+from sluicegate.stream.hugging_face import is_hugging_face, split_among_ranks
 from sluicegate.stream.self_splitting import remedy_of
 
 from .sharded_twice import sharding
@@ -111,12 +112,30 @@ def check_order(seed: Any, generator: Any, shard: Any, remainder: Any, dataset: 
     if shard is None:
         return
     if isinstance(dataset, torch.utils.data.IterableDataset):
-        raise ValueError(
-            "shard option can't be given with an IterableDataset, which determines its own order; "
-            + (remedy_of(dataset) or _SHARD_ITERABLE)
-        )
+        if not is_hugging_face(dataset):
+            raise ValueError(
+                "shard option can't be given with an IterableDataset, which determines its own order; "
+                + (remedy_of(dataset) or _SHARD_ITERABLE)
+            )
+        if remainder != "pad":
+            raise ValueError(
+                "remainder option can't be given with an IterableDataset, which is split as split_dataset_by_node "
+                f"splits it, but got {remainder!r}; leave it out"
+            )
     if shard != "auto":
         checked_shard(shard)
+
+
+def split_stream(dataset: Any, shard: tuple[int, int] | str | None) -> Any:
+    """Return what a loader with `shard` reads: of a Hugging Face stream its part, which its own class splits off.
+
+    Raises:
+        ValueError: the stream was split for another rank.
+        RuntimeError: for "auto", there are several processes and no process group.
+    """
+    if shard is None or not is_hugging_face(dataset):
+        return dataset
+    return split_among_ranks(dataset, *resolved_shard(shard))
 
 
 def make_plan(ordering: Ordering, epoch: int, start: int, ask: Callable[[Any], Iterator[Any]]) -> _core.Plan:

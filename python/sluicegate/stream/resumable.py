@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
-from torch.utils.data import IterableDataset
+from torch.utils.data import ChainDataset, IterableDataset
 
 from sluicegate.checked_number import checked_number
 from sluicegate.state.checks import check_stream_state
@@ -16,7 +16,7 @@ from .consumer import Consumer, checked_shard, rank_and_world_size, worker_numbe
 from .images import DecodesImages
 from .reader import StreamReader
 
-__all__ = ["ResumableIterator", "ResumableStream"]
+__all__ = ["ResumableIterator", "ResumableStream", "read_by"]
 
 _T_co = TypeVar("_T_co", covariant=True)
 _Stream = TypeVar("_Stream", bound="ResumableStream[Any]")
@@ -252,6 +252,15 @@ class ResumableStream(IterableDataset[_T_co]):
         rank, world_size = rank_and_world_size()
         inherited = (rank, world_size) if world_size > 1 else self._inherited
         return {**vars(self), "_places": places, "_inherited": inherited}
+
+
+def read_by(stream: Any) -> list[Any]:
+    """Return the streams that this package's streams and `ChainDataset` read; any other stream alone."""
+    if isinstance(stream, ResumableStream):
+        return read_by(stream.iterable)
+    if isinstance(stream, ChainDataset):
+        return [inner for each in stream.datasets for inner in read_by(each)]
+    return [stream]
 
 
 def next_passes(iterable: Any) -> list[list[int | None]]:

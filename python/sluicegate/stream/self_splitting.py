@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Any
 
-import torch.utils.data
+from torch.utils.data import get_worker_info
+
+from sluicegate import _torch
 
 from .consumer import Consumer
-from .resumable import ResumableStream
+from .hugging_face import buffered, is_hugging_face, split_of
+from .resumable import ResumableStream, read_by
+from .whole import answering
 
 _HUGGING_FACE = (
-    "datasets.IterableDataset splits its shards among workers itself; pass it to the DataLoader without shard_iterable "
-    "and shard=, and split it among ranks with datasets.distributed.split_dataset_by_node(dataset, rank, world_size)"
+    "datasets.IterableDataset splits its shards among workers itself; pass it to the DataLoader without "
+    "shard_iterable, and split it among ranks with shard= of that loader, or, if something else reads it, with "
+    "datasets.distributed.split_dataset_by_node(dataset, rank, world_size)"
 )
 _WEBDATASET = (
     "webdataset splits its shards itself; pass it to the DataLoader without shard_iterable and shard=, with "
     "nodesplitter=webdataset.split_by_node for several ranks (its default workersplitter splits among workers)"
 )
 
-# The stages of a webdataset pipeline that split by rank, and by worker.
-_BY_RANK = {"split_by_node"}
-_BY_WORKER = {"split_by_worker"}
+# The stages of a webdataset pipeline that split by rank, that refuse several ranks, and that split by worker.
+_BY_RANK, _BY_NO_RANK, _BY_WORKER = "split_by_node", "single_node_only", "split_by_worker"
 
 
 def remedy_of(stream: Any) -> str | None:
@@ -30,30 +35,64 @@ def remedy_of(stream: Any) -> str | None:
     Args:
         stream: the stream, or one of this package's streams or a `ChainDataset` that reads it.
     """
-    for inner in _inner(stream):
-        if _is_hugging_face(inner):
+    for inner in read_by(stream):
+        if is_hugging_face(inner):
             return _HUGGING_FACE
         if _is_webdataset(inner):
             return _WEBDATASET
     return None
 
 
-def refuse_self_splitting(stream: Any, consumer: Consumer) -> None:
-    """Refuse a stream that splits itself if `consumer` takes a share of it.
+def share_of(stream: Any, consumer: Consumer) -> Consumer:
+    """Return which part of what a stream yields here is this consumer's: all of what the stream itself has split.
+
+    Args:
+        stream: the stream, or one of this package's streams or a `ChainDataset` that reads it.
+        consumer: who reads it.
 
     Raises:
-        ValueError: samples would be lost; the message says how to split the stream once.
+        ValueError: samples would be lost or read twice; the message says how to split the stream once.
     """
-    for inner in _inner(stream):
-        if _is_hugging_face(inner):
-            by_rank, by_worker, remedy = inner._distributed is not None, True, _HUGGING_FACE
+    streams = read_by(stream)
+    for inner in streams:
+        if is_hugging_face(inner):
+            split, by_worker, remedy = split_of(inner), True, _HUGGING_FACE
         elif _is_webdataset(inner):
             stages = {getattr(stage, "__name__", "") for stage in inner.pipeline}
-            by_rank, by_worker, remedy = bool(stages & _BY_RANK), bool(stages & _BY_WORKER), _WEBDATASET
+            asks_for_rank = consumer.world_size > 1 and bool(stages & {_BY_RANK, _BY_NO_RANK})
+            split = _rank_of_webdataset() if asks_for_rank else None
+            by_worker, remedy = _BY_WORKER in stages, _WEBDATASET
         else:
             continue
-        if (by_rank and consumer.world_size > 1) or (by_worker and consumer.num_workers > 1):
+        by_rank = split is not None and consumer.world_size > 1
+        by_worker = by_worker and consumer.num_workers > 1
+        is_another = by_rank and split != (consumer.rank, consumer.world_size)
+        if is_another or ((by_rank or by_worker) and len(streams) > 1) or (by_worker and _is_in_thread()):
             raise ValueError(f"shard_iterable: the stream would be split twice, and most samples lost; {remedy}")
+        rank, world_size = (0, 1) if by_rank else (consumer.rank, consumer.world_size)
+        worker, num_workers = (0, 1) if by_worker else (consumer.worker, consumer.num_workers)
+        return Consumer(rank, world_size, worker, num_workers)
+    return consumer
+
+
+def warn_of_lost_buffer(stream: Any, num_workers: int) -> None:
+    """Warn if a stream that resumes within an epoch has lost what its shuffle buffer held.
+
+    Args:
+        stream: the dataset of a loader.
+        num_workers: how many workers read it, each with its own buffer.
+    """
+    count = sum(buffered(inner) for inner in read_by(stream) if is_hugging_face(inner))
+    if count:
+        each = f" in each of {num_workers} workers" if num_workers > 1 else ""
+        warnings.warn(
+            f"load_state_dict: the states of datasets.IterableDataset do not hold its shuffle buffer, so up to {count} "
+            f"samples that were in it{each} are left out of the rest of this epoch; in place of "
+            f"dataset.shuffle(buffer_size={count}), pass sluicegate.ShuffleBuffer(dataset, {count}, seed) to the "
+            "DataLoader, which resumes with the same samples",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def name_of(stream: Any) -> str:
@@ -67,19 +106,19 @@ def in_words(stream: Any) -> str:
     return repr(stream) if isinstance(stream, ResumableStream) else f"<{type(stream).__name__}>"
 
 
-def _inner(stream: Any) -> list[Any]:
-    if isinstance(stream, ResumableStream):
-        return _inner(stream.iterable)
-    if isinstance(stream, torch.utils.data.ChainDataset):
-        return [inner for each in stream.datasets for inner in _inner(each)]
-    return [stream]
-
-
-def _is_hugging_face(stream: Any) -> bool:
-    cls = getattr(sys.modules.get("datasets"), "IterableDataset", None)
-    return cls is not None and isinstance(stream, cls)
+def _is_in_thread() -> bool:
+    """Return True in a worker thread: other threads read the same object, which keeps one state."""
+    info = get_worker_info()
+    return info is not None and not _torch.is_worker_info_of_process(info)
 
 
 def _is_webdataset(stream: Any) -> bool:
     cls = getattr(sys.modules.get("webdataset"), "DataPipeline", None)
     return cls is not None and isinstance(stream, cls)
+
+
+def _rank_of_webdataset() -> tuple[int, int] | None:
+    """Return the rank by which webdataset splits, and their number; None if it knows of one rank only."""
+    with answering():
+        rank, world_size, _, _ = sys.modules["webdataset"].utils.pytorch_worker_info()
+    return None if world_size == 1 else (rank, world_size)

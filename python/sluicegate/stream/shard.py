@@ -11,7 +11,7 @@ from torch.utils.data import IterableDataset
 from .consumer import Consumer
 from .reader import StreamReader
 from .resumable import ResumableIterator, ResumableStream
-from .self_splitting import in_words, name_of, refuse_self_splitting
+from .self_splitting import in_words, name_of, share_of
 from .whole import Split, is_reading_whole, reading_whole, watch_worker
 
 __all__ = ["ShardedIterable", "shard_iterable"]
@@ -34,10 +34,14 @@ def shard_iterable(iterable: Iterable[_T_co], *, shard: tuple[int, int] | None =
     The consumer is determined when an iteration begins: from `torch.utils.data.get_worker_info()`, in worker processes
     and worker threads, and from `torch.distributed` if it is initialized. All consumers must get the same samples in
     the same order: a `ShuffleBuffer` inside needs a seed, and gives all of them one order; a `ShuffleBuffer` around
-    this shuffles each part separately, and needs none. A stream must not split itself as well, because most samples
-    would be lost. A stream that is known to do so (`datasets.IterableDataset`, `webdataset.WebDataset`), or that asks
-    for its worker (`get_worker_info().id`) or its rank (`torch.distributed.get_rank()`) while it is read, is refused. A
-    split based on numbers that the stream got earlier, or from environment variables, cannot be detected.
+    this shuffles each part separately, and needs none.
+
+    A stream that splits itself is split once. `datasets.IterableDataset` and `webdataset.WebDataset` split themselves
+    among workers (and among ranks after `split_dataset_by_node`, or with `nodesplitter=split_by_node`), by their own
+    shards, so that workers do not read each other's samples; only the rest of the split is done here. Any other stream
+    that asks for its worker (`get_worker_info().id`) or its rank (`torch.distributed.get_rank()`) while it is read is
+    refused, because it would be split twice, and most samples lost. A split based on numbers that the stream got
+    earlier, or from environment variables, cannot be detected.
 
     The returned dataset forwards `set_epoch`. It is stateful: its `state_dict` is JSON if the states of `iterable` and
     of its iterator are. If one of these is stateful, at most 64 samples are read again on resuming; otherwise all
@@ -49,7 +53,8 @@ def shard_iterable(iterable: Iterable[_T_co], *, shard: tuple[int, int] | None =
 
     Raises:
         ValueError: the shard is invalid. While iterating: a state of another rank or worker, a `shard` inside another,
-            or a stream that splits itself among the same ranks or workers.
+            a stream that asks for its rank or worker, or one of `datasets` or `webdataset` that was split for another
+            rank, is chained to others, or is read by several worker threads.
         RuntimeError: while iterating after a resume: the stream is shorter than it was.
 
     Examples:
@@ -85,21 +90,26 @@ class ShardedIterable(ResumableStream[_T_co]):
                 "shard_iterable: the stream would be split twice, because a shard_iterable inside another has "
                 f"shard={self.shard}; pass shard= to the outer one, or remove one of them"
             )
-        refuse_self_splitting(self.iterable, consumer)
+        share = share_of(self.iterable, consumer)
         watch_worker()
         start = loaded or self._start(epoch, None, consumer)
-        return _ShardedIterator(self.iterable, start, previous, self._reader_of(loaded))
+        return _ShardedIterator(self.iterable, share, start, previous, self._reader_of(loaded))
 
 
 class _ShardedIterator(ResumableIterator[_T_co]):
-    """One consumer's part of one epoch, from `state` on."""
+    """One consumer's part of one epoch, from `state` on; `share` says which part of what the iterable yields here."""
 
     def __init__(
-        self, iterable: Iterable[_T_co], state: dict[str, Any], previous: StreamReader | None, number: int | None
+        self,
+        iterable: Iterable[_T_co],
+        share: Consumer,
+        state: dict[str, Any],
+        previous: StreamReader | None,
+        number: int | None,
     ) -> None:
         self._fixed = {name: state[name] for name in ("epoch", "consumer")}
-        self._consumer = consumer = Consumer(**state["consumer"])
-        self._whole = reading_whole(Split(name_of(iterable), consumer.world_size, consumer.num_workers))
+        self._share = share
+        self._whole = reading_whole(Split(name_of(iterable), share.world_size, share.num_workers))
         with self._whole:
             self.reader = StreamReader(iterable, _BETWEEN_SNAPSHOTS, state["inner"], previous, number)
         # Samples of other consumers are skipped without decoding.
@@ -118,7 +128,7 @@ class _ShardedIterator(ResumableIterator[_T_co]):
             return self._next()
 
     def _next(self) -> Any:
-        reader, number, total = self.reader, self._consumer.number, self._consumer.total
+        reader, number, total = self.reader, self._share.number, self._share.total
         while not reader.ended:
             ordinal = reader.read
             if ordinal == reader.next_snapshot:

@@ -240,14 +240,96 @@ def test_a_stream_that_asks_for_its_rank_is_refused_unless_workers_alone_share_i
     assert read(lambda: ByRank(), 3) == list(range(SAMPLES))
 
 
-@pytest.mark.parametrize("around", [shard_iterable, WRAPPERS["buffer inside"], WRAPPERS["buffer around"]])
-def test_streams_of_other_packages_are_refused_with_their_remedy(folder: Path, around: Any) -> None:
+ONCE: list[tuple[str, int]] = [
+    ("Hugging Face", 1),
+    ("Hugging Face", 2),
+    ("Hugging Face, split", 2),
+    ("WebDataset", 1),
+    ("WebDataset by node", 2),
+]
+
+
+@pytest.mark.parametrize(("kind", "world_size"), ONCE)
+@pytest.mark.parametrize("wrapper", list(WRAPPERS))
+def test_streams_of_other_packages_are_split_once(folder: Path, kind: str, world_size: int, wrapper: str) -> None:
+    for num_workers in (0, 2):
+        found = read(lambda: WRAPPERS[wrapper](KINDS[kind](folder)), world_size, num_workers=num_workers)
+        assert found == list(range(SAMPLES)), num_workers
+
+
+@pytest.mark.filterwarnings("ignore:.*has no state_dict")
+@pytest.mark.parametrize("kind", ["Hugging Face", "WebDataset"])
+@pytest.mark.parametrize("wrapper", ["plain", "buffer around"])
+def test_a_stream_that_is_split_once_resumes(folder: Path, kind: str, wrapper: str) -> None:
+    def loader() -> Any:
+        return DataLoader(WRAPPERS[wrapper](KINDS[kind](folder)), 3, collate_fn=list, num_workers=2)
+
+    running, resumed = loader(), loader()
+    batches = iter(running)
+    first = [next(batches) for _ in range(3)]
+    resumed.load_state_dict(running.state_dict())
+    rest = [list(map(number, batch)) for batch in batches]
+    assert [list(map(number, batch)) for batch in resumed] == rest
+    assert sorted([*map(number, itertools.chain(*first)), *itertools.chain(*rest)]) == list(range(SAMPLES))
+
+
+def test_what_cannot_be_split_once_is_refused_with_the_remedy(folder: Path) -> None:
+    chain = ChainDataset([hugging_face(folder), Plain(0, 3)])
     with pytest.raises(ValueError, match="split_dataset_by_node"):
-        read(lambda: around(hugging_face(folder)), 1, num_workers=2)
+        read(lambda: shard_iterable(chain), 1, num_workers=2)
     with pytest.raises(ValueError, match="split_dataset_by_node"):
-        read(lambda: around(split_hugging_face(folder)), 2)
-    with pytest.raises(ValueError, match="webdataset splits its shards itself"):
-        read(lambda: around(web(folder)), 1, num_workers=2)
+        read(lambda: shard_iterable(hugging_face(folder)), 1, num_workers=2, worker_type="thread")
+    another = datasets.distributed.split_dataset_by_node(hugging_face(folder), 0, 3)
+    with pytest.raises(ValueError, match="split_dataset_by_node"):
+        list(shard_iterable(another, shard=(0, 2)))
+    with pytest.raises(ValueError, match="explicit nodesplitter"):  # webdataset's own
+        read(lambda: shard_iterable(web(folder)), 2)
+
+
+@pytest.mark.parametrize("shuffles", [False, True])
+def test_a_loader_splits_a_stream_of_hugging_face_by_its_shard(folder: Path, shuffles: bool) -> None:
+    def loader(shard: Any, **arguments: Any) -> Any:
+        stream = hugging_face(folder)
+        return DataLoader(stream.shuffle(seed=3) if shuffles else stream, 2, shard=shard, **arguments)
+
+    def numbers(batches: Iterator[Any]) -> list[int]:
+        return [index for batch in batches for index in batch["x"].tolist()]
+
+    for num_workers in (0, 2):
+        ranks = [loader((rank, 2), num_workers=num_workers) for rank in range(2)]
+        assert sorted(numbers(itertools.chain(*ranks))) == list(range(SAMPLES))
+        iterators = [iter(each) for each in ranks]
+        first = numbers(next(batches) for batches in iterators for _ in range(2))
+        states = [each.state_dict() for each in ranks]
+        again = [loader((rank, 2), num_workers=num_workers) for rank in range(2)]
+        with pytest.warns(UserWarning, match="up to 1000 samples") if shuffles else contextlib.nullcontext():
+            again[1].load_state_dict(states[1])
+        if not shuffles:
+            again[0].load_state_dict(states[0])
+            assert sorted(first + numbers(itertools.chain(*again))) == list(range(SAMPLES))
+        with pytest.raises(ValueError, match=r"order: shard\(0, 2\) in the state, shard\(1, 2\)"):
+            again[1].load_state_dict(states[0])
+    with ranked(1, 2):
+        assert numbers(loader("auto")) == numbers(loader((1, 2)))
+    # A trainer may build the loader again, from its attributes.
+    copied = DataLoader(ranks[1].dataset, 2, shard=ranks[1].shard)
+    assert numbers(copied) == numbers(loader((1, 2)))
+    with pytest.raises(ValueError, match=r"split before, for rank 1 of 2, got \(0, 2\)"):
+        DataLoader(ranks[1].dataset, 2, shard=(0, 2))
+    with pytest.raises(ValueError, match="remainder option can't be given"):
+        loader((0, 2), remainder="drop")
+
+
+def test_our_buffer_in_place_of_that_of_hugging_face_resumes_with_its_samples(folder: Path) -> None:
+    theirs = DataLoader(hugging_face(folder).shuffle(seed=1, buffer_size=10).map(dict), 3, num_workers=2)
+    ours, resumed = (DataLoader(ShuffleBuffer(hugging_face(folder), 10, seed=1), 3, num_workers=2) for _ in range(2))
+    next(iter(theirs))
+    with pytest.warns(UserWarning, match=r"up to 10 samples that were in it in each of 2 workers .*ShuffleBuffer"):
+        theirs.load_state_dict(theirs.state_dict())
+    batches = iter(ours)
+    next(batches)
+    resumed.load_state_dict(ours.state_dict())
+    assert [batch["x"].tolist() for batch in resumed] == [batch["x"].tolist() for batch in batches]
 
 
 def test_the_remedies_work(folder: Path) -> None:
@@ -258,7 +340,6 @@ def test_the_remedies_work(folder: Path) -> None:
 
 def test_the_error_of_shard_names_the_remedy_of_the_stream(folder: Path) -> None:
     for stream, remedy in (
-        (hugging_face(folder), "split_dataset_by_node"),
         (ShuffleBuffer(hugging_face(folder), size=3), "split_dataset_by_node"),
         (web(folder), "nodesplitter=webdataset.split_by_node"),
         (Plain(0, 3), "sluicegate.shard_iterable, .* unless it splits itself"),
