@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import threading
 from collections import Counter
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -34,9 +36,16 @@ class Patch:
     """An active replacement of torch's loader, returned by `patch`; also a context manager, which undoes it.
 
     Safe to use from several threads.
+
+    Args:
+        arguments: of `patch`.
+
+    Attributes:
+        arguments: those of `sluicegate.DataLoader` that all loaders get in addition to torch's.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        self.arguments = arguments
         self._places: list[tuple[str, int]] = []
         self._is_active = True
 
@@ -87,6 +96,11 @@ def _created(self: Any, *args: Any, **kwargs: Any) -> None:
     caller = sys._getframe(1)
     for each in list(_active):
         each.count(caller.f_code.co_filename, caller.f_lineno)
+        kwargs |= each.arguments
+    if kwargs.get("seed") is not None:
+        # The order comes from the seed alone; the code that passes a generator does not know about it.
+        kwargs.pop("generator", None)
+        args = args[:_GENERATOR]
     # The class of the object is changed, not the name: modules that imported torch's class earlier get ours too, and
     # `isinstance` of torch's loader still holds.
     ours: Any = self
@@ -94,15 +108,29 @@ def _created(self: Any, *args: Any, **kwargs: Any) -> None:
     DataLoader.__init__(ours, *args, **kwargs)
 
 
-def patch() -> Patch:
+_TORCHS_ARGUMENTS = list(inspect.signature(_torchs_init).parameters)
+_OUR_ARGUMENTS = inspect.signature(DataLoader.__init__).parameters.keys() - set(_TORCHS_ARGUMENTS)
+# The place of `generator`, the last positional argument, without `self`.
+_GENERATOR = _TORCHS_ARGUMENTS.index("generator") - 1
+
+
+def patch(**arguments: Any) -> Patch:
     """Make code that creates `torch.utils.data.DataLoader` by name create `sluicegate.DataLoader` instead.
 
     For libraries that create the loader internally, with torch's arguments. It holds for the whole process, also for
     modules that imported torch's class before, until `undo`. Loaders that exist already and subclasses of torch's
     loader stay as they are. Worker processes that are not forked are not patched.
 
+    Args:
+        **arguments: arguments of `sluicegate.DataLoader` that torch's loader does not have, for all loaders created:
+            `seed`, `shard`, `device`, and others. With a `seed`, a `generator` that the code passes is not used. Of
+            nested calls, the inner one counts. Default: none.
+
     Returns:
         The replacement: call its `undo`, or use it in a `with` statement. `replaced` says whose loaders are ours.
+
+    Raises:
+        TypeError: an argument that torch's loader has, or that does not exist.
 
     Examples:
         >>> import sluicegate, torch
@@ -111,10 +139,19 @@ def patch() -> Patch:
         ...     loader = DataLoader(torch.arange(4), batch_size=2)
         >>> type(loader) is sluicegate.DataLoader, [each.loaders for each in patch.replaced]
         (True, [1])
+        >>> with sluicegate.patch(seed=7):
+        ...     loader = DataLoader(torch.arange(4), batch_size=2, shuffle=True)
+        >>> loader.seed
+        7
         >>> type(DataLoader(torch.arange(4))) is sluicegate.DataLoader
         False
     """
-    replacement = Patch()
+    for name in sorted(arguments.keys() - _OUR_ARGUMENTS):
+        raise TypeError(
+            f"patch: takes {', '.join(sorted(_OUR_ARGUMENTS))}, got {name!r}; the code that creates a loader passes "
+            "the arguments that torch's loader has"
+        )
+    replacement = Patch(arguments)
     with _lock:
         if not _active:
             _TORCHS.__init__ = _created  # type: ignore[method-assign]

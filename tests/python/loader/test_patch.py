@@ -144,6 +144,29 @@ def test_threads_count_together() -> None:
     assert [each.loaders for each in patch.replaced] == [200]
 
 
+def test_it_adds_arguments_that_torchs_loader_does_not_have() -> None:
+    expected = list(sluicegate.DataLoader(Rows(10), 4, shuffle=True, seed=7))
+    for generator in ({}, {"generator": torch.Generator()}):
+        with sluicegate.patch(seed=7, device="cpu"):
+            loader = made(shuffle=True, **generator)
+            other = torch.utils.data.DataLoader(
+                Rows(10), 4, True, None, None, 0, None, False, False, 0, None, None, torch.Generator()
+            )
+        assert loader.device == torch.device("cpu")
+        assert_same(list(loader), expected)
+        assert_same(list(other), expected)
+    with sluicegate.patch(seed=7), sluicegate.patch(seed=None):
+        own = torch.Generator()
+        assert made(shuffle=True, generator=own).generator is own
+    assert type(made()) is ImportedEarlier
+
+
+def test_it_refuses_arguments_that_the_code_itself_passes() -> None:
+    with pytest.raises(TypeError, match=r"patch: takes device, .* got 'num_workers'; the code"):
+        sluicegate.patch(num_workers=2)
+    assert type(made()) is ImportedEarlier
+
+
 def test_a_loader_that_lightning_creates_is_ours() -> None:
     lightning = pytest.importorskip("lightning.pytorch")
     with sluicegate.patch() as patch:
