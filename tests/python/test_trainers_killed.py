@@ -106,6 +106,11 @@ def test_torchtitan(torchtitan: Run, tmp_path: Path, size: int, kind: str) -> No
     assert list(by_epoch(whole, EPOCHS)) == [ONCE] * EPOCHS  # torchtitan: sharded
     assert updates(whole) == [*range(2, len(whole[0]) + 1)]
     assert evaluated(tmp_path / "whole", size) == [ONCE]
+    if kind == "sampled":
+        given_torchs = {"size": size, **given, "kind": "torch"}
+        assert whole == train(
+            torchtitan, "torchtitan_training", tmp_path / "torchs", tmp_path / "torch", **given_torchs
+        )
     for resumed, rest in resumed_ranks(torchtitan, "torchtitan_training", tmp_path, whole, **given):
         assert resumed == rest  # torchtitan: resumes
 
@@ -133,6 +138,9 @@ def test_deepspeed(deepspeed: Run, tmp_path: Path, kind: str, size: int, given: 
     assert updates(whole) == [step for step in steps if step % given.get("accumulates", 1) == 0]
     counted = ONCE[: -3 if kind == "seeded" else None]
     assert evaluated(tmp_path / "whole", size) == [counted] * (len(whole[0]) // 5)
+    if kind == "sampled":
+        given_torchs = {"size": size, **given, "kind": "torch"}
+        assert whole == train(deepspeed, "deepspeed_training", tmp_path / "torchs", tmp_path / "torch", **given_torchs)
     for resumed, rest in resumed_ranks(deepspeed, "deepspeed_training", tmp_path, whole, 4, **given):
         assert resumed == rest  # DeepSpeed: resumes
 

@@ -7,6 +7,7 @@ those with torch's loader, bit for bit. `make test-trainers` installs the traine
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 
 from cases.recorded_training import BATCH_SIZE, EPOCHS, ROWS
 from checks.programs import Run
-from checks.trained_ranks import by_epoch, evaluated, resumed_elsewhere, resumed_ranks, train, updates
+from checks.trained_ranks import by_epoch, evaluated, read, resumed_elsewhere, resumed_ranks, samples, train, updates
 from checks.trainer_lines import Lines, imported
 
 # As trainings count their samples.
@@ -65,17 +66,29 @@ def verl() -> Iterator[Run]:
     yield from imported("torchdata", "torchdata.stateful_dataloader", "torch._dynamo")
 
 
-# Lightning counts batches: with more ranks, it takes an epoch for finished that is not.
-OTHER_SIZES = [("fabric", 1), ("fabric", 4), ("lightning", 1), ("mmengine", 1), ("mmengine", 4)]
+# Lightning counts batches: with more ranks, it takes an epoch for finished that is not. timm drops the last batch, and
+# fairseq2 has a file per rank.
+OTHER_SIZES: list[tuple[str, int, dict[str, Any]]] = [
+    ("fabric", 1, {}),
+    ("fabric", 4, {}),
+    ("lightning", 1, {}),
+    ("mmengine", 1, {}),
+    ("mmengine", 4, {}),
+    ("timm", 1, {"kind": "seeded"}),
+    ("open_clip", 1, {"kind": "seeded", "last": 10}),
+    ("fairseq2", 1, {"saves": 2, "last": 9}),
+    ("fully_shard", 1, {}),
+    ("fully_shard", 4, {}),
+]
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("trainer", "size"), OTHER_SIZES)
+@pytest.mark.parametrize(("trainer", "size", "given"), OTHER_SIZES, ids=str)
 def test_with_a_seed_another_number_of_ranks_resumes(
-    request: pytest.FixtureRequest, tmp_path: Path, trainer: str, size: int
+    request: pytest.FixtureRequest, tmp_path: Path, trainer: str, size: int, given: dict[str, Any]
 ) -> None:
-    counts = resumed_elsewhere(request.getfixturevalue(trainer), f"{trainer}_training", tmp_path, size)
-    assert counts == dict.fromkeys(range(ROWS), EPOCHS)
+    counts = resumed_elsewhere(request.getfixturevalue(trainer), f"{trainer}_training", tmp_path, size, **given)
+    assert counts == dict.fromkeys(range(ROWS), 2 if trainer == "open_clip" else EPOCHS)
 
 
 # An epoch has five batches on each rank; the last update of an epoch has fewer than the others.
@@ -122,12 +135,14 @@ def test_lightning(lightning: Run, tmp_path: Path, kind: str, accumulates: int) 
 
 
 @pytest.mark.timeout(300)
-def test_timm(timm: Run, tmp_path: Path) -> None:
-    whole = train(timm, "timm_training", tmp_path / "whole", tmp_path / "uninterrupted")
+@pytest.mark.parametrize("kind", KINDS)
+def test_timm(timm: Run, tmp_path: Path, kind: str) -> None:
+    whole = train(timm, "timm_training", tmp_path / "whole", tmp_path / "uninterrupted", kind=kind)
     assert list(by_epoch(whole, EPOCHS)) == [ONCE] * EPOCHS  # timm: sharded
     assert evaluated(tmp_path / "whole") == [ONCE] * EPOCHS
-    assert whole == train(timm, "timm_training", tmp_path / "torchs", tmp_path, kind="torch")
-    for resumed, rest in resumed_ranks(timm, "timm_training", tmp_path, whole):
+    if kind == "sampled":
+        assert whole == train(timm, "timm_training", tmp_path / "torchs", tmp_path, kind="torch")
+    for resumed, rest in resumed_ranks(timm, "timm_training", tmp_path, whole, kind=kind):
         assert resumed == rest  # timm: resumes
 
 
@@ -162,15 +177,17 @@ def test_mmengine_without_epochs(mmengine: Run, tmp_path: Path, kind: str) -> No
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("size", "workers"), [(1, 0), (2, 2)])
-def test_open_clip(open_clip: Run, tmp_path: Path, size: int, workers: int) -> None:
+@pytest.mark.parametrize(("kind", "size", "workers"), [("sampled", 1, 0), ("sampled", 2, 2), ("seeded", 2, 2)])
+def test_open_clip(open_clip: Run, tmp_path: Path, kind: str, size: int, workers: int) -> None:
     """Its first rank evaluates."""
-    script, given = "open_clip_training", {"size": size, "workers": workers}
-    whole = train(open_clip, script, tmp_path / "whole", tmp_path / "uninterrupted", **given)
+    script, given = "open_clip_training", {"kind": kind, "workers": workers}
+    whole = train(open_clip, script, tmp_path / "whole", tmp_path / "uninterrupted", size=size, **given)
     assert list(by_epoch(whole, 2)) == [ONCE] * 2  # OpenCLIP: sharded
     assert evaluated(tmp_path / "whole", size) == [ONCE] * 2
-    assert whole == train(open_clip, script, tmp_path / "torchs", tmp_path, kind="torch", **given)
-    for resumed, rest in resumed_ranks(open_clip, script, tmp_path, whole, workers=workers):
+    if kind == "sampled":
+        torchs = train(open_clip, script, tmp_path / "torchs", tmp_path, size=size, **given | {"kind": "torch"})
+        assert whole == torchs
+    for resumed, rest in resumed_ranks(open_clip, script, tmp_path, whole, **given):
         assert resumed == rest  # OpenCLIP: resumes
 
 
@@ -179,30 +196,63 @@ def samples_of(lines: Lines) -> list[list[int]]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("size", [1, 2])
-def test_ultralytics(ultralytics: Run, tmp_path: Path, size: int) -> None:
+@pytest.mark.parametrize(("kind", "size"), [("sampled", 1), ("sampled", 2), ("seeded", 2)])
+def test_ultralytics(ultralytics: Run, tmp_path: Path, kind: str, size: int) -> None:
     """It evaluates after each epoch, and in one process the best weights at the end."""
-    whole = train(ultralytics, "ultralytics_training", tmp_path / "whole", tmp_path / "results", size=size)
+    script, given = "ultralytics_training", {"kind": kind}
+    whole = train(ultralytics, script, tmp_path / "whole", tmp_path / "results", size=size, **given)
     assert list(by_epoch(whole, 3)) == [ONCE] * 3  # ultralytics: sharded
     counts = Counter(index for each in evaluated(tmp_path / "whole", size) for index in each)
     assert counts == dict.fromkeys(range(8), 4 if size == 1 else 3)
+    if kind == "sampled" and size == 2:
+        torchs = train(ultralytics, script, tmp_path / "torchs", tmp_path / "torch", kind="torch")
+        assert [*map(samples_of, whole)] == [*map(samples_of, torchs)]
     # Its checkpoints hold averaged weights in half precision, so what resumes are the samples.
-    for resumed, rest in resumed_ranks(ultralytics, "ultralytics_training", tmp_path, whole, len(whole[0]) // 3):
+    for resumed, rest in resumed_ranks(ultralytics, script, tmp_path, whole, len(whole[0]) // 3, **given):
         assert [*map(samples_of, resumed)] == [*map(samples_of, rest)]  # ultralytics: resumes
 
 
 @pytest.mark.timeout(300)
-def test_verl(verl: Run, tmp_path: Path) -> None:
-    whole = train(verl, "verl_training", tmp_path / "whole", tmp_path / "uninterrupted")
+def test_with_a_seed_one_process_resumes_two_ranks_of_ultralytics(ultralytics: Run, tmp_path: Path) -> None:
+    """Within an epoch, from the second one on."""
+    script, stop = "ultralytics_training", random.randrange(6, 15)
+    killed = train(ultralytics, script, tmp_path / "killed", tmp_path, stop=stop, kind="seeded")
+    resumed = train(ultralytics, script, tmp_path / "resumed", tmp_path, size=1, resumes=True, kind="seeded")
+    saved = (3 * ROWS - len(samples(resumed))) // (2 * BATCH_SIZE)
+    assert stop - 3 < saved <= stop
+    counts = Counter(samples([lines[:saved] for lines in killed]) + samples(resumed))
+    assert counts == dict.fromkeys(range(ROWS), 3)
+    assert read(tmp_path / "resumed", 1) == Counter(samples(resumed))
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("is_supervised", [True, False])
+def test_verl(verl: Run, tmp_path: Path, kind: str, is_supervised: bool) -> None:
+    """What the first rank reads for all, only it reads."""
+    given: dict[str, Any] = {"kind": kind, "is_supervised": is_supervised}
+    whole = train(verl, "verl_training", tmp_path / "whole", tmp_path / "uninterrupted", **given)
     assert list(by_epoch(whole, EPOCHS)) == [ONCE] * EPOCHS  # verl: sharded
     assert evaluated(tmp_path / "whole") == [ONCE] * EPOCHS
-    for resumed, rest in resumed_ranks(verl, "verl_training", tmp_path, whole):
+    if kind == "sampled":
+        assert whole == train(verl, "verl_training", tmp_path / "torchs", tmp_path, **given | {"kind": "torch"})
+    for resumed, rest in resumed_ranks(verl, "verl_training", tmp_path, whole, **given):
         assert resumed == rest  # verl: resumes
 
 
 @pytest.fixture(scope="module")
-def fairseq2() -> Iterator[Run]:
+def doubles() -> Iterator[Run]:
     yield from imported("torch", "torch._dynamo")
+
+
+@pytest.fixture(scope="module")
+def fairseq2(doubles: Run) -> Run:
+    return doubles
+
+
+@pytest.fixture(scope="module")
+def fully_shard() -> Iterator[Run]:
+    yield from imported("torch", "torch._dynamo", "torch.distributed.fsdp", "torch.distributed.checkpoint.state_dict")
 
 
 @pytest.mark.timeout(300)
@@ -218,3 +268,33 @@ def test_fairseq2(fairseq2: Run, tmp_path: Path, kind: str) -> None:
         assert whole == train(fairseq2, script, tmp_path / "torchs", tmp_path, kind="torch")
     for resumed, rest in resumed_ranks(fairseq2, script, tmp_path, whole, 2, **given):
         assert resumed == rest  # fairseq2: resumes
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("kind", KINDS)
+def test_nanochat(doubles: Run, tmp_path: Path, kind: str) -> None:
+    """It reads one batch ahead, and its first rank saves the state of the loader."""
+    script, given = "nanochat_training", {"kind": kind}
+    whole = train(doubles, script, tmp_path / "whole", tmp_path / "uninterrupted", **given)
+    assert list(by_epoch(whole, EPOCHS)) == [ONCE] * EPOCHS  # nanochat: sharded
+    batches = [line[1] for line in whole[0]]
+    assert (batches[:STEPS] == batches[STEPS : 2 * STEPS]) == (kind == "sampled")
+    assert evaluated(tmp_path / "whole") == [ONCE] * EPOCHS
+    # At the end, two workers of each rank have read two batches of the next epoch, and one waits.
+    ahead = 2 * (2 * 2 + 1) * BATCH_SIZE
+    for resumed, rest in resumed_ranks(doubles, script, tmp_path, whole, ahead=ahead, **given):
+        assert resumed == rest  # nanochat: resumes
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("kind", KINDS)
+def test_fully_shard(fully_shard: Run, tmp_path: Path, kind: str) -> None:
+    """The ranks have parts of the model, which `torch.distributed.checkpoint` saves with the loader."""
+    script, given = "fully_shard_training", {"kind": kind}
+    whole = train(fully_shard, script, tmp_path / "whole", tmp_path / "uninterrupted", **given)
+    assert list(by_epoch(whole, EPOCHS)) == [ONCE] * EPOCHS  # torch.distributed.checkpoint: sharded
+    assert evaluated(tmp_path / "whole") == [ONCE[: -3 if kind == "seeded" else None]] * EPOCHS
+    if kind == "sampled":
+        assert whole == train(fully_shard, script, tmp_path / "torchs", tmp_path, kind="torch")
+    for resumed, rest in resumed_ranks(fully_shard, script, tmp_path, whole, **given):
+        assert resumed == rest  # torch.distributed.checkpoint: resumes

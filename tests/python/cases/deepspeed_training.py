@@ -83,12 +83,12 @@ def train(
         engine.backward(loss)
         engine.step()
         record.write(step, indices.tolist(), loss.item(), trained)
+        if step % 5 == 0:  # before a checkpoint, after which a resumed run continues with the generators of that time
+            engine.eval()
+            record.evaluated(counted(evaluation))
+            engine.train()
         if step % 4 == 0:
             saved = {"samples": step * BATCH_SIZE * size}
             saved["ranks"] = states_of_ranks((state_of(loader), torch.get_rng_state()))
             engine.save_checkpoint(folder, client_state=saved)
         record.after(step)
-        if step % 5 == 0:
-            engine.eval()
-            record.evaluated(counted(evaluation))
-            engine.train()

@@ -24,6 +24,7 @@ from cases.recorded_training import (
     loss_of,
     model,
     ranks,
+    saved_by,
     start_ranks,
     state_of,
 )
@@ -99,7 +100,7 @@ def train(
     optimizer = torch.optim.AdamW(trained.parameters(), 0.01)
     epoch, step, record = 0, 0, Record(path, stop)
     if resumes:
-        saved = torch.load(f"{folder}/{rank}.pt")
+        saved = torch.load(saved_by(rank, folder, ""))
         trained.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
         reader.load_state_dict(saved["reader"])

@@ -16,7 +16,7 @@ from open_clip_train.train import evaluate, train_one_epoch
 from PIL import Image
 from torchvision.transforms.functional import pil_to_tensor
 
-from cases.recorded_training import MODULES, Record, note, patched, ranks, start_ranks, state_of
+from cases.recorded_training import MODULES, Record, note, patched, ranks, saved_by, start_ranks, state_of
 
 ROWS, EPOCHS, BATCH_SIZE = 40, 2, 4
 VISION = {"image_size": 8, "layers": 1, "width": 16, "head_width": 8, "patch_size": 4}
@@ -114,8 +114,8 @@ def train(
     optimizer = torch.optim.AdamW(model.parameters(), 0.01)
     first, step = 0, 0
     if resumes:
-        checkpoint = torch.load(f"{folder}/checkpoint-{rank}.pt")
-        model.load_state_dict(checkpoint["model"])
+        checkpoint = torch.load(saved_by(rank, folder, "checkpoint-"))
+        clip.load_state_dict(checkpoint["model"])
         optimizer.load_state_dict(checkpoint["optimizer"])
         loader.load_state_dict(checkpoint["loader"])
         torch.set_rng_state(checkpoint["generator"])
@@ -135,7 +135,7 @@ def train(
         step += 1
         record.write(step, read[-1], computed[-1], model)
         if step % 3 == 0:  # each rank has its own state, because it draws without the others
-            states = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "loader": state_of(loader)}
+            states = {"model": clip.state_dict(), "optimizer": optimizer.state_dict(), "loader": state_of(loader)}
             states["generator"] = torch.get_rng_state()
             torch.save({"epoch": epoch, "step": step, **states}, f"{folder}/{rank}.tmp")
             os.replace(f"{folder}/{rank}.tmp", f"{folder}/checkpoint-{rank}.pt")

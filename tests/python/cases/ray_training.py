@@ -7,6 +7,7 @@ import signal
 import tempfile
 from typing import Any
 
+import pytest
 import ray
 import ray.train
 import ray.train.torch
@@ -25,13 +26,14 @@ from cases.recorded_training import (
     loader_of,
     loss_of,
     model,
+    saved_by,
     set_epoch,
     state_of,
 )
 
 
 def work(config: dict[str, Any]) -> None:
-    """Train on one rank. The first time, it is killed after the batch `stop`; Ray starts all ranks again."""
+    """Train on one rank. The first time, it is killed after the batch `stop`."""
     context, checkpoint, kind = ray.train.get_context(), ray.train.get_checkpoint(), config["kind"]
     rank = context.get_world_rank()
     os.environ |= {RANK: str(rank), WORLD_SIZE: str(context.get_world_size())}
@@ -40,13 +42,14 @@ def work(config: dict[str, Any]) -> None:
     loader = loader_of(kind, Rows(f"{path}-reads"))
     evaluation = loader_of(kind, Rows(f"{path}-evaluation-reads", ROWS - 3 * (kind == "seeded")), shuffle=False)
     assert type(loader) is type(evaluation) is MODULES[kind].DataLoader
-    trained = ray.train.torch.prepare_model(model())
-    optimizer = torch.optim.AdamW(trained.parameters(), 0.01)
+    bare = model()
+    trained = ray.train.torch.prepare_model(bare)
+    optimizer = torch.optim.AdamW(bare.parameters(), 0.01)
     first, step, record = 0, 0, Record(path, None)
     if checkpoint is not None:
         with checkpoint.as_directory() as folder:
-            saved = torch.load(f"{folder}/{rank}.pt")
-        trained.load_state_dict(saved["model"])
+            saved = torch.load(saved_by(rank, folder, ""))
+        bare.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
         loader.load_state_dict(saved["loader"])
         torch.set_rng_state(saved["generator"])
@@ -62,7 +65,7 @@ def work(config: dict[str, Any]) -> None:
             record.write(step, indices.tolist(), loss.item(), trained)
             if step % 3 == 0:
                 states = {
-                    "model": trained.state_dict(),
+                    "model": bare.state_dict(),
                     "optimizer": optimizer.state_dict(),
                     "loader": state_of(loader),
                 }
@@ -76,7 +79,7 @@ def work(config: dict[str, Any]) -> None:
         record.evaluated(counted(evaluation))
 
 
-def train(path: str, folder: str, *, stop: int | None = None, kind: str = "seeded") -> None:
+def train(path: str, folder: str, *, stop: int | None = None, kind: str = "seeded", then: int | None = None) -> None:
     """Train on two ranks, and write a line for each batch to `path`, after a restart to another file.
 
     Args:
@@ -84,14 +87,23 @@ def train(path: str, folder: str, *, stop: int | None = None, kind: str = "seede
         folder: of checkpoints.
         stop: the number of the batch after which the ranks are killed.
         kind: of the loaders, as for `loader_of`.
+        then: the number of ranks of a second run, which continues the killed one; None if Ray starts that again.
     """
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
-    failures = ray.train.FailureConfig(max_failures=1)
-    trainer = ray.train.torch.TorchTrainer(
-        work,
-        train_loop_config={"path": path, "stop": stop, "kind": kind},
-        scaling_config=ray.train.ScalingConfig(num_workers=2),
-        run_config=ray.train.RunConfig(name="run", storage_path=folder, failure_config=failures),
-    )
-    trainer.fit()
+
+    def trainer(ranks: int, max_failures: int) -> ray.train.torch.TorchTrainer:
+        failures = ray.train.FailureConfig(max_failures=max_failures)
+        return ray.train.torch.TorchTrainer(
+            work,
+            train_loop_config={"path": path, "stop": stop, "kind": kind},
+            scaling_config=ray.train.ScalingConfig(num_workers=ranks),
+            run_config=ray.train.RunConfig(name="run", storage_path=folder, failure_config=failures),
+        )
+
+    if then is None:
+        trainer(2, 1).fit()
+    else:
+        with pytest.raises(ray.train.TrainingFailedError):
+            trainer(2, 0).fit()
+        trainer(then, 0).fit()
     ray.shutdown()

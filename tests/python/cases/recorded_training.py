@@ -89,7 +89,9 @@ def loader_of(kind: str, rows: Rows, *, shuffle: bool = True, workers: int = 2) 
 
 def patched(kind: str) -> Any:
     """Return a context in which other code creates loaders of that kind."""
-    return contextlib.nullcontext() if kind == "torch" else sluicegate.patch()
+    if kind == "torch":
+        return contextlib.nullcontext()
+    return sluicegate.patch(seed=7) if kind == "seeded" else sluicegate.patch()
 
 
 def state_of(loader: Any) -> Any:
@@ -109,6 +111,12 @@ def counted(loader: Any) -> Iterator[int]:
         return
     for (indices, _), ids in loader.with_ids():
         yield from indices[torch.from_numpy(ids.valid)].tolist()
+
+
+def saved_by(rank: int, folder: str, name: str) -> str:
+    """Return the path of the checkpoint of `rank`; with a seed, that of the first one serves more ranks, too."""
+    path = f"{folder}/{name}{rank}.pt"
+    return path if os.path.exists(path) else f"{folder}/{name}0.pt"
 
 
 def model() -> torch.nn.Module:

@@ -18,6 +18,7 @@ from cases.recorded_training import (
     note,
     patched,
     ranks,
+    saved_by,
     set_epoch,
     start_ranks,
     state_of,
@@ -68,14 +69,13 @@ def train(path: str, folder: str, *, stop: int | None = None, resumes: bool = Fa
             for reads in ("reads", "evaluation-reads")
         )
     assert type(loader) is type(evaluation) is MODULES[kind].DataLoader
-    model: torch.nn.Module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 8 * 8, ROWS))
-    optimizer = torch.optim.AdamW(model.parameters(), 0.01)
-    if is_distributed:
-        model = torch.nn.parallel.DistributedDataParallel(model)
+    bare = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 8 * 8, ROWS))
+    optimizer = torch.optim.AdamW(bare.parameters(), 0.01)
+    model = torch.nn.parallel.DistributedDataParallel(bare) if is_distributed else bare
     first, step, record = 0, 0, Record(path, stop)
     if resumes:
-        saved = torch.load(f"{folder}/checkpoint-{rank}.pt")
-        model.load_state_dict(saved["model"])
+        saved = torch.load(saved_by(rank, folder, "checkpoint-"))
+        bare.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
         loader.load_state_dict(saved["loader"])
         torch.set_rng_state(saved["generator"])
@@ -90,7 +90,7 @@ def train(path: str, folder: str, *, stop: int | None = None, resumes: bool = Fa
             step += 1
             record.write(step, labels.tolist(), loss.item(), model)
             if step % 3 == 0:  # each rank has its own state, because it draws without the others
-                states = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+                states = {"model": bare.state_dict(), "optimizer": optimizer.state_dict()}
                 states["generator"] = torch.get_rng_state()
                 place = {"epoch": epoch, "step": step, "loader": state_of(loader)}
                 torch.save(states | place, f"{folder}/{rank}.tmp")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -43,8 +44,24 @@ class Tokens(torch.utils.data.Dataset):
         return {"input": tokens[:-1]}, tokens[1:]
 
 
-class Loader(DataLoader, BaseDataLoader):  # type: ignore[misc]
-    """Our loader, epoch after epoch: torchtitan ends the training with its loader."""
+class Repeated:
+    """What ours and torch's loader share: epoch after epoch, because torchtitan ends the training with its loader."""
+
+    def __init__(self, config: Any, *, dp_world_size: int, dp_rank: int, local_batch_size: int, **_: Any) -> None:
+        tokens, self.config, self.rank = Tokens(config.reads), config, dp_rank
+        given: dict[str, Any] = {"sampler": DistributedSampler(tokens, dp_world_size, dp_rank, shuffle=config.infinite)}
+        if config.kind == "seeded":
+            given = {"shuffle": config.infinite, "seed": 7, "shard": (dp_rank, dp_world_size)}
+        super().__init__(tokens, local_batch_size, num_workers=config.num_workers, **given)  # type: ignore[call-arg]
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from super().__iter__()  # type: ignore[misc]
+        while self.config.infinite:
+            yield from super().__iter__()  # type: ignore[misc]
+
+
+class Loader(Repeated, DataLoader, BaseDataLoader):  # type: ignore[misc]
+    """Our loader."""
 
     @dataclass(kw_only=True, slots=True)
     class Config(BaseDataLoader.Config):
@@ -52,18 +69,6 @@ class Loader(DataLoader, BaseDataLoader):  # type: ignore[misc]
         kind: str = "seeded"
         num_workers: int = 0
         reads: str = ""
-
-    def __init__(self, config: Any, *, dp_world_size: int, dp_rank: int, local_batch_size: int, **_: Any) -> None:
-        tokens, self.config, self.rank = Tokens(config.reads), config, dp_rank
-        given: dict[str, Any] = {"shuffle": config.infinite, "seed": 7, "shard": (dp_rank, dp_world_size)}
-        if config.kind == "sampled":
-            given = {"sampler": DistributedSampler(tokens, dp_world_size, dp_rank, shuffle=config.infinite)}
-        super().__init__(tokens, local_batch_size, num_workers=config.num_workers, **given)
-
-    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
-        yield from super().__iter__()
-        while self.config.infinite:
-            yield from super().__iter__()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state, without a seed under names of this rank: the checkpoint has one value per name."""
@@ -78,6 +83,23 @@ class Loader(DataLoader, BaseDataLoader):  # type: ignore[misc]
         else:
             super().load_state_dict(state[f"loader {self.rank}"])
             torch.set_rng_state(state[f"generator {self.rank}"])
+
+
+class TorchsLoader(Repeated, torch.utils.data.DataLoader, BaseDataLoader):  # type: ignore[misc, type-arg]
+    """Torch's loader, which has no state."""
+
+    @dataclass(kw_only=True, slots=True)
+    class Config(Loader.Config):
+        pass
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+
+LOADERS: dict[str, Any] = {"seeded": Loader, "sampled": Loader, "torch": TorchsLoader}
 
 
 class Trainer(torchtitan.trainer.Trainer):  # type: ignore[misc]
@@ -191,17 +213,19 @@ def train(
         folder: of checkpoints, the last of which torchtitan loads.
         stop: the number of the step after which the process is killed.
         resumes: True if there are checkpoints.
-        kind: "seeded" for a loader with a seed and a shard, "sampled" for one with torch's sampler.
+        kind: "seeded" for a loader with a seed and a shard, "sampled" for one with torch's sampler, "torch" for
+            torch's.
         workers: the loader's.
         accumulates: the number of batches per step, also across the end of an epoch.
         steps: the number of steps; by default, as many as all epochs have.
     """
     start_ranks()
     groups = [ParamGroupConfig(pattern=".*", optimizer_name="AdamW", optimizer_kwargs={"lr": 0.01})]
-    validation = Loader.Config(num_workers=workers, kind=kind, reads=f"{path}-evaluation-reads")
+    config_of = functools.partial(LOADERS[kind].Config, num_workers=workers, kind=kind)
+    validation = config_of(reads=f"{path}-evaluation-reads")
     config = torchtitan.trainer.Trainer.Config(
         dump_folder=folder,
-        dataloader=Loader.Config(num_workers=workers, kind=kind, reads=f"{path}-reads"),
+        dataloader=config_of(reads=f"{path}-reads"),
         validator=torchtitan.components.validate.Validator.Config(dataloader=validation),
         optimizer=OptimizersContainer.Config(param_groups=groups, implementation="for-loop"),
         lr_scheduler=LRSchedulersContainer.Config(warmup_steps=2),
@@ -209,6 +233,6 @@ def train(
         checkpoint=CheckpointManager.Config(enable=True, interval=3),
     )
     trainer = Trainer(config, Record(path, stop), accumulates)
-    assert isinstance(trainer.dataloader, DataLoader)
+    assert type(trainer.dataloader) is LOADERS[kind]
     trainer.train()
     trainer.evaluate()

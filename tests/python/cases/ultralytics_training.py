@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import cv2
 import numpy as np
@@ -24,9 +24,12 @@ EVALUATED = 8
 
 
 class Loader(sluicegate.DataLoader[Any]):
-    """As `docs/trainers.md` has it."""
+    """As `docs/trainers.md` has it; `given` is what it is given for a seed."""
+
+    given: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, *args: Any, num_workers: int = 0, **kwargs: Any) -> None:
+        kwargs |= self.given
         super().__init__(*args, num_workers=num_workers, persistent_workers=num_workers > 0, **kwargs)
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
@@ -36,9 +39,6 @@ class Loader(sluicegate.DataLoader[Any]):
         self._iterator = None
 
     reset = close
-
-
-ultralytics.data.build.InfiniteDataLoader = Loader
 
 
 def save_loader(trainer: DetectionTrainer) -> None:
@@ -107,7 +107,7 @@ class Trainer(DetectionTrainer):  # type: ignore[misc]
     step = 0
 
     def preprocess_batch(self, batch: dict[str, Any]) -> dict[str, Any]:
-        assert type(self.train_loader) is type(self.test_loader) is Loader
+        assert type(self.train_loader) is type(self.test_loader) is ultralytics.data.build.InfiniteDataLoader
         self.step += 1
         self.record.write(self.step, numbers(batch), 0.0, torch.nn.Identity())
         prepared: dict[str, Any] = super().preprocess_batch(batch)
@@ -130,7 +130,7 @@ class Trainer(DetectionTrainer):  # type: ignore[misc]
             super().final_eval()
 
 
-def train(path: str, folder: str, *, stop: int | None = None, resumes: bool = False) -> None:
+def train(path: str, folder: str, *, stop: int | None = None, resumes: bool = False, kind: str = "sampled") -> None:
     """Train, and write a line for each batch to `path`, without its loss.
 
     Args:
@@ -138,8 +138,14 @@ def train(path: str, folder: str, *, stop: int | None = None, resumes: bool = Fa
         folder: of images and results.
         stop: the number of the batch after which the process is killed.
         resumes: True to begin with the last checkpoint.
+        kind: "sampled" for ours with torch's samplers and generators, "seeded" for ours with a seed, "torch" for
+            ultralytics' own.
     """
     rank, world_size = ranks()
+    if kind == "seeded":
+        Loader.given = {"seed": 7, "generator": None}
+    if kind != "torch":
+        ultralytics.data.build.InfiniteDataLoader = Loader
     if rank == 0:
         write_images(Path(folder))
     if world_size > 1:
@@ -154,7 +160,7 @@ def train(path: str, folder: str, *, stop: int | None = None, resumes: bool = Fa
     Noted.reads = f"{path}-reads"
     trainer = Trainer(overrides=arguments | settings | {"pretrained": False, "verbose": False})
     trainer.record = Record(path, stop)
-    for event, callback in CALLBACKS.items():
+    for event, callback in CALLBACKS.items() if kind != "torch" else ():
         trainer.add_callback(event, callback)
     trainer.add_callback("on_train_batch_end", lambda trainer: trainer.record.after(trainer.step))
     trainer.train()

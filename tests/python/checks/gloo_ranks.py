@@ -6,6 +6,8 @@ import os
 import socket
 from typing import Any
 
+import torch
+
 from .programs import Run
 
 # Seconds after which a rank that waits for another one is killed.
@@ -41,6 +43,8 @@ def meet(rank: int, world_size: int, port: int) -> None:
     if world_size == 1:
         for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
             del os.environ[name]
+    # After a fork, torch renews a pool with the first such call, which two of its threads may not make at once.
+    torch.set_num_threads(1)
 
 
 def launch(run: Run, program: str, world_size: int, end: int = 0, **values: Any) -> None:

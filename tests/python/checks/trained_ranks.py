@@ -40,8 +40,9 @@ def samples(ranks: list[Lines]) -> list[int]:
 
 
 def read(path: Path, size: int) -> Counter[int]:
-    """Count what the ranks of a training read."""
-    return Counter(index for rank in range(size) for index in noted(of_rank(path, rank, "-reads")))
+    """Count what the ranks of a training read; one rank may read for all."""
+    files = [of_rank(path, rank, "-reads") for rank in range(size)]
+    return Counter(index for file in files if file.exists() for index in noted(file))
 
 
 def by_epoch(ranks: list[Lines], epochs: int) -> Iterator[list[int]]:
