@@ -116,13 +116,19 @@ def test_fabric(fabric: Run, tmp_path: Path, kind: str, accumulates: int) -> Non
         assert resumed == rest  # Fabric: resumes
 
 
+LIGHTNING: list[tuple[str, dict[str, Any]]] = [
+    *((kind, {"accumulates": accumulates}) for kind, accumulates in ACCUMULATES),
+    *((kind, {"injects": True}) for kind in KINDS),
+]
+
+
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("kind", "accumulates"), ACCUMULATES)
-def test_lightning(lightning: Run, tmp_path: Path, kind: str, accumulates: int) -> None:
-    script, given = "lightning_training", {"kind": kind, "accumulates": accumulates}
+@pytest.mark.parametrize(("kind", "given"), LIGHTNING, ids=str)
+def test_lightning(lightning: Run, tmp_path: Path, kind: str, given: dict[str, Any]) -> None:
+    script, given = "lightning_training", {"kind": kind, **given}
     whole = train(lightning, script, tmp_path / "whole", tmp_path / "uninterrupted", **given)
     assert list(by_epoch(whole, EPOCHS)) == [ONCE] * EPOCHS  # Lightning: sharded
-    assert updates(whole) == UPDATES[accumulates]
+    assert updates(whole) == UPDATES[given.get("accumulates", 1)]
     assert evaluated(tmp_path / "whole") == [ONCE] * EPOCHS
     if kind == "sampled":
         assert whole == train(lightning, script, tmp_path / "torchs", tmp_path, **given | {"kind": "torch"})

@@ -171,13 +171,14 @@ def make_plan(ordering: Ordering, epoch: int, start: int, ask: Callable[[Any], I
 
 def planned_len(ordering: Ordering, epoch: int, start: int = 0) -> int:
     """Return how many batches each rank gets in `epoch` from global position `start` on; nothing is drawn."""
-    _, world_size = resolved_shard(ordering.shard)
-    cut = _cut_of(ordering)
-    each = ordering.index_sampler if cut is None else cut.sampler
+    # A `DistributedSampler` is treated as a shard: its own length is that of one rank, and `start` is not.
+    whole, cut = Whole.of(ordering), _cut_of(ordering)
+    _, world_size = resolved_shard(whole.shard)
+    each = whole.sampler
     # Some samplers know the number of batches only with a seed.
     is_known = _makes_batches(each) and (ordering.seed is not None or each.seed is not None)
     count = max(0, len(each.batches(epoch, ordering.seed) if is_known else each) - start)
-    local = count // world_size if ordering.remainder == "drop" else -(-count // world_size)
+    local = count // world_size if whole.remainder == "drop" else -(-count // world_size)
     if cut is None:
         return local
     size = int(cut.batch_size)

@@ -9,7 +9,7 @@ import lightning
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 
-from cases.recorded_training import EPOCHS, MODULES, Record, Rows, loader_of, loss_of, model, ranks
+from cases.recorded_training import BATCH_SIZE, EPOCHS, MODULES, Record, Rows, loader_of, loss_of, model, ranks
 
 
 class Model(lightning.LightningModule):
@@ -47,6 +47,12 @@ class Model(lightning.LightningModule):
         return torch.optim.AdamW(self.parameters(), 0.01)
 
 
+def whole_loader_of(kind: str, rows: Rows, *, shuffle: bool = True) -> Any:
+    """Return a loader of all samples, as for one process."""
+    seeded = {"seed": 7} if kind == "seeded" else {}
+    return MODULES[kind].DataLoader(rows, BATCH_SIZE, shuffle=shuffle, num_workers=2, **seeded)
+
+
 def train(
     path: str,
     folder: str,
@@ -55,6 +61,7 @@ def train(
     resumes: bool = False,
     kind: str = "seeded",
     accumulates: int = 1,
+    injects: bool = False,
 ) -> None:
     """Train, and write a line for each batch to `path`.
 
@@ -65,6 +72,7 @@ def train(
         resumes: True to begin with the last checkpoint.
         kind: of the loaders, as for `loader_of`.
         accumulates: the number of batches per update.
+        injects: True for loaders of all samples, which Lightning divides with a sampler of its own.
     """
     logging.disable()
     _, size = ranks()
@@ -74,7 +82,7 @@ def train(
         accelerator="cpu",
         devices=size,
         strategy="ddp" if size > 1 else "auto",
-        use_distributed_sampler=False,
+        use_distributed_sampler=injects,
         accumulate_grad_batches=accumulates,
         callbacks=[ModelCheckpoint(folder, every_n_train_steps=3 if accumulates == 1 else 1, save_last=True)],
         num_sanity_val_steps=0,
@@ -82,9 +90,10 @@ def train(
         enable_progress_bar=False,
         enable_model_summary=False,
     )
+    make = whole_loader_of if injects else loader_of
     trainer.fit(
         Model(Record(path, stop), kind),
-        loader_of(kind, Rows(f"{path}-reads")),
-        loader_of(kind, Rows(f"{path}-evaluation-reads"), shuffle=False),
+        make(kind, Rows(f"{path}-reads")),
+        make(kind, Rows(f"{path}-evaluation-reads"), shuffle=False),
         ckpt_path=f"{folder}/last.ckpt" if resumes else None,
     )

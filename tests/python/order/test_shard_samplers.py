@@ -13,6 +13,8 @@ import torch.utils.data
 from cases.loader_kinds import take, through_json
 from doubles.stateful import Indices, StatefulBatchSampler
 from sluicegate import DataLoader, LengthBucketBatchSampler, RandomSampler, RepeatSampler
+from sluicegate.order.plan import planned_len
+from sluicegate.order.settings import LoaderSettings
 
 SIZE = 12
 
@@ -191,3 +193,19 @@ def test_a_seed_of_its_own_serves_what_a_sampler_repeats() -> None:
     assert list(make()) == first == list(RepeatSampler(RandomSampler(range(SIZE)), 2, seed=11))
     repeated.set_epoch(1)
     assert list(repeated) != first
+
+
+@pytest.mark.parametrize("drops", [False, True])
+@pytest.mark.parametrize("size", [SIZE, SIZE + 3])
+def test_the_batches_that_a_distributed_sampler_leaves_with_a_seed(size: int, drops: bool) -> None:
+    """A state counts what all ranks have read, and the sampler's length is that of one rank."""
+    for rank in range(2):
+        sampler = torch.utils.data.DistributedSampler(range(size), 2, rank, drop_last=drops)
+        loader = DataLoader(torch.arange(size), 2, sampler=sampler, seed=7)
+        assert len(list(loader)) == len(loader)
+        for received, _ in enumerate(loader, start=1):
+            state = loader.state_dict()
+            ordering = LoaderSettings.of(loader).ordering
+            assert ordering is not None
+            left = planned_len(ordering, state["epoch"], state["position"])
+            assert left == len(loader) - received
