@@ -28,7 +28,7 @@ def ray() -> Iterator[Run]:
 def train(ray: Run, path: Path, kind: str, stop: int | None = None, then: int | None = None) -> list[Lines]:
     source = "import cases.ray_training; cases.ray_training.train(path, folder, kind=kind, stop=stop, then=then)"
     values = {"path": str(path), "folder": f"{path}-checkpoints", "kind": kind, "stop": stop, "then": then}
-    ray(source, deadline=150.0, **values).check(stderr=None)
+    ray(source, deadline=280.0, **values).check(stderr=None)
     return [written(of_rank(path, rank)) for rank in range(2)]
 
 
@@ -50,7 +50,7 @@ def test_ray(ray: Run, tmp_path: Path, kind: str) -> None:
     assert counted == [ONCE[: -3 if kind == "seeded" else None]] * len(counted) != []
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_with_a_seed_one_process_resumes_two_ranks_of_ray(ray: Run, tmp_path: Path) -> None:
     killed = train(ray, tmp_path / "killed", "seeded", random.randrange(7, 15), then=1)
     resumed = written(of_rank(tmp_path / "killed-resumed", 0))
