@@ -18,8 +18,10 @@ pub use crate::dataset::format::{
 pub use crate::dataset::format::{
     ParquetCompression, ParquetElement, ParquetField, ParquetShardOptions, ParquetShards,
 };
+#[cfg(any(feature = "image", feature = "zarr"))]
+pub use crate::dataset::with_helpers;
 #[cfg(feature = "image")]
-pub use crate::dataset::{FileImages, OtherImages, PixelImages, with_helpers};
+pub use crate::dataset::{FileImages, OtherImages, PixelImages};
 #[cfg(feature = "arrow")]
 pub use crate::memory::ForeignTable;
 pub use crate::memory::{

@@ -14,6 +14,7 @@ mod file_images;
 pub(crate) mod format;
 mod forward;
 pub(crate) mod forward_dataset;
+#[cfg(any(feature = "image", feature = "zarr"))]
 pub(crate) mod helpers;
 mod in_memory;
 mod item_dataset;
@@ -40,6 +41,7 @@ pub use drawing::Drawing;
 #[cfg(feature = "image")]
 pub use file_images::{FileImages, OtherImages};
 pub(crate) use forward::shared;
+#[cfg(any(feature = "image", feature = "zarr"))]
 pub use helpers::with_helpers;
 pub use in_memory::InMemory;
 pub use item_dataset::ItemDataset;
