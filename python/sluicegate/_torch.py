@@ -65,7 +65,6 @@ __all__ = [
     "tensor_is_dense",
     "tensor_is_plain",
     "untyped",
-    "watch_rank",
 ]
 
 # torch.from_dlpack without the Python wrapper, which asks for a device first: half of the time of a hand-over.
@@ -271,28 +270,6 @@ def is_worker_info_of_process(info: Any) -> bool:
     return getattr(_utils.worker, "_worker_info", None) is info
 
 
-def watch_rank(refuse: Callable[[], None]) -> None:
-    """Make `torch.distributed.get_rank` call `refuse` first.
-
-    This replaces its code rather than the function, as in `answer_per_thread`.
-    """
-    if not torch.distributed.is_available():
-        return
-    module: Any = sys.modules[torch.distributed.get_rank.__module__]
-    if hasattr(module, "_sluicegate_refuse_rank"):
-        return
-    rank = module.get_rank
-    module._sluicegate_rank = types.FunctionType(rank.__code__, module.__dict__, "get_rank", rank.__defaults__)
-    module._sluicegate_refuse_rank = refuse
-    rank.__code__ = _get_rank.__code__
-
-
-def _get_rank(group: Any = None) -> Any:
-    # Runs with the globals of torch's module.
-    _sluicegate_refuse_rank()  # type: ignore[name-defined]  # noqa: F821
-    return _sluicegate_rank(group)  # type: ignore[name-defined]  # noqa: F821
-
-
 _infos = threading.local()
 
 
@@ -317,21 +294,65 @@ def of_no_worker_thread(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def worker_info() -> Any:
+    """Return what `get_worker_info` returns where nothing is hidden."""
+    info = getattr(_infos, "info", None)
+    return _utils.worker._worker_info if info is None else info
+
+
+def _hides_nothing() -> bool:
+    return False
+
+
 def answer_per_thread() -> None:
     """Make `get_worker_info` answer per thread: with its global per process, every thread would read everything.
 
     This replaces its code rather than the function, because user modules hold the function itself.
     """
     module: Any = _utils.worker
-    if not hasattr(module, "_sluicegate_infos"):
-        module._sluicegate_infos = _infos
+    if not hasattr(module, "_sluicegate_info"):
+        module._sluicegate_info = worker_info
+        module._sluicegate_hides_worker = _hides_nothing
         module.get_worker_info.__code__ = _get_worker_info.__code__
 
 
+def hide_worker(hides: Callable[[], bool]) -> None:
+    """Make `get_worker_info` return None, as in no worker, wherever `hides` returns True."""
+    answer_per_thread()
+    module: Any = _utils.worker
+    module._sluicegate_hides_worker = hides
+
+
+def hide_rank(hides: Callable[[], bool]) -> None:
+    """Make `torch.distributed` tell rank 0 of 1 wherever `hides` returns True; its own modules are told the truth."""
+    if not torch.distributed.is_available():
+        return
+    module: Any = sys.modules[torch.distributed.get_rank.__module__]
+    if hasattr(module, "_sluicegate_hides_rank"):
+        return
+    module._sluicegate_hides_rank = hides
+    for name, replacement in (("get_rank", _get_rank), ("get_world_size", _get_world_size)):
+        function = getattr(module, name)
+        copy = types.FunctionType(function.__code__, module.__dict__, name, function.__defaults__)
+        setattr(module, f"_sluicegate_{name}", copy)
+        function.__code__ = replacement.__code__
+
+
+# The functions below run with the globals of torch's modules.
+
+
 def _get_worker_info() -> Any:
-    # Runs with the globals of torch's module.
-    info = getattr(_sluicegate_infos, "info", None)  # type: ignore[name-defined]  # noqa: F821
-    return _worker_info if info is None else info  # type: ignore[name-defined]  # noqa: F821
+    return None if _sluicegate_hides_worker() else _sluicegate_info()  # type: ignore[name-defined]  # noqa: F821
+
+
+def _get_rank(group: Any = None) -> Any:
+    rank = _sluicegate_get_rank(group)  # type: ignore[name-defined]  # noqa: F821
+    return 0 if rank > 0 and _sluicegate_hides_rank() else rank  # type: ignore[name-defined]  # noqa: F821
+
+
+def _get_world_size(group: Any = None) -> Any:
+    size = _sluicegate_get_world_size(group)  # type: ignore[name-defined]  # noqa: F821
+    return 1 if size > 1 and _sluicegate_hides_rank() else size  # type: ignore[name-defined]  # noqa: F821
 
 
 # How a worker handles fatal signals: it reports which one it was, and ends quietly when its consumer asks it to.

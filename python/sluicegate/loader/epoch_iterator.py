@@ -31,7 +31,7 @@ from sluicegate.state.loader_state import LoaderState
 from sluicegate.state.place_state import PlaceState
 from sluicegate.stream.native import NativeStream
 from sluicegate.stream.resumable import ResumableStream
-from sluicegate.stream.whole import answering
+from sluicegate.stream.whole import nothing_hidden
 
 # The "sample" whose key seeds the workers of a seeded loader: no dataset has a sample with this number.
 _WORKERS = 2**64 - 1
@@ -83,7 +83,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         self._ordering = settings.ordering
         self._requests: Iterator[BatchIds] = iter(())
         # Torch asks every loader for its rank, but shards only DataPipes by it.
-        with self._drawing(), answering():
+        with self._drawing(), nothing_hidden():
             super().__init__(loader)  # type: ignore[arg-type]
         self._destination = self._destination_now()
         resumed = self._progress.resumed

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
-from typing import Any
-
-from torch.utils.data import get_worker_info
 
 from sluicegate import _torch
 
-from .whole import WorkerInfo, answering, is_reading_whole
+from .whole import is_reading_whole, nothing_hidden
 
 __all__ = ["Consumer", "checked_shard", "rank_and_world_size", "worker_number"]
 
@@ -45,11 +42,11 @@ class Consumer:
     @classmethod
     def in_fact(cls, shard: tuple[int, int] | None, inherited: tuple[int, int] | None) -> Consumer:
         """Return the consumer that calls this, even within `reading_whole`; arguments as for `here`."""
-        info = get_worker_info()
+        info = _torch.worker_info()
         rank, world_size = shard or rank_and_world_size()
         if shard is None and world_size == 1 and inherited is not None and info is not None:
             rank, world_size = inherited
-        return cls(rank, world_size) if info is None else cls(rank, world_size, _number(info), info.num_workers)
+        return cls(rank, world_size) if info is None else cls(rank, world_size, info.id, info.num_workers)
 
     @property
     def number(self) -> int:
@@ -68,19 +65,15 @@ class Consumer:
 
 def rank_and_world_size() -> tuple[int, int]:
     """Return what `torch.distributed` says; (0, 1) if it is not initialized."""
-    with answering():
+    with nothing_hidden():
         world_size, rank = _torch.get_distributed_settings()
     return rank, world_size
 
 
 def worker_number() -> int | None:
     """Return the number of the calling worker; None outside of workers."""
-    info = get_worker_info()
-    return None if info is None else _number(info)
-
-
-def _number(info: Any) -> int:
-    return int(info.number if isinstance(info, WorkerInfo) else info.id)
+    info = _torch.worker_info()
+    return None if info is None else int(info.id)
 
 
 def checked_shard(shard: tuple[int, int] | None) -> tuple[int, int] | None:

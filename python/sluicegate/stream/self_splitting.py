@@ -6,14 +6,12 @@ import sys
 import warnings
 from typing import Any
 
-from torch.utils.data import get_worker_info
-
 from sluicegate import _torch
 
 from .consumer import Consumer
 from .hugging_face import buffered, is_hugging_face, split_of
 from .resumable import ResumableStream, read_by
-from .whole import answering
+from .whole import nothing_hidden
 
 _HUGGING_FACE = (
     "datasets.IterableDataset splits its shards among workers itself; pass it to the DataLoader without "
@@ -108,7 +106,7 @@ def in_words(stream: Any) -> str:
 
 def _is_in_thread() -> bool:
     """Return True in a worker thread: other threads read the same object, which keeps one state."""
-    info = get_worker_info()
+    info = _torch.worker_info()
     return info is not None and not _torch.is_worker_info_of_process(info)
 
 
@@ -119,6 +117,6 @@ def _is_webdataset(stream: Any) -> bool:
 
 def _rank_of_webdataset() -> tuple[int, int] | None:
     """Return the rank by which webdataset splits, and their number; None if it knows of one rank only."""
-    with answering():
+    with nothing_hidden():
         rank, world_size, _, _ = sys.modules["webdataset"].utils.pytorch_worker_info()
     return None if world_size == 1 else (rank, world_size)

@@ -12,7 +12,7 @@ from .consumer import Consumer
 from .reader import StreamReader
 from .resumable import ResumableIterator, ResumableStream
 from .self_splitting import in_words, name_of, share_of
-from .whole import Split, is_reading_whole, reading_whole, watch_worker
+from .whole import Split, is_reading_whole, reading_whole
 
 __all__ = ["ShardedIterable", "shard_iterable"]
 
@@ -39,9 +39,10 @@ def shard_iterable(iterable: Iterable[_T_co], *, shard: tuple[int, int] | None =
     A stream that splits itself is split once. `datasets.IterableDataset` and `webdataset.WebDataset` split themselves
     among workers (and among ranks after `split_dataset_by_node`, or with `nodesplitter=split_by_node`), by their own
     shards, so that workers do not read each other's samples; only the rest of the split is done here. Any other stream
-    that asks for its worker (`get_worker_info().id`) or its rank (`torch.distributed.get_rank()`) while it is read is
-    refused, because it would be split twice, and most samples lost. A split based on numbers that the stream got
-    earlier, or from environment variables, cannot be detected.
+    that asks for its worker (`get_worker_info`) or its rank (`torch.distributed.get_rank`) while it is read is told
+    that it has no other reader, so it yields all of its samples, and is split here; of a rank, a warning says so. A
+    split based on numbers that the stream got earlier, in another thread, or from environment variables cannot be
+    detected.
 
     The returned dataset forwards `set_epoch`. It is stateful: its `state_dict` is JSON if the states of `iterable` and
     of its iterator are. If one of these is stateful, at most 64 samples are read again on resuming; otherwise all
@@ -53,8 +54,8 @@ def shard_iterable(iterable: Iterable[_T_co], *, shard: tuple[int, int] | None =
 
     Raises:
         ValueError: the shard is invalid. While iterating: a state of another rank or worker, a `shard` inside another,
-            a stream that asks for its rank or worker, or one of `datasets` or `webdataset` that was split for another
-            rank, is chained to others, or is read by several worker threads.
+            or a stream of `datasets` or `webdataset` that was split for another rank, is chained to others, or is read
+            by several worker threads.
         RuntimeError: while iterating after a resume: the stream is shorter than it was.
 
     Examples:
@@ -91,9 +92,10 @@ class ShardedIterable(ResumableStream[_T_co]):
                 f"shard={self.shard}; pass shard= to the outer one, or remove one of them"
             )
         share = share_of(self.iterable, consumer)
-        watch_worker()
+        # Also the only worker of a rank: it has a seed of its own, and the ranks must read the same order.
+        hides_worker = share.total > 1 and share.num_workers == consumer.num_workers
         start = loaded or self._start(epoch, None, consumer)
-        return _ShardedIterator(self.iterable, share, start, previous, self._reader_of(loaded))
+        return _ShardedIterator(self.iterable, share, hides_worker, start, previous, self._reader_of(loaded))
 
 
 class _ShardedIterator(ResumableIterator[_T_co]):
@@ -103,13 +105,15 @@ class _ShardedIterator(ResumableIterator[_T_co]):
         self,
         iterable: Iterable[_T_co],
         share: Consumer,
+        hides_worker: bool,
         state: dict[str, Any],
         previous: StreamReader | None,
         number: int | None,
     ) -> None:
         self._fixed = {name: state[name] for name in ("epoch", "consumer")}
         self._share = share
-        self._whole = reading_whole(Split(name_of(iterable), share.world_size, share.num_workers))
+        split = Split(name_of(iterable), share.world_size, share.num_workers, hides_worker)
+        self._whole = reading_whole(split)
         with self._whole:
             self.reader = StreamReader(iterable, _BETWEEN_SNAPSHOTS, state["inner"], previous, number)
         # Samples of other consumers are skipped without decoding.

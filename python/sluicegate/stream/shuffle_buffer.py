@@ -11,9 +11,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from torch.utils.data import get_worker_info
 
-from sluicegate import _core
+from sluicegate import _core, _torch
 from sluicegate.checked_number import checked_number
 
 from .consumer import Consumer
@@ -193,7 +192,7 @@ class ShuffleBuffer(ResumableStream[_T_co]):
                 "must read the same order to share it, but got None; pass a seed, or swap the two: "
                 "ShuffleBuffer(shard_iterable(...), ...)"
             )
-        info = get_worker_info()
+        info = _torch.worker_info()
         if info is not None:
             return int(info.seed) % 2**64
         return int(torch.empty((), dtype=torch.int64).random_().item())

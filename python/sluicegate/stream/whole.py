@@ -6,66 +6,31 @@ import contextlib
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from torch.utils.data import get_worker_info
-
 from sluicegate import _torch
 
-__all__ = [
-    "Split",
-    "WorkerInfo",
-    "answering",
-    "is_reading_whole",
-    "reading_whole",
-    "refuse_workers",
-    "watch_worker",
-]
+__all__ = ["Split", "is_reading_whole", "nothing_hidden", "reading_whole", "refuse_workers"]
 
 
 @dataclass(frozen=True)
 class Split:
-    """A split of one stream among ranks and workers.
+    """A split of one stream among ranks and workers; the ranks are hidden from the stream itself.
 
     Args:
         stream: the name of the stream, for messages.
         world_size: the number of ranks among which it is split.
         num_workers: the number of workers of each rank.
+        hides_worker: True if the workers are hidden from the stream, too, because it does not split itself among them.
     """
 
     stream: str
     world_size: int = 1
     num_workers: int = 1
-
-    def refuse_worker(self) -> None:
-        """Raise an error if the stream, which asks for its worker, would be split among workers twice.
-
-        Raises:
-            ValueError: it would.
-        """
-        if self.num_workers > 1:
-            raise ValueError(
-                f"shard_iterable: {self.stream} asks which worker reads it ({_caller(3)}), so its samples would be "
-                f"split among {self.num_workers} workers twice, and most would be lost; pass a stream that splits "
-                "itself to the DataLoader without shard_iterable, or remove its own split; if the number serves "
-                "another purpose, read it in worker_init_fn"
-            )
-
-    def refuse_rank(self) -> None:
-        """Raise an error if the stream, which asks for its rank, would be split among ranks twice.
-
-        Raises:
-            ValueError: it would.
-        """
-        if self.world_size > 1:
-            raise ValueError(
-                f"shard_iterable: {self.stream} asks torch.distributed for its rank ({_caller(4)}), so its samples "
-                f"would be split among {self.world_size} ranks twice, and most would be lost; remove its own split, or "
-                "pass shard=(0, 1) to split it among workers only; if the rank serves another purpose, ask for it "
-                "before the stream is read"
-            )
+    hides_worker: bool = False
 
 
 class _Whole(threading.local):
@@ -75,7 +40,7 @@ class _Whole(threading.local):
     # The outermost split, which takes the shares.
     split = Split("")
     # True while this package itself asks, because it does not split by the answer.
-    is_answering = False
+    hides_nothing = False
 
 
 _whole = _Whole()
@@ -84,13 +49,19 @@ _whole = _Whole()
 class reading_whole:  # noqa: N801 (a context manager is named like the function that it would be)
     """Context in which every consumer reads the same whole stream, from which `split` takes the shares.
 
+    A stream that asks which worker or rank reads it, in order to split itself, is told that it has no other reader. So
+    it is split once, and each consumer gets the same samples in the same order, even if the stream uses the number for
+    something else, such as a seed.
+
     It may be entered repeatedly, by one thread at a time, and nested; the outermost `split` counts.
     """
 
     def __init__(self, split: Split) -> None:
         self._split = split
+        if split.hides_worker:
+            _torch.hide_worker(_hides_worker)
         if split.world_size > 1:
-            _torch.watch_rank(_refuse_rank)
+            _torch.hide_rank(_hides_rank)
 
     def __enter__(self) -> None:
         whole = _whole
@@ -131,56 +102,34 @@ os.register_at_fork(after_in_child=_forget_split)
 
 
 @contextlib.contextmanager
-def answering() -> Iterator[None]:
-    """Mark rank queries as coming from this package."""
-    before, _whole.is_answering = _whole.is_answering, True
+def nothing_hidden() -> Iterator[None]:
+    """Context in which this package itself asks for its rank, even while it reads a stream whole."""
+    before, _whole.hides_nothing = _whole.hides_nothing, True
     try:
         yield
     finally:
-        _whole.is_answering = before
+        _whole.hides_nothing = before
 
 
-class WorkerInfo(_torch.WorkerInfo):  # type: ignore[misc]
-    """The result of `torch.utils.data.get_worker_info` in a worker; refuses streams that are already split."""
-
-    @property
-    def id(self) -> int:
-        """The number of the worker.
-
-        Raises:
-            ValueError: a stream inside `shard_iterable` asks for it.
-        """
-        if _whole.depth > 0:
-            _whole.split.refuse_worker()
-        return self._number
-
-    @id.setter
-    def id(self, number: int) -> None:
-        # Torch's class refuses assignments, and has no room for another name.
-        object.__setattr__(self, "_number", number)
-
-    _number: int
-
-    @property
-    def number(self) -> int:
-        """The number of the worker, for this package, which may always ask."""
-        return self._number
+def _hides_worker() -> bool:
+    whole = _whole
+    return whole.depth > 0 and whole.split.hides_worker
 
 
-def _refuse_rank() -> None:
-    if _whole.depth > 0 and not _whole.is_answering:
-        _whole.split.refuse_rank()
-
-
-def _caller(depth: int) -> str:
-    code = (frame := sys._getframe(depth)).f_code
-    return f"{code.co_filename}, line {frame.f_lineno}, in {code.co_name}"
-
-
-def watch_worker() -> None:
-    """Make this worker's info refuse streams that are already split; torch's own workers use a different class."""
-    info = get_worker_info()
-    if info is not None and not isinstance(info, WorkerInfo) and _torch.is_worker_info_of_process(info):
-        _torch.set_worker_info(
-            WorkerInfo(id=info.id, num_workers=info.num_workers, seed=info.seed, dataset=info.dataset)
-        )
+def _hides_rank() -> bool:
+    whole = _whole
+    if whole.depth == 0 or whole.split.world_size == 1 or whole.hides_nothing:
+        return False
+    asking = sys._getframe(2)
+    if str(asking.f_globals.get("__name__")).startswith("torch.distributed"):
+        return False  # A collective needs the real rank: with another it would wait forever.
+    warnings.warn_explicit(
+        f"shard_iterable: {whole.split.stream} asks torch.distributed for its rank, and is told that it is the only "
+        f"one, because shard_iterable splits the stream among {whole.split.world_size} ranks; if the rank serves "
+        "another purpose, ask for it before the stream is read",
+        UserWarning,
+        asking.f_code.co_filename,
+        asking.f_lineno,
+        registry=asking.f_globals.setdefault("__warningregistry__", {}),
+    )
+    return True

@@ -29,7 +29,6 @@ from sluicegate.rng.global_generators import set_global_state
 from sluicegate.rng.sample import SampleSeeding
 from sluicegate.rng.stream_seeding import StreamSeeding
 from sluicegate.state.place_state import PlaceState
-from sluicegate.stream.whole import WorkerInfo
 
 from . import envelope
 from . import error as worker_error
@@ -173,7 +172,7 @@ class _Loop:
         self.sample_id = needs["sample_id"]
         self._seed_pipe(self.duty.shared_seed)
         _torch.set_worker_info(
-            WorkerInfo(id=worker, num_workers=self.duty.num_workers, seed=seed, dataset=self.dataset)
+            _torch.WorkerInfo(id=worker, num_workers=self.duty.num_workers, seed=seed, dataset=self.dataset)
         )
         if init_fn is not None:
             init_fn(worker)

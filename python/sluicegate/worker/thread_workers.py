@@ -26,7 +26,6 @@ from sluicegate.rng.stream_seeding import StreamSeeding
 from sluicegate.state.map_place import MapPlace
 from sluicegate.state.place_state import PlaceState
 from sluicegate.stream.split import sharing
-from sluicegate.stream.whole import WorkerInfo
 from sluicegate.system import deadlines
 from sluicegate.system.bell import Bell
 
@@ -259,7 +258,7 @@ class _Worker:
             self.dataset, self.init_fn = work.dataset.for_worker(), None
         self.is_stream = work.settings.is_stream
         seed = self.duty.base_seed + worker
-        self.info = WorkerInfo(id=worker, num_workers=self.duty.num_workers, seed=seed, dataset=self.dataset)
+        self.info = _torch.WorkerInfo(id=worker, num_workers=self.duty.num_workers, seed=seed, dataset=self.dataset)
         self.seeding: SampleSeeding | StreamSeeding | None = None
         if self.duty.seed is not None and not self.is_stream:
             # The global generators belong to the whole process: parallel threads cannot seed them per sample.

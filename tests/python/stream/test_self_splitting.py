@@ -32,6 +32,7 @@ CASES = int(os.environ.get("SLUICEGATE_SPLIT_CASES", "40"))
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),
     pytest.mark.filterwarnings("ignore:.*DataPipes"),
+    pytest.mark.filterwarnings("ignore:shard_iterable. .* asks torch.distributed for its rank"),
     # webdataset leaves files open where a stream ends early.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore:unclosed file"),
@@ -64,6 +65,23 @@ class ByRank(IterableDataset[int]):
         if torch.distributed.is_initialized():
             rank, world_size = torch.distributed.get_rank(), torch.distributed.get_world_size()
         return iter(range(rank, SAMPLES, world_size))
+
+
+class BySeed(IterableDataset[int]):
+    """Shuffles with the seed of its worker."""
+
+    def __iter__(self) -> Iterator[int]:
+        info = get_worker_info()
+        return iter(random.Random(0 if info is None else info.seed).sample(range(SAMPLES), SAMPLES))
+
+
+class BySampler(IterableDataset[int]):
+    """Splits itself among ranks by torch's sampler."""
+
+    def __iter__(self) -> Iterator[int]:
+        if not torch.distributed.is_initialized():
+            return iter(range(SAMPLES))
+        return iter(torch.utils.data.distributed.DistributedSampler(range(SAMPLES), shuffle=False))  # type: ignore[arg-type]
 
 
 class Whole(IterableDataset[int]):
@@ -125,7 +143,9 @@ def web(folder: Path, **arguments: Any) -> Any:
 KINDS: dict[str, Callable[[Path], Any]] = {
     "by worker": lambda folder: ByWorker(),
     "by worker, later": lambda folder: ByWorkerLater(),
+    "by seed": lambda folder: BySeed(),
     "by rank": lambda folder: ByRank(),
+    "by a sampler": lambda folder: BySampler(),
     "whole": lambda folder: Whole(),
     "Hugging Face": hugging_face,
     "Hugging Face, split": split_hugging_face,
@@ -145,8 +165,8 @@ KINDS: dict[str, Callable[[Path], Any]] = {
 }
 
 # They may be refused; the others may not.
-SPLITTING = {kind for kind in KINDS if kind.startswith(("by", "Hugging", "WebDataset"))} - {"WebDataset, whole"}
-SPLITTING |= {"chain of splitting", "loader with workers"}
+SPLITTING = {kind for kind in KINDS if kind.startswith(("Hugging", "WebDataset"))} - {"WebDataset, whole"}
+SPLITTING |= {"loader with workers"}
 
 WRAPPERS: dict[str, Callable[[Any], Any]] = {
     "plain": shard_iterable,
@@ -217,27 +237,49 @@ def test_streams_that_do_not_split_themselves_are_shared(folder: Path, kind: str
     assert found == list(range(SAMPLES))
 
 
+ASKING = ["by worker", "by worker, later", "by seed", "by rank", "by a sampler", "chain of splitting"]
+
+
 @pytest.mark.parametrize("worker_type", ["process", "thread"])
-@pytest.mark.parametrize("stream", [ByWorker, ByWorkerLater])
-def test_a_stream_that_asks_for_its_worker_is_refused_by_name(stream: Any, worker_type: str) -> None:
-    loader = DataLoader(shard_iterable(stream()), num_workers=2, worker_type=worker_type)
-    with pytest.raises(ValueError, match=rf"{stream.__name__} asks which worker reads it \(.*splitting.py, line"):
-        list(loader)
-    # Nothing is split among one worker.
-    for num_workers in (0, 1):
-        assert read(lambda: shard_iterable(stream()), 1, num_workers=num_workers) == list(range(SAMPLES))
+@pytest.mark.parametrize("world_size", [1, 2])
+@pytest.mark.parametrize("kind", ASKING)
+def test_a_stream_that_asks_who_reads_it_is_split_once(
+    folder: Path, kind: str, world_size: int, worker_type: str
+) -> None:
+    for wrapper in WRAPPERS.values():
+        for num_workers in (0, 2):
+            found = read(
+                lambda wrapper=wrapper: wrapper(KINDS[kind](folder)),
+                world_size,
+                num_workers=num_workers,
+                worker_type=worker_type,
+            )
+            assert found == list(range(SAMPLES)), (wrapper, num_workers)
 
 
-def test_torchs_own_workers_refuse_it_too() -> None:
-    with pytest.raises(ValueError, match="ByWorker asks which worker reads it"):
-        list(torch.utils.data.DataLoader(shard_iterable(ByWorker()), num_workers=2))
+def test_torchs_own_workers_split_it_once_too() -> None:
+    loader = torch.utils.data.DataLoader(shard_iterable(ByWorker()), batch_size=None, num_workers=2)
+    assert sorted(loader) == list(range(SAMPLES))
 
 
-def test_a_stream_that_asks_for_its_rank_is_refused_unless_workers_alone_share_it() -> None:
-    with pytest.raises(ValueError, match=r"ByRank asks torch.distributed for its rank .*test_self_splitting.py, line"):
-        read(lambda: shard_iterable(ByRank()), 2)
+def test_a_stream_that_is_told_another_rank_says_so_in_a_warning() -> None:
+    with pytest.warns(UserWarning, match=r"ByRank asks torch.distributed for its rank, .* among 2 ranks") as told:
+        assert read(lambda: shard_iterable(ByRank()), 2) == list(range(SAMPLES))
+    assert {warning.filename for warning in told} == {__file__}
+    # Workers alone share it, and its own ranks are those of torch.
     assert read(lambda: shard_iterable(ByRank(), shard=(0, 1)), 2, num_workers=2) == list(range(SAMPLES))
     assert read(lambda: ByRank(), 3) == list(range(SAMPLES))
+
+
+def test_collectives_of_a_stream_have_the_real_rank() -> None:
+    class Broadcasting(IterableDataset[int]):
+        def __iter__(self) -> Iterator[int]:
+            # Raises an error if the rank is not that of the device mesh.
+            mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (2,))
+            yield mesh.get_rank()
+
+    with ranked(1, 2):
+        assert next(iter(shard_iterable(Broadcasting(), shard=(0, 2)))) == 1
 
 
 ONCE: list[tuple[str, int]] = [
@@ -352,10 +394,10 @@ def test_split_by_class_of_a_stream_that_splits_itself(folder: Path) -> None:
     def parity(sample: Any) -> int:
         return number(sample) % 2
 
-    with ranked(0, 2), pytest.raises(ValueError, match=r"ByRank asks torch.distributed for its rank"):
-        list(split_by_class(shard_iterable(ByRank()), parity, None, when_full="spill", classes=[0, 1])[0])
-    split = split_by_class(shard_iterable(ByWorker()), parity, None, when_full="spill", classes=[0, 1])
-    assert sorted(map(number, itertools.chain(split[0], split[1]))) == list(range(SAMPLES))
+    for rank in range(2):
+        with ranked(rank, 2):
+            split = split_by_class(shard_iterable(ByRank()), parity, None, when_full="spill", classes=[0, 1])
+            assert sorted(map(number, itertools.chain(split[0], split[1]))) == list(range(rank, SAMPLES, 2))
 
 
 def test_a_loader_with_workers_inside_is_refused_where_samples_would_be_read_twice() -> None:
