@@ -324,7 +324,7 @@ def hide_worker(hides: Callable[[], bool]) -> None:
 
 
 def hide_rank(hides: Callable[[], bool]) -> None:
-    """Make `torch.distributed` tell rank 0 of 1 wherever `hides` returns True; its own modules are told the truth."""
+    """Make `torch.distributed` return rank 0 of 1 wherever `hides` returns True, except to its own modules."""
     if not torch.distributed.is_available():
         return
     module: Any = sys.modules[torch.distributed.get_rank.__module__]

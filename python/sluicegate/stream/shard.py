@@ -39,8 +39,8 @@ def shard_iterable(iterable: Iterable[_T_co], *, shard: tuple[int, int] | None =
     A stream that splits itself is split once. `datasets.IterableDataset` and `webdataset.WebDataset` split themselves
     among workers (and among ranks after `split_dataset_by_node`, or with `nodesplitter=split_by_node`), by their own
     shards, so that workers do not read each other's samples; only the rest of the split is done here. Any other stream
-    that asks for its worker (`get_worker_info`) or its rank (`torch.distributed.get_rank`) while it is read is told
-    that it has no other reader, so it yields all of its samples, and is split here; of a rank, a warning says so. A
+    that asks for its worker (`get_worker_info`) or its rank (`torch.distributed.get_rank`) while it is read finds no
+    other reader, so it yields all of its samples, and is split here; if it asks for its rank, a warning says so. A
     split based on numbers that the stream got earlier, in another thread, or from environment variables cannot be
     detected.
 

@@ -49,9 +49,9 @@ _whole = _Whole()
 class reading_whole:  # noqa: N801 (a context manager is named like the function that it would be)
     """Context in which every consumer reads the same whole stream, from which `split` takes the shares.
 
-    A stream that asks which worker or rank reads it, in order to split itself, is told that it has no other reader. So
-    it is split once, and each consumer gets the same samples in the same order, even if the stream uses the number for
-    something else, such as a seed.
+    A stream that asks which worker or rank reads it, in order to split itself, finds no other reader. So it is split
+    once, and each consumer gets the same samples in the same order, even if the stream uses the number for something
+    else, such as a seed.
 
     It may be entered repeatedly, by one thread at a time, and nested; the outermost `split` counts.
     """
@@ -124,9 +124,9 @@ def _hides_rank() -> bool:
     if str(asking.f_globals.get("__name__")).startswith("torch.distributed"):
         return False  # A collective needs the real rank: with another it would wait forever.
     warnings.warn_explicit(
-        f"shard_iterable: {whole.split.stream} asks torch.distributed for its rank, and is told that it is the only "
-        f"one, because shard_iterable splits the stream among {whole.split.world_size} ranks; if the rank serves "
-        "another purpose, ask for it before the stream is read",
+        f"shard_iterable: {whole.split.stream} asks torch.distributed for its rank, and gets 0 of 1, because "
+        f"shard_iterable splits the stream among {whole.split.world_size} ranks; if the rank serves another purpose, "
+        "ask for it before the stream is read",
         UserWarning,
         asking.f_code.co_filename,
         asking.f_lineno,
