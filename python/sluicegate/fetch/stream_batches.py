@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sluicegate.stream.images import DecodesImages, StreamImages, collated
-from sluicegate.stream.native import NativeIterator
+from sluicegate.stream.native_iterator import NativeStreamIterator
 from sluicegate.stream.shuffle_buffer import ShuffledIterator
 
 from .collate_in_place import stacks_as_torch
@@ -30,7 +30,7 @@ def native_batches(
         collate_fn = functools.partial(collated, images.stream, collate_fn)
         return _ImageBatches(iterator, images).next if images.makes_batches else None, collate_fn
     read = iterator.native if type(iterator) is ShuffledIterator else iterator
-    if type(read) is not NativeIterator or not is_default:
+    if type(read) is not NativeStreamIterator or not is_default:
         return None, collate_fn
     return iterator.next_batch, functools.partial(collated, read.stream, collate_fn)
 
@@ -38,7 +38,7 @@ def native_batches(
 def batch_bytes_of(iterator: Any) -> Callable[[], int] | None:
     """Return what tells the bytes of the last batch that the core made of `iterator`; None for images."""
     read = iterator.native if type(iterator) is ShuffledIterator else iterator
-    return read.batch_bytes if type(read) is NativeIterator else None
+    return read.batch_bytes if type(read) is NativeStreamIterator else None
 
 
 class _ImageBatches:

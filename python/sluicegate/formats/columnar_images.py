@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from sluicegate import _core
-from sluicegate.image.field import ImageField, ImageFieldLike, checked_images, image_numbers
+from sluicegate.image.field import ImageField
 from sluicegate.image.links import NO_LINKS, ImageLinks
+from sluicegate.image.named_fields import ImageFieldLike, checked_images, image_numbers
 from sluicegate.native.dataset import Kind
 
 from .columnar import Columns, Nulls, checked_columns, structure_of

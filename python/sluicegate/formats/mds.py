@@ -8,7 +8,7 @@ from typing import Literal
 
 from sluicegate import _core
 from sluicegate.checked_number import checked_number
-from sluicegate.image.field import ImageFieldLike, checked_images, image_numbers
+from sluicegate.image.named_fields import ImageFieldLike, checked_images, image_numbers
 from sluicegate.native.blocks import DecodedDataset
 from sluicegate.native.dataset import Kind, leaves_out, native_format
 from sluicegate.paths import Paths, expand, listed, local

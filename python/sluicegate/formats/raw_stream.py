@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from sluicegate import _core
 from sluicegate.native.dataset import Kind
-from sluicegate.stream.native import Fields, NativeStream
+from sluicegate.stream.native import NativeStream
+from sluicegate.stream.native_iterator import Fields
 from sluicegate.stream.sources import Sources
 
 from .raw import checked_layout, raw_layout

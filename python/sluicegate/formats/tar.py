@@ -8,7 +8,8 @@ from typing import Any, Literal, TypeAlias
 
 from sluicegate import _core
 from sluicegate.checked_number import checked_number
-from sluicegate.image.field import ImageField, image_field
+from sluicegate.image.field import ImageField
+from sluicegate.image.named_fields import image_field
 from sluicegate.native.blocks import BlockedDataset
 from sluicegate.native.dataset import Kind, Lists, checked_lists, list_kind, native_format
 from sluicegate.paths import Path, Paths, expand, local

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from sluicegate import _core
-from sluicegate.image.field import image_field
+from sluicegate.image.named_fields import image_field
 from sluicegate.native.dataset import Kind, Lists, checked_lists
 from sluicegate.stream.images import EncodedSample, moving_samples
-from sluicegate.stream.native import Fields, NativeStream
+from sluicegate.stream.native import NativeStream
+from sluicegate.stream.native_iterator import Fields
 from sluicegate.stream.sources import Sources
 
 from .tar import TarField, checked_fields, fields_of_core, kinds_of

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import operator
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import torch
 
@@ -14,17 +15,16 @@ from sluicegate import _core
 from sluicegate.checked_number import checked_number
 from sluicegate.paths import local, make_private_folder, user_cache_folder
 from sluicegate.rng.global_generators import torch_door
-from sluicegate.transforms.boxes import FORMATS, GivenBoxes, given_boxes, moved_boxes
+from sluicegate.transforms.boxes import FORMATS
 from sluicegate.transforms.drawing import current_generator
-from sluicegate.transforms.key_points import moved_key_points
 from sluicegate.transforms.recognize import divide
-from sluicegate.transforms.running import check_policies, moved_mask
+from sluicegate.transforms.running import check_policies
 
-from .box_rows import check_rows, checked_box_fields, following
-from .damaged import DamagedImageError
+from .box_rows import checked_box_fields, following
 from .decode import MAX_PIXELS, Mode, Truncated, image_decoder
+from .moved_decoder import MovedDecoder, MovedFields
 from .moved_parts import MovedParts
-from .tv_tensors import Marks, plain, points_of, without_mark
+from .tv_tensors import Marks, without_mark
 
 # The default mode.
 _MODE: Mode = "RGB"
@@ -33,8 +33,6 @@ _CONVERTED = ("RGB", "L", "RGBA")
 
 # Default size limits of caches.
 _CACHE_BYTES = {"memory": 4 << 30, "disk": 64 << 30}
-
-ImageFieldLike: TypeAlias = "ImageField | Literal['image']"
 
 
 class ImageField:
@@ -214,9 +212,6 @@ class ImageField:
         self._cache = self._made_cache(images) if images and self.cache is not None else None
         self._pipeline: _core.ImagePipeline | None = None
         text = json.dumps(native)
-        self._moves_before = bool(native)
-        self._drops_boxes = "SanitizeBoundingBoxes" in text
-        self._draws_by_boxes = "RandomIoUCrop" in text
         if has_places:
             check_policies(text)
         self._marks: Marks | None = None
@@ -226,6 +221,11 @@ class ImageField:
         is_whole = self.transform is not None and self._rest is None
         if native or is_whole or self.channels == "last" or self._cache is not None or has_places:
             self._pipeline = _core.ImagePipeline(text, self._decoder, self.exact, self.channels == "last", self._cache)
+        self._moved: MovedDecoder | None = None
+        if has_places and self._pipeline is not None:
+            names = (self.boxes, self.masks, self.keypoints)
+            moved = MovedFields(*names, self.box_format, self.box_fields, self.tv_tensors)
+            self._moved = MovedDecoder(moved, self._pipeline, text, self._rest, self._marks)
 
     def _made_cache(self, images: int) -> _core.ImageCache:
         size = self.cache_bytes if self.cache_bytes is not None else _CACHE_BYTES[self.cache or "memory"]
@@ -262,13 +262,7 @@ class ImageField:
     @property
     def single_reason(self) -> str | None:
         """Why boxes or key points make Rust process samples one by one; None if it makes whole batches."""
-        if self.keypoints:
-            return "key points move with each image, so samples are made one by one"
-        if self._drops_boxes:
-            return "`SanitizeBoundingBoxes` drops boxes, so their number is known only after each sample is made"
-        if self._draws_by_boxes:
-            return "`RandomIoUCrop` draws by the boxes of each sample, so samples are made one by one"
-        return None
+        return None if self._moved is None else self._moved.single_reason
 
     @property
     def is_called(self) -> bool:
@@ -366,73 +360,9 @@ class ImageField:
             ValueError: `transform` left more or fewer rows of a field in `box_fields` than boxes.
             Exception: any exception that `transform` raises.
         """
-        assert self._pipeline is not None
-        fields = fields or {}
-        check_rows(dict(zip(self.boxes, boxes, strict=True)), self.box_fields, fields, DamagedImageError, "there are")
-        try:
-            keypoints = [None if each is None else points_of(each) for each in keypoints]
-        except ValueError as error:
-            raise DamagedImageError(str(error)) from None
-        drawn_by = self._boxes_to_draw_by(boxes)
-        image, operations, before = self._pipeline.decode_moved(encoded, number, self._generator(), drawn_by)
-        if self._rest is not None and not self._moves_before:
-            parts = MovedParts(image, list(boxes), list(masks), dict(fields), list(keypoints))
-            return self._called(parts, [self.box_format] * len(boxes))
-        try:
-            moved = [None if each is None else moved_boxes(each, self.box_format, operations, before) for each in boxes]
-            turned = [None if each is None else moved_mask(each, operations, before) for each in masks]
-            points = [None if each is None else moved_key_points(each, operations, before) for each in keypoints]
-        except ValueError as error:
-            raise DamagedImageError(str(error)) from None
-        parts = MovedParts(image, [each and each.boxes for each in moved], turned, dict(fields), points)
-        if self._drops_boxes and moved[0] is not None and moved[0].rows is not None:
-            points_of_boxes = {number for number, name in enumerate(self.keypoints) if name in fields}
-            parts = parts.with_rows(moved[0].rows, len(boxes[0]), of_boxes, points_of_boxes)
-        if self._rest is not None:
-            return self._called(parts, [each and each.form for each in moved])
-        if self.tv_tensors and self._marks is not None:
-            marks = self._marks
-            marked = [each and marks.boxes(each.boxes, each.canvas, each.form) for each in moved]
-            masks = [marks.mask(mask) for mask in parts.masks]
-            points = [marks.keypoints(each, (image.shape[-2], image.shape[-1])) for each in parts.keypoints]
-            parts = MovedParts(self._marked(image), marked, masks, parts.fields, points)
-        return parts
-
-    def _boxes_to_draw_by(self, boxes: Sequence[Any]) -> GivenBoxes | None:
-        """Return the boxes that transforms run in Rust need for their draws; None if none of them does."""
-        if not self._draws_by_boxes:
-            return None
-        if boxes[0] is None:
-            raise TypeError(
-                f"boxes: `RandomIoUCrop` draws by the boxes of each image, got None in {self.boxes[0]!r}; pass "
-                "an array of shape (0, 4) for an image without boxes"
-            )
-        try:
-            return given_boxes(boxes[0], self.box_format)
-        except ValueError as error:
-            raise DamagedImageError(str(error)) from None
-
-    def _called(self, parts: MovedParts, formats: Sequence[str | None]) -> MovedParts:
-        """Apply the transforms that are called in Python to the image, its boxes in `formats`, and the other parts."""
-        assert self._marks is not None
-        assert self._rest is not None
-        marks, size = self._marks, (int(parts.image.shape[-2]), int(parts.image.shape[-1]))
-        given = zip(self.boxes, parts.boxes, formats, strict=True)
-        target = {name: marks.boxes(each, size, form) for name, each, form in given}
-        target |= {name: marks.mask(each) for name, each in zip(self.masks, parts.masks, strict=True)}
-        target |= parts.fields
-        points = zip(self.keypoints, parts.keypoints, strict=True)
-        target |= {name: marks.keypoints(each, size) for name, each in points}
-        image, target = self._rest(marks.image(parts.image), target)
-        boxes, masks, keypoints = (
-            [target[name] for name in names] for names in (self.boxes, self.masks, self.keypoints)
-        )
-        fields = {name: target[name] for name in parts.fields}
-        check_rows(dict(zip(self.boxes, boxes, strict=True)), self.box_fields, fields, ValueError, "the transform left")
-        if self.tv_tensors:
-            return MovedParts(image, boxes, masks, fields, keypoints)
-        boxes, masks, keypoints = ([plain(each) for each in parts] for parts in (boxes, masks, keypoints))
-        return MovedParts(plain(image), boxes, masks, fields, keypoints)
+        assert self._moved is not None
+        generator = self._generator()
+        return self._moved.decode(encoded, number, generator, boxes, masks, fields or {}, of_boxes, keypoints)
 
     def _marked(self, image: Any) -> Any:
         is_tensor = isinstance(image, torch.Tensor)
@@ -482,11 +412,7 @@ class ImageField:
 
     def __repr__(self) -> str:
         """Return the constructor call, with the arguments that differ from `ImageField()`."""
-        default: dict[str, Any] = {"transform": None, "mode": None, "exif_orientation": None, "truncated": "error"}
-        default |= {"max_pixels": MAX_PIXELS, "exact": False, "channels": "first"}
-        default |= dict.fromkeys(("cache", "cache_bytes", "cache_folder"))
-        default |= {"boxes": (), "box_format": "XYXY", "masks": (), "tv_tensors": False}
-        default |= {"box_fields": None, "keypoints": ()}
+        default = {name: each.default for name, each in inspect.signature(ImageField).parameters.items()}
         given = (f"{name}={getattr(self, name)!r}" for name in default if getattr(self, name) != default[name])
         return f"ImageField({', '.join(given)})"
 
@@ -496,45 +422,3 @@ def _names(argument: str, names: Any) -> tuple[str, ...]:
     if not all(isinstance(name, str) for name in found):
         raise TypeError(f"{argument}: expected one or more names of fields, but got {names!r}")
     return found
-
-
-def image_field(field: Any) -> ImageField | None:
-    """Return the `ImageField` that the user-facing type `field` names; None for any other type."""
-    if isinstance(field, ImageField):
-        return field
-    return ImageField() if isinstance(field, str) and field == "image" else None
-
-
-def checked_images(fields: Mapping[str, Any]) -> dict[str, ImageField]:
-    """Return the image fields in `fields`, types by name; the others must be None.
-
-    Raises:
-        ValueError: a type is neither an image nor None.
-    """
-    images = {}
-    for name, field in fields.items():
-        if (image := image_field(field)) is not None:
-            images[name] = image
-        elif field is not None:
-            raise ValueError(f"fields[{name!r}]: expected 'image', an ImageField or None, but got {field!r}")
-    return images
-
-
-def image_numbers(
-    images: Mapping[str, ImageField], structure: Mapping[str, Any], kinds: Sequence[Any]
-) -> dict[int, ImageField]:
-    """Return the images by the numbers that their fields have in `structure`.
-
-    Raises:
-        ValueError: a field does not exist, or does not hold bytes.
-    """
-    numbers = {}
-    for name, image in images.items():
-        number = structure.get(name)
-        if not isinstance(number, int) or kinds[number] not in ("bytes", ("optional", "bytes")):
-            raise ValueError(
-                f"fields[{name!r}]: expected a column of bytes for an image, but got {name!r}; the columns are "
-                f"{list(structure)}"
-            )
-        numbers[number] = image
-    return numbers

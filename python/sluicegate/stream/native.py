@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import astuple
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sluicegate import _core, _torch
@@ -14,20 +13,16 @@ from sluicegate.image.field import ImageField
 from sluicegate.image.samples import ImageSamples
 from sluicegate.native.dataset import VIEWED, Kind, collate
 from sluicegate.native.json_batch import json_batch
-from sluicegate.rng.stream_seeding import ImageSeeding, image_seeding
+from sluicegate.rng.stream_seeding import image_seeding
 
 from .consumer import Consumer
-from .images import DecodesImages, EncodedSample, StreamImages
+from .cursor import Cursor
+from .images import EncodedSample
+from .native_iterator import Fields, HandOver, ImageStreamIterator, NativeStreamIterator
 from .reader import StreamReader
 from .resumable import ResumableIterator, ResumableStream
 from .sources import Pump, Source, Sources, opened, sources_of
-from .split import START, Consumed, Reached, current_pass, current_run, in_full, split_again, still_ahead
-
-# (name, dtype, content) of each field, once a stream has begun.
-Fields = list[tuple[str, str, str]]
-
-# Read-ahead in bytes.
-_AHEAD = 16 << 20
+from .split import START, Reached, current_run, in_full, split_again
 
 # Samples that are copies are delivered in groups of this size. Tensors are not, because each would keep alive the
 # memory of its whole group.
@@ -106,7 +101,8 @@ class NativeStream(ResumableStream[Any]):
         """Return an iterator over the next epoch, or over the rest of the one whose state was loaded."""
         cursor = super().__iter__()
         assert isinstance(cursor, Cursor)
-        return ImageIterator(self, cursor) if self._images else NativeIterator(self, cursor)
+        kind = ImageStreamIterator if self._images else NativeStreamIterator
+        return kind(self, cursor, self._hand_over, self._note_damages)
 
     def _begin(
         self,
@@ -252,7 +248,7 @@ class NativeStream(ResumableStream[Any]):
             return f"`{random[0]}` and `{random[1]}` are drawn in turn, so samples are made one by one"
         return None
 
-    def _hand_over(self, fields: Fields) -> tuple[_core.HandOver, int]:
+    def _hand_over(self, fields: Fields) -> HandOver:
         structure, kinds = self._shape_of(fields)
         images = {structure[name]: image for name, image in self._images.items()}
         self._shape = structure, ImageSamples(structure, kinds, images).kinds
@@ -287,177 +283,3 @@ def _is_copied(kind: Kind) -> bool:
     if isinstance(kind, tuple):
         return kind[0] == "nested" or (kind[0] == "optional" and kind[1] in _COPIES)
     return kind in _COPIES
-
-
-class Cursor(ResumableIterator[Any]):
-    """The position of an iterator, which its stream keeps. The iterator itself stops reading when it is dropped."""
-
-    reader: Any
-
-    def __init__(
-        self,
-        state: dict[str, Any],
-        consumer: Consumer,
-        core: _core.Stream,
-        pumps: list[Pump],
-        seeding: ImageSeeding | None,
-    ) -> None:
-        # There is no stream reader here, but the image seeding also has a number that is part of the state.
-        self.reader = seeding
-        self._fixed = {name: state[name] for name in ("epoch", "consumer", "run")}
-        # Samples that were read under another split among workers.
-        self._consumed: list[Consumed] = state["consumed"]
-        self.read: int = state["read"]
-        self.ended: bool = state["ended"]
-        self.place: tuple[int, int, int, int] = START if state["inner"] is None else tuple(state["inner"])
-        part, consumed = (*astuple(consumer), state["run"]), [tuple(each) for each in self._consumed]
-        # Nothing is left to read after the end, and others must not wait for it.
-        shared = None if self.ended else current_pass()
-        reader = _core.StreamReader(core, part, consumed, self.place, _AHEAD, shared)
-        self._opened: tuple[_core.StreamReader, list[Pump]] | None = (reader, pumps)
-
-    def opened(self) -> tuple[_core.StreamReader, list[Pump]]:
-        """Hand over what is being read; the iterator owns it from now on."""
-        assert self._opened is not None
-        opened, self._opened = self._opened, None
-        return opened
-
-    def __next__(self) -> Any:
-        """Not supported; the iterator yields the samples."""
-        raise NotImplementedError
-
-    def leave(self) -> None:
-        """Do nothing: the iterator may continue alongside the next one."""
-
-    def position(self) -> dict[str, Any]:
-        """Return the position as JSON."""
-        return self.frozen()()
-
-    def frozen(self) -> Callable[[], dict[str, Any]]:
-        """Return what makes the position of this moment."""
-        fixed, consumed, place = self._fixed, self._consumed, self.place
-        moved = {"read": self.read, "ended": self.ended, "inner": list(place)}
-        return lambda: {**fixed, **moved, "consumed": still_ahead(consumed, place[0])}
-
-
-class NativeIterator(Iterator[Any]):
-    """One consumer's part of one epoch, starting at `cursor`, which it advances."""
-
-    def __init__(self, stream: NativeStream, cursor: Cursor) -> None:
-        self.stream = stream
-        self._cursor = cursor
-        self._core, self._pumps = cursor.opened()
-        self._how: tuple[_core.HandOver, int] | None = None
-        self._samples: Iterator[Any] = iter(())
-        self._positions: Iterator[tuple[int, int, int, int]] = iter(())
-        # The number of samples of the epoch that were read before the ones that a shuffle buffer counts.
-        self._ahead_of_reader = 0
-
-    def __next__(self) -> Any:
-        while True:
-            for sample in self._samples:
-                self._cursor.read, self._cursor.place = self._cursor.read + 1, next(self._positions)
-                return sample
-            hand_over, together = self._begun()
-            samples, positions = self._asked(self._core.samples, hand_over, together)
-            self._samples, self._positions = iter(samples), iter(positions)
-            if not samples:
-                self._end()
-
-    def next_batch(self, samples: int) -> tuple[Any, int] | None:
-        """Return the core's batch of the next `samples` samples, and its size; None at the end.
-
-        Do not mix with reading single samples.
-        """
-        try:
-            hand_over, _ = self._begun()
-            taken = self._asked(self._core.batch, hand_over, samples)
-            if taken is None:
-                self._end()
-        except StopIteration:
-            return None
-        batch, count, self._cursor.place = taken
-        self._cursor.read += count
-        return batch, count
-
-    def batch_bytes(self) -> int:
-        """Return the bytes of the last batch that the core made."""
-        return self._core.batch_bytes
-
-    def shuffle(self, reader: StreamReader) -> None:
-        """Send samples through the shuffle buffer that `reader` reads for, from now on: see `ShuffledIterator`."""
-        self._ahead_of_reader = self._cursor.read - reader.read
-        self._core.shuffle(reader.read, self._cursor.place, reader.every, reader.next_snapshot)
-
-    def read_again(self, read: int, held: list[int], has_ended: bool) -> bool:
-        """Hold the samples that the buffer held after `read` samples; return False if there are fewer."""
-        return bool(self._asked(self._core.read_again, read, held, has_ended))
-
-    def next_shuffled(self, order: _core.ShuffleBuffer, samples: int) -> tuple[Any, int] | None:
-        """Return the batch of the next `samples` samples that `order` draws, and its size; None at the end."""
-        if self._how is None:
-            fields = self._asked(self._core.begin)
-            if not fields:
-                return None
-            self._how = self.stream._hand_over(fields)
-        taken: tuple[Any, int] | None = self._asked(self._core.shuffled_batch, self._how[0], order, samples)
-        return taken
-
-    def tell(self, reader: StreamReader, needed: Callable[[], int]) -> None:
-        """Update `reader` with what was read for it, including its snapshots from sample `needed()` on."""
-        cursor, ahead = self._cursor, self._ahead_of_reader
-        read, place, has_ended, marks = self._core.shuffled_place()
-        for reader.read, cursor.place in marks:
-            cursor.read = reader.read + ahead
-            reader.take_snapshot(needed())
-        reader.read, reader.ended = read, has_ended
-        cursor.read, cursor.place, cursor.ended = read + ahead, place, has_ended
-        if has_ended:
-            self._raise_of_pumps()
-
-    def _raise_of_pumps(self) -> None:
-        for pump in self._pumps:
-            if pump.error is not None:
-                raise pump.error
-
-    def _begun(self) -> tuple[_core.HandOver, int]:
-        if self._cursor.ended:
-            raise StopIteration
-        if self._how is None:
-            fields = self._asked(self._core.begin)
-            if not fields:
-                self._end()
-            self._how = self.stream._hand_over(fields)
-        return self._how
-
-    def _asked(self, ask: Callable[..., Any], *arguments: Any) -> Any:
-        try:
-            return ask(*arguments)
-        except Exception as error:
-            # A read error of a file object looks like truncated data.
-            for pump in self._pumps:
-                if pump.error is not None:
-                    raise pump.error from error
-            raise
-        finally:
-            self.stream._note_damages(self._core.left_out())
-
-    def _end(self) -> None:
-        self._raise_of_pumps()
-        self._cursor.ended = True
-        raise StopIteration
-
-
-class ImageIterator(NativeIterator, DecodesImages[Any]):
-    """A `NativeIterator` for samples with images, which are decoded as the samples are requested."""
-
-    def __init__(self, stream: NativeStream, cursor: Cursor) -> None:
-        super().__init__(stream, cursor)
-        self.images = StreamImages(stream, cursor.reader.samples)
-
-    def __next__(self) -> Any:
-        return self._finished(self._next_encoded)
-
-    def _next_encoded(self) -> EncodedSample:
-        sample = super().__next__()
-        return EncodedSample(self._cursor.place[0] - 1, sample)

@@ -16,7 +16,8 @@ from sluicegate import _core, _torch
 from sluicegate.checked_number import checked_number
 
 from .consumer import Consumer
-from .native import NativeIterator, NativeStream
+from .native import NativeStream
+from .native_iterator import NativeStreamIterator
 from .reader import StreamReader
 from .resumable import ResumableIterator, ResumableStream
 from .self_splitting import in_words
@@ -226,7 +227,7 @@ class ShuffledIterator(ResumableIterator[_T_co]):
         self._resume = state if state["read"] or state["ended"] else None
         # The core's iterator, if it can also hold the samples; `_is_native` is True once it does.
         inner = self.reader.iterator
-        self.native = inner if type(inner) is NativeIterator and not self._weigh else None
+        self.native = inner if type(inner) is NativeStreamIterator and not self._weigh else None
         self._is_native = False
         # An exception that reading raised after the last batch.
         self._failure: Exception | None = None
@@ -262,7 +263,7 @@ class ShuffledIterator(ResumableIterator[_T_co]):
         finally:
             native.tell(reader, self._needed)
 
-    def _hold_again(self, native: NativeIterator, state: dict[str, Any]) -> None:
+    def _hold_again(self, native: NativeStreamIterator, state: dict[str, Any]) -> None:
         read, held = state["read"], state["held"]
         try:
             is_whole = native.read_again(read, held, state["stream_ended"])

@@ -1,0 +1,69 @@
+"""`Cursor`: the position of an iterator over a stream that the core reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import astuple
+from typing import Any
+
+from sluicegate import _core
+from sluicegate.rng.stream_seeding import ImageSeeding
+
+from .consumer import Consumer
+from .resumable import ResumableIterator
+from .sources import Pump
+from .split import START, Consumed, current_pass, still_ahead
+
+# Read-ahead in bytes.
+_AHEAD = 16 << 20
+
+
+class Cursor(ResumableIterator[Any]):
+    """The position of an iterator, which its stream keeps. The iterator itself stops reading when it is dropped."""
+
+    reader: Any
+
+    def __init__(
+        self,
+        state: dict[str, Any],
+        consumer: Consumer,
+        core: _core.Stream,
+        pumps: list[Pump],
+        seeding: ImageSeeding | None,
+    ) -> None:
+        # There is no stream reader here, but the image seeding also has a number that is part of the state.
+        self.reader = seeding
+        self._fixed = {name: state[name] for name in ("epoch", "consumer", "run")}
+        # Samples that were read under another split among workers.
+        self._consumed: list[Consumed] = state["consumed"]
+        self.read: int = state["read"]
+        self.ended: bool = state["ended"]
+        self.place: tuple[int, int, int, int] = START if state["inner"] is None else tuple(state["inner"])
+        part, consumed = (*astuple(consumer), state["run"]), [tuple(each) for each in self._consumed]
+        # Nothing is left to read after the end, and others must not wait for it.
+        shared = None if self.ended else current_pass()
+        reader = _core.StreamReader(core, part, consumed, self.place, _AHEAD, shared)
+        self._opened: tuple[_core.StreamReader, list[Pump]] | None = (reader, pumps)
+
+    def opened(self) -> tuple[_core.StreamReader, list[Pump]]:
+        """Hand over what is being read; the iterator owns it from now on."""
+        assert self._opened is not None
+        opened, self._opened = self._opened, None
+        return opened
+
+    def __next__(self) -> Any:
+        """Not supported; the iterator yields the samples."""
+        raise NotImplementedError
+
+    def leave(self) -> None:
+        """Do nothing: the iterator may continue alongside the next one."""
+
+    def position(self) -> dict[str, Any]:
+        """Return the position as JSON."""
+        return self.frozen()()
+
+    def frozen(self) -> Callable[[], dict[str, Any]]:
+        """Return what makes the position of this moment."""
+        fixed, consumed, place = self._fixed, self._consumed, self.place
+        moved = {"read": self.read, "ended": self.ended, "inner": list(place)}
+        return lambda: {**fixed, **moved, "consumed": still_ahead(consumed, place[0])}
