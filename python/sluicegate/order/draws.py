@@ -16,7 +16,7 @@ from sluicegate.rng.global_generators import (
     set_global_state,
     state_text,
 )
-from sluicegate.state.stateful import attribute
+from sluicegate.state.stateful import attributes
 
 from .settings import LoaderSettings
 
@@ -95,11 +95,11 @@ def _of_samplers(sampler: object, known: list[object]) -> list[tuple[str, torch.
     for depth in range(_DEEPEST):
         if sampler is None:
             break
-        own = attribute(sampler, "generator")
+        own, inner = attributes(sampler, "generator", "sampler")
         if id(own) not in map(id, known):
             known.append(own)
             found.append((f"sampler_generator_{depth}", own if isinstance(own, torch.Generator) else None))
-        sampler = attribute(sampler, "sampler")
+        sampler = inner
     return found
 
 

@@ -29,6 +29,11 @@ def attribute(item: Any, name: str) -> Any:
         return None
 
 
+def attributes(item: Any, *names: str) -> tuple[Any, ...]:
+    """Return several attributes, each as `attribute` does."""
+    return tuple([attribute(item, name) for name in names])
+
+
 def is_lazy(iterator: Any) -> bool:
     """Return True if `iterator` may do nothing at all until the first sample is requested.
 
