@@ -271,7 +271,7 @@ def test_a_stream_of_a_format_with_a_described_header_is_read(tmp_path: Path) ->
 )
 def test_nothing_is_waited_for_to_tell_a_format(stream: Callable[[str], Any]) -> None:
     samples = iter(stream("pipe:printf '1\\n'; sleep 1000"))
-    next(samples)
+    assert next(samples) in ({"0": 1}, 1, ord("1"))
 
 
 def test_raw_samples_after_a_header_of_any_kind(tmp_path: Path) -> None:

@@ -142,6 +142,7 @@ def test_of_torchvisions_first_version(root: Path, name: str, made: Made, where:
         random.seed(number)
         found, state = drawn(number, lambda at: dataset[at][0], number)
         if isinstance(expected, type):
+            assert isinstance(found, type), (name, mode, expected, type(found))
             continue
         assert_close(found, expected, levels=2.0, deviation=0.2 if name == "Normalize" else 1.0)
         assert torch.equal(state, after)
