@@ -218,6 +218,10 @@ def _weighted(sampler: WeightedRandomSampler) -> Iterator[torch.Tensor]:
 
 def _distributed(sampler: DistributedSampler[Any]) -> Iterator[torch.Tensor]:
     length = len(sampler.dataset)  # type: ignore[arg-type]
+    if not _fits(sampler, length):
+        # The dataset or an attribute was changed since. Torch either refuses that or knows what to do.
+        yield torch.tensor(list(DistributedSampler.__iter__(sampler)), dtype=torch.int64, device="cpu")
+        return
     if sampler.shuffle:
         generator = torch.Generator()
         generator.manual_seed(sampler.seed + sampler.epoch)
@@ -227,6 +231,13 @@ def _distributed(sampler: DistributedSampler[Any]) -> Iterator[torch.Tensor]:
     if sampler.total_size > length > 0:
         order = order.repeat(-(-sampler.total_size // length))
     yield order[sampler.rank : sampler.total_size : sampler.num_replicas].contiguous()
+
+
+def _fits(sampler: DistributedSampler[Any], length: int) -> bool:
+    """Return True if every rank gets what the sampler promises, from a dataset of this length."""
+    total = sampler.total_size
+    is_divided = 0 <= sampler.rank < sampler.num_replicas and total == sampler.num_samples * sampler.num_replicas
+    return is_divided and (total <= length if sampler.drop_last else total >= length > 0 or total == 0)
 
 
 def waits_for_epoch(index_sampler: Any) -> bool:

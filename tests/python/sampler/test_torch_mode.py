@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch.utils.data
 
+import sluicegate
 from sluicegate import sampler as ours
 
 Make = Callable[[ModuleType, Any], Any]
@@ -101,6 +102,26 @@ def test_distributed_ranks_read_what_torchs_ranks_read(
             except Exception as error:
                 seen.append((type(error), str(error)))
         assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("change", ["grow", "shrink", "num_replicas", "num_samples", "total_size", "rank"])
+def test_a_loader_reads_a_changed_distributed_sampler_as_torchs_does(change: str, drop_last: bool) -> None:
+    seen: list[Any] = []
+    for door in (torch.utils.data, sluicegate):
+        dataset = list(range(21))
+        sampler = torch.utils.data.DistributedSampler(dataset, 3, 1, drop_last=drop_last)
+        loader = door.DataLoader(dataset, 2, sampler=sampler)
+        before = [batch.tolist() for batch in loader]
+        if change in ("grow", "shrink"):
+            dataset[15:] = range(15, 30 if change == "grow" else 17)
+        else:
+            setattr(sampler, change, getattr(sampler, change) + 2)
+        try:
+            seen.append((before, [batch.tolist() for batch in loader]))
+        except Exception as error:
+            seen.append((before, type(error), str(error)))
+    assert seen[0] == seen[1]
 
 
 def test_a_distributed_iterator_has_the_epoch_of_its_beginning() -> None:
