@@ -90,7 +90,11 @@ class Written(composer.Callback):  # type: ignore[misc]
         step, samples = int(state.timestamp.batch), state.batch[0].tolist()
         self.model.record.write(step, samples, state.loss.item(), state.model)
 
-    def batch_checkpoint(self, state: composer.State, logger: Any) -> None:
+    # Composer saves the checkpoint of a batch after all callbacks of that event.
+    def batch_start(self, state: composer.State, logger: Any) -> None:
+        self.model.record.after(int(state.timestamp.batch))
+
+    def epoch_end(self, state: composer.State, logger: Any) -> None:
         self.model.record.after(int(state.timestamp.batch))
 
     def eval_end(self, state: composer.State, logger: Any) -> None:
