@@ -76,6 +76,8 @@ def _begun_state(settings: LoaderSettings, progress: LoaderProgress) -> LoaderSt
     )
     if progress.latest is not None:
         state = _with_epoch(state, progress.latest, settings.persistent_workers)
+    elif (place := progress.sampler_place_now(settings)) is not None:
+        state = dataclasses.replace(state, sampler=place, sampler_is_over=True)
     # After the state of what the user defined, in case that draws.
     draws_now, rng = _generators(settings, None if running is None else running.draws.generators)
     return dataclasses.replace(state, draws=draws_now, rng=rng)
@@ -137,7 +139,7 @@ def _sampler_place(latest: EpochProgress) -> tuple[SamplerPlace | None, bool]:
     place, sampler = latest.sampler_place(), latest.sampler
     if latest.finished or place is not None:
         return place, latest.finished
-    before = sampler.left_before() if latest.received.last_ids is None else sampler.place_before()
+    before = sampler.begun_at() if latest.received.last_ids is None else sampler.place_before()
     return before, before is not None
 
 

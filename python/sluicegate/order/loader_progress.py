@@ -7,11 +7,13 @@ import functools
 
 from sluicegate.rng.global_generators import global_state, set_global_state
 from sluicegate.state.loader_state import LoaderState
+from sluicegate.state.sampler_place import SamplerPlace
 
 from . import draws
 from .epoch_progress import EpochProgress
 from .epochs import Epochs
 from .left_out import LeftOut
+from .sampler_stream import place_now
 from .settings import LoaderSettings
 
 # What an iterator without a loaded state resumes from.
@@ -68,6 +70,8 @@ class LoaderProgress:
         take = functools.partial(draws.take, settings) if settings.seed is None else None
         progress = EpochProgress(self.epochs, self.left_out, resumed, take)
         progress.draws.outer = outer
+        if before is None and pending is None:
+            progress.sampler.at_first = self.sampler_place_now(settings)
         if before is not None:
             if pending is None:
                 progress.place_before = before.leave()
@@ -82,6 +86,13 @@ class LoaderProgress:
             before.sampler.before = before.sampler.stream = None
         self.latest = progress
         return progress
+
+    @staticmethod
+    def sampler_place_now(settings: LoaderSettings) -> SamplerPlace | None:
+        """Return where the user-defined, stateful sampler of a loader is that has not begun; None if it has none."""
+        if settings.is_known or settings.is_stream or settings.ordering is not None:
+            return None
+        return place_now(settings.index_sampler)
 
     def copied(self) -> LoaderProgress:
         """Return the progress of a copy of the loader, which counts its own epochs, has its own skips, and is idle."""

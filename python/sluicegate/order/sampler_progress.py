@@ -29,6 +29,8 @@ class SamplerProgress:
         self.end: bytes | None = None
         # Returns where the previous epoch left the sampler.
         self.before: Callable[[], SamplerPlace | None] | None = None
+        # Where the sampler was when the loader's first epoch began, which a state from before its first batch has.
+        self.at_first: SamplerPlace | None = None
         # Where the resumed epoch ended, or an earlier one that requested nothing, until the sampler has received it.
         self.untold = resumed.sampler if resumed.sampler_is_over else None
 
@@ -55,6 +57,10 @@ class SamplerProgress:
             with contextlib.suppress(RuntimeError):
                 return self.before()
         return place
+
+    def begun_at(self) -> SamplerPlace | None:
+        """Return where the sampler was before this epoch, of which no batch was received; None if it is unknown."""
+        return copy.deepcopy(self.at_first) if (place := self.left_before()) is None else place
 
     def leave(self, is_drawn: bool) -> SamplerPlace | None:
         """Return where the sampler is when another epoch begins in the middle of this one.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import itertools
 from collections.abc import Iterator
@@ -12,8 +13,9 @@ from torch.utils.data import BatchSampler
 
 from sluicegate.rng.global_generators import set_generator_state
 from sluicegate.sampler import is_ours
+from sluicegate.state.place_state import PlaceState
 from sluicegate.state.sampler_place import SamplerPlace
-from sluicegate.state.stateful import pickled
+from sluicegate.state.stateful import is_stateful, pickled
 from sluicegate.state.stream_place import StreamPlace
 
 from .torch_order import is_torchs
@@ -141,6 +143,19 @@ def leave_epoch(index_sampler: Any, state: SamplerPlace) -> None:
         return  # It has seen its end.
     # Otherwise it was left in its middle, or it started again by itself with its last index.
     StreamPlace(thing, state.place_after(0))
+
+
+def place_now(index_sampler: Any) -> SamplerPlace | None:
+    """Return where a stateful sampler is before its first epoch in a loader; None for other samplers.
+
+    A sampler that cannot report its state starts as it is, as in torch.
+    """
+    thing = index_sampler.sampler if is_torchs(index_sampler, BatchSampler) else index_sampler
+    if is_ours(thing) or not is_stateful(thing):
+        return None
+    with contextlib.suppress(Exception):
+        return SamplerPlace(left=PlaceState({"thing": copy.deepcopy(thing.state_dict())}))
+    return None
 
 
 def _length(sampler: Any) -> int | None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+import sluicegate
 from cases.loader_kinds import KINDS, MAP_KINDS, SIZE, make, plain, take
 from checks.equality import assert_same
 from doubles.datasets import Rows
@@ -310,3 +311,43 @@ def test_a_native_dataset_resumes_like_any_other(num_workers: int) -> None:
     fresh = make("native", num_workers, dataset=rows)
     fresh.load_state_dict(state)
     assert take(fresh) == rest
+
+
+class Positioned(torch.utils.data.Sampler[int]):
+    """A sampler that continues where it was left, as those do that count their samples."""
+
+    def __init__(self, position: int = 0) -> None:
+        self.position = position
+
+    def __len__(self) -> int:
+        return 8
+
+    def __iter__(self) -> Iterator[int]:
+        while self.position < 8:
+            self.position += 1
+            yield self.position - 1
+        self.position = 0
+
+    def state_dict(self) -> dict[str, int]:
+        return {"position": self.position}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.position = state["position"]
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("begins", [False, True])
+@pytest.mark.parametrize("start", [0, 4])
+def test_a_state_before_the_first_batch_says_where_a_sampler_was(start: int, begins: bool, num_workers: int) -> None:
+    def made(position: int) -> Any:
+        return sluicegate.DataLoader(range(8), 2, sampler=Positioned(position), num_workers=num_workers)
+
+    loader = made(start)
+    iterator = iter(loader) if begins else None
+    state = loader.state_dict()
+    received = next(iter(loader) if iterator is None else iterator)
+    assert received.tolist() == [start, start + 1]
+    for resumed in (loader, made(0), made(6)):
+        resumed.load_state_dict(state)
+        epochs = [[index for batch in resumed for index in batch.tolist()] for _ in range(2)]
+        assert epochs == [list(range(start, 8)), list(range(8))]
