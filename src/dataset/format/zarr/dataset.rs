@@ -264,7 +264,8 @@ impl Zarr {
             }
         }
         // Last those that other threads are decoding now: by then they are done, and this thread need not wait.
-        missing.sort_by_key(|(number, _)| self.chunks.is_here(&(field.first_chunk + number)));
+        // Each is asked about once: a sort may panic if the answers change meanwhile.
+        missing.sort_by_cached_key(|(number, _)| self.chunks.is_here(&(field.first_chunk + number)));
         let helpers = if field.array.is_worth_helping() { helpers() } else { 0 };
         // Not all at once, which may be more than fit into memory.
         let at_once = if helpers == 0 { 1 } else { (helpers + 1) * CHUNKS_EACH };
