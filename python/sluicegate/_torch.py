@@ -43,6 +43,8 @@ __all__ = [
     "dtype_name",
     "from_dlpack",
     "get_distributed_settings",
+    "hide_rank",
+    "hide_worker",
     "identity",
     "is_torchs_own",
     "is_worker_info_of_process",
@@ -65,6 +67,7 @@ __all__ = [
     "tensor_is_dense",
     "tensor_is_plain",
     "untyped",
+    "worker_info",
 ]
 
 # torch.from_dlpack without the Python wrapper, which asks for a device first: half of the time of a hand-over.

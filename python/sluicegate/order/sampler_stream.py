@@ -138,11 +138,10 @@ _END = object()
 
 def leave_epoch(index_sampler: Any, state: SamplerPlace) -> None:
     """Bring a stateful sampler to where an epoch left it; `state` is what was recorded at the epoch's end."""
-    thing = index_sampler.sampler if is_torchs(index_sampler, BatchSampler) else index_sampler
     if state.left is None and next(SamplerStream(index_sampler, iter(()), state, 0), None) is None:
         return  # It has seen its end.
     # Otherwise it was left in its middle, or it started again by itself with its last index.
-    StreamPlace(thing, state.place_after(0))
+    StreamPlace(_asked(index_sampler), state.place_after(0))
 
 
 def place_now(index_sampler: Any) -> SamplerPlace | None:
@@ -150,12 +149,17 @@ def place_now(index_sampler: Any) -> SamplerPlace | None:
 
     A sampler that cannot report its state starts as it is, as in torch.
     """
-    thing = index_sampler.sampler if is_torchs(index_sampler, BatchSampler) else index_sampler
+    thing = _asked(index_sampler)
     if is_ours(thing) or not is_stateful(thing):
         return None
     with contextlib.suppress(Exception):
         return SamplerPlace(left=PlaceState({"thing": copy.deepcopy(thing.state_dict())}))
     return None
+
+
+def _asked(index_sampler: Any) -> Any:
+    """Return what is asked for indices: the sampler in torch's `BatchSampler`, or the sampler itself."""
+    return index_sampler.sampler if is_torchs(index_sampler, BatchSampler) else index_sampler
 
 
 def _length(sampler: Any) -> int | None:

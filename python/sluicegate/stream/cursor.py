@@ -31,7 +31,7 @@ class Cursor(ResumableIterator[Any]):
         pumps: list[Pump],
         seeding: ImageSeeding | None,
     ) -> None:
-        # There is no stream reader here, but the image seeding also has a number that is part of the state.
+        # In place of a stream reader, the image seeding: states hold its number, too.
         self.reader = seeding
         self._fixed = {name: state[name] for name in ("epoch", "consumer", "run")}
         # Samples that were read under another split among workers.

@@ -17,7 +17,7 @@ from sluicegate.rng.stream_seeding import image_seeding
 
 from .consumer import Consumer
 from .cursor import Cursor
-from .images import EncodedSample
+from .images import EncodedSample, StreamImages
 from .native_iterator import Fields, HandOver, ImageStreamIterator, NativeStreamIterator
 from .reader import StreamReader
 from .resumable import ResumableIterator, ResumableStream
@@ -101,8 +101,12 @@ class NativeStream(ResumableStream[Any]):
         """Return an iterator over the next epoch, or over the rest of the one whose state was loaded."""
         cursor = super().__iter__()
         assert isinstance(cursor, Cursor)
-        kind = ImageStreamIterator if self._images else NativeStreamIterator
-        return kind(self, cursor, self._hand_over, self._note_damages)
+        how = (self, cursor, self._hand_over, self._note_damages)
+        if not self._images:
+            return NativeStreamIterator(*how)
+        iterator = ImageStreamIterator(*how)
+        iterator.images = StreamImages(self, cursor.reader.samples)
+        return iterator
 
     def _begin(
         self,

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from sluicegate import _core
 
 from .cursor import Cursor
-from .images import DecodesImages, EncodedSample, ImageStream, StreamImages
+from .images import DecodesImages, EncodedSample, ImageStream
 from .reader import StreamReader
 
 # (name, dtype, content) of each field, once a stream has begun.
@@ -141,16 +141,6 @@ class NativeStreamIterator(Iterator[Any]):
 
 class ImageStreamIterator(NativeStreamIterator, DecodesImages[Any]):
     """A `NativeStreamIterator` for samples with images, which are decoded as the samples are requested."""
-
-    def __init__(
-        self,
-        stream: ImageStream,
-        cursor: Cursor,
-        hand_over: Callable[[Fields], HandOver],
-        note: Callable[[list[str]], None],
-    ) -> None:
-        super().__init__(stream, cursor, hand_over, note)
-        self.images = StreamImages(stream, cursor.reader.samples)
 
     def __next__(self) -> Any:
         return self._finished(self._next_encoded)

@@ -94,8 +94,7 @@ class Written(composer.Callback):  # type: ignore[misc]
     def batch_start(self, state: composer.State, logger: Any) -> None:
         self.model.record.after(int(state.timestamp.batch))
 
-    def epoch_end(self, state: composer.State, logger: Any) -> None:
-        self.model.record.after(int(state.timestamp.batch))
+    epoch_end = batch_start
 
     def eval_end(self, state: composer.State, logger: Any) -> None:
         self.model.record.evaluated(self.model.evaluated)
