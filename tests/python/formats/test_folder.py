@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,6 +83,20 @@ def test_a_pattern_chooses(root: Path) -> None:
         ["10.jpg", "9.jpg", "more-2/1.jpg"],
     )
     assert len(FolderDataset(os.fsencode(root))) == 8
+
+
+@pytest.mark.parametrize(
+    "pattern", ["?.jpg", "[à-é]*", "[!a].*", "**", "**/*", "x/**", "*/?", "**/[!.]*/*", "日*/**/?.*"]
+)
+def test_a_pattern_means_the_files_that_glob_finds(tmp_path: Path, pattern: str) -> None:
+    names = ("a.jpg", "ñ.jpg", "日.jpg", "ab.jpg", "é", "x/a", "x/é", "x/y/z.png", ".b/a.jpg", "x/.c", "日本/a/語.txt")
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"x")
+    found = set(filter(os.path.isfile, glob.glob(f"{tmp_path}/{pattern}", recursive=True)))
+    dataset = FolderDataset(tmp_path / pattern)
+    assert {os.path.join(dataset.root, sample["path"]) for sample in dataset} == found
+    assert found
 
 
 def test_names_that_are_not_utf_8_are_decoded_as_python_does(tmp_path: Path) -> None:

@@ -5,29 +5,29 @@
 /// only by a component that begins with one.
 #[derive(Debug)]
 pub(in crate::dataset::format) struct NamePattern {
-    components: Vec<Vec<u8>>,
+    components: Vec<Vec<char>>,
 }
 
 impl NamePattern {
     pub(in crate::dataset::format) fn new(pattern: &[u8]) -> Self {
         let components = pattern.split(|byte| *byte == b'/').filter(|component| !component.is_empty());
-        Self { components: components.map(<[u8]>::to_vec).collect() }
+        Self { components: components.map(letters).collect() }
     }
 
     /// True if `path`, relative and with `/` between its components, is meant.
     pub(in crate::dataset::format) fn matches(&self, path: &[u8]) -> bool {
-        let path: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
+        let path: Vec<Vec<char>> = path.split(|byte| *byte == b'/').map(letters).collect();
         // By component of the pattern, from the last: at which components of the path the rest of it may begin.
         let mut rest = vec![false; path.len() + 1];
         rest[path.len()] = true;
         for component in self.components.iter().rev() {
             let mut here = vec![false; path.len() + 1];
-            let folders = component.as_slice() == b"**";
-            here[path.len()] = folders && rest[path.len()];
+            let folders = component == &['*', '*'];
             for at in (0..path.len()).rev() {
                 here[at] = match folders {
-                    true => rest[at] || (here[at + 1] && !path[at].starts_with(b".")),
-                    false => rest[at + 1] && name_matches(component, path[at]),
+                    // At the end it stands for a name, too: a file is not below itself.
+                    true => rest[at] || ((here[at + 1] || rest[at + 1]) && !path[at].starts_with(&['.'])),
+                    false => rest[at + 1] && name_matches(component, &path[at]),
                 };
             }
             rest = here;
@@ -36,14 +36,19 @@ impl NamePattern {
     }
 }
 
-fn name_matches(pattern: &[u8], name: &[u8]) -> bool {
-    if name.starts_with(b".") && !pattern.starts_with(b".") {
+/// The letters of a name. `?` stands for one letter, not for one byte of it.
+fn letters(name: &[u8]) -> Vec<char> {
+    String::from_utf8_lossy(name).chars().collect()
+}
+
+fn name_matches(pattern: &[char], name: &[char]) -> bool {
+    if name.starts_with(&['.']) && !pattern.starts_with(&['.']) {
         return false;
     }
     // Where to resume when the letters after the last `*` do not fit: after it, one letter of the name further.
     let (mut at, mut letter, mut star) = (0, 0, None);
     while letter < name.len() {
-        if pattern.get(at) == Some(&b'*') {
+        if pattern.get(at) == Some(&'*') {
             star = Some((at, letter));
             at += 1;
         } else if let Some(next) = one_matches(&pattern[at..], name[letter]) {
@@ -55,19 +60,19 @@ fn name_matches(pattern: &[u8], name: &[u8]) -> bool {
             return false;
         }
     }
-    pattern[at..].iter().all(|byte| *byte == b'*')
+    pattern[at..].iter().all(|letter| *letter == '*')
 }
 
 /// The length of the first element of `pattern`, if it stands for `letter`.
-fn one_matches(pattern: &[u8], letter: u8) -> Option<usize> {
+fn one_matches(pattern: &[char], letter: char) -> Option<usize> {
     match *pattern.first()? {
-        b'?' => Some(1),
-        b'[' => {
-            let negated = pattern.get(1) == Some(&b'!');
+        '?' => Some(1),
+        '[' => {
+            let negated = pattern.get(1) == Some(&'!');
             let start = 1 + usize::from(negated);
             // A bracket that comes first is one of the letters; without an end the bracket is a plain letter.
-            let Some(end) = (start + 1..pattern.len()).find(|&end| pattern[end] == b']') else {
-                return (letter == b'[').then_some(1);
+            let Some(end) = (start + 1..pattern.len()).find(|&end| pattern[end] == ']') else {
+                return (letter == '[').then_some(1);
             };
             (is_one_of(&pattern[start..end], letter) != negated).then_some(end + 1)
         }
@@ -75,9 +80,9 @@ fn one_matches(pattern: &[u8], letter: u8) -> Option<usize> {
     }
 }
 
-fn is_one_of(mut letters: &[u8], letter: u8) -> bool {
+fn is_one_of(mut letters: &[char], letter: char) -> bool {
     while let [first, rest @ ..] = letters {
-        if let [b'-', last, rest @ ..] = rest {
+        if let ['-', last, rest @ ..] = rest {
             if (*first..=*last).contains(&letter) {
                 return true;
             }
@@ -98,15 +103,16 @@ mod tests {
 
     #[test]
     fn patterns_mean_what_they_mean_in_a_shell() {
-        let cases: [(&str, &[&str], &[&str]); 8] = [
+        let cases: [(&str, &[&str], &[&str]); 9] = [
             ("*.jpg", &["a.jpg", "a.b.jpg"], &["a.jpeg", "x/a.jpg", ".jpg", ".a.jpg"]),
             ("*/*.jpg", &["x/a.jpg"], &["a.jpg", "x/y/a.jpg", ".x/a.jpg"]),
             ("**/*.jpg", &["a.jpg", "x/a.jpg", "x/y/a.jpg"], &["x/a.png", ".x/a.jpg", "x/.y/a.jpg"]),
-            ("x/**", &["x/a", "x/y/a"], &["a", "y/a"]),
+            ("x/**", &["x/a", "x/y/a"], &["a", "y/a", "x", "x/.a"]),
             ("?[0-9][!a]*", &["a0b", "_9_x"], &["a0a", "aab", "a0"]),
             (".*/[]x]", &[".a/]", ".a/x"], &["a/x", ".a/["]),
             ("a**b", &["ab", "axxb"], &["a/b"]),
             ("[x", &["[x"], &["x"]),
+            ("?/[à-é]*", &["ñ/é", "日/àb"], &["ab/é", "a/x", "a/ñ"]),
         ];
         for (pattern, meant, others) in cases {
             let pattern = NamePattern::new(pattern.as_bytes());
