@@ -162,15 +162,14 @@ impl Shared {
 
     /// Reads a stream to its end, or until all readers are gone. `at` is where it is after the last block.
     fn read_all(&self, stream: &mut dyn SampleStream, at: &mut StreamPosition) -> Result<()> {
-        let fields = Arc::new(stream.fields().to_vec());
-        let room = fields.len();
-        self.lock().fields = Some(fields);
-        let mut block = SampleBlock::new(room);
+        let fields = stream.fields().to_vec();
+        let mut block = SampleBlock::new(fields.len());
+        self.lock().fields = Some(Arc::new(fields));
         loop {
             let advance = match stream.advance(&mut block) {
                 Ok(advance) => advance,
                 Err(error) => {
-                    self.pass_on(mem::replace(&mut block, SampleBlock::new(room)), at, false);
+                    self.pass_on(block.take(), at, false);
                     let Some(ordinal) = stream.pass_failed() else { return Err(error) };
                     let mut state = self.lock();
                     state.readers.fail(ordinal, error);
@@ -184,7 +183,7 @@ impl Shared {
             let is_full = block.bytes() >= BLOCK_BYTES || block.len() >= BLOCK_SAMPLES;
             let has_ended = advance == Advance::End;
             if has_ended || is_full || self.lock().readers.await_a_block(block.len()) || stream.would_wait() {
-                self.pass_on(mem::replace(&mut block, SampleBlock::new(room)), at, true);
+                self.pass_on(block.take(), at, true);
             }
             if has_ended || self.stop.is_set() {
                 return Ok(());

@@ -98,6 +98,15 @@ impl Decoded {
         Self { columns: (0..fields).map(|_| column()).collect() }
     }
 
+    /// One without samples, with room for those of this one.
+    pub(in crate::dataset::format) fn emptied(&self) -> Self {
+        let emptied = |column: &DecodedColumn| DecodedColumn {
+            bytes: Vec::with_capacity(column.bytes.len()),
+            ends: Vec::with_capacity(column.ends.len()),
+        };
+        Self { columns: self.columns.iter().map(emptied).collect() }
+    }
+
     pub(in crate::dataset::format) fn column(&mut self, field: usize) -> &mut DecodedColumn {
         &mut self.columns[field]
     }

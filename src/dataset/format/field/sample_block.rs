@@ -1,5 +1,7 @@
 //! [`SampleBlock`]: some samples of a stream, parsed and not yet in a batch.
 
+use std::mem;
+
 use super::decoding::Decoded;
 use super::typed_field::TypedField;
 use crate::dataset::StreamPosition;
@@ -29,6 +31,13 @@ impl SampleBlock {
     #[must_use]
     pub fn new(fields: usize) -> Self {
         Self { decoded: Decoded::new(fields, 0), positions: Vec::new(), left_out: Vec::new(), bytes: 0 }
+    }
+
+    /// Takes the samples out, and keeps as much room as they took, so that the next ones need not move while they come.
+    pub(crate) fn take(&mut self) -> Self {
+        let positions = Vec::with_capacity(self.positions.len());
+        let empty = Self { decoded: self.decoded.emptied(), positions, left_out: Vec::new(), bytes: 0 };
+        mem::replace(self, empty)
     }
 
     /// Appends a sample: by field its bytes, as they are in a batch. The stream is at `position` behind it.
