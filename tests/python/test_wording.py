@@ -36,8 +36,8 @@ PATTERNS = {
     r"\b(is|are) told\b": "receives, is passed",
     r"\balike\b": "the same",
     r"^Whether\b|\b[Rr]eturns? whether\b": "True if ...",
-    r"(?i)\w*(?:colour|neighbour|behaviour|favour|honour|labelled|cancelled|modelled|travell(?:ed|ing)|grey)\w*"
-    r"|\w*(?:general|initial|maxim|minim|normal|optim|organ|quant|recogn|serial|special|synchron|util|vector)"
+    r"(?i)(?:colour|neighbour|behaviour|favour|honour|labelled|cancelled|modelled|travell(?:ed|ing)|grey)\w*"
+    r"|(?:general|initial|maxim|minim|normal|optim|organ|quant|recogn|serial|special|synchron|util|vector)"
     r"is(?:e|ed|es|er|ing|ation)s?(?![a-z])": "American spelling",
 }
 # A comment, a raw string, a string, or a character, which may be a quote.

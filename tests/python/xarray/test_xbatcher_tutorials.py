@@ -132,9 +132,9 @@ def test_generators_of_the_demo_give_the_same_tensors(climate: Path, name: str, 
 def test_features_and_labels_are_cut_from_one_patch(climate: Path) -> None:
     data = xarray.open_dataset(climate, engine="zarr", chunks=None)[["a"]]
     generator = xbatcher.BatchGenerator(
-        ds=data.isel(lat=slice(0, 18), lon=slice(0, 18), time=slice(0, 30)),
+        ds=data.isel(lat=slice(0, 12), lon=slice(0, 12), time=slice(0, 30)),
         input_dims={"lat": 9, "lon": 9, "time": 10},
-        batch_dims={"lat": 18, "lon": 18, "time": 15},
+        batch_dims={"lat": 12, "lon": 12, "time": 15},
         concat_input_dims=True,
         input_overlap={"lat": 8, "lon": 8, "time": 9},
     )
