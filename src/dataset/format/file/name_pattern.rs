@@ -36,9 +36,15 @@ impl NamePattern {
     }
 }
 
-/// The letters of a name. `?` stands for one letter, not for one byte of it.
+/// The letters of a name: `?` stands for one of them, not for one byte. As in Python's `glob`, a byte that is not UTF-8
+/// counts as a letter.
 fn letters(name: &[u8]) -> Vec<char> {
-    String::from_utf8_lossy(name).chars().collect()
+    let mut letters = Vec::with_capacity(name.len());
+    for chunk in name.utf8_chunks() {
+        letters.extend(chunk.valid().chars());
+        letters.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    letters
 }
 
 fn name_matches(pattern: &[char], name: &[char]) -> bool {
@@ -119,6 +125,13 @@ mod tests {
             meant.iter().for_each(|path| assert!(pattern.matches(path.as_bytes()), "{pattern:?} {path}"));
             others.iter().for_each(|path| assert!(!pattern.matches(path.as_bytes()), "{pattern:?} {path}"));
         }
+    }
+
+    #[test]
+    fn each_byte_that_is_not_utf_8_is_a_letter() {
+        let name = b"\xe6\x97.\xff";
+        let matches = |pattern: &str| NamePattern::new(pattern.as_bytes()).matches(name);
+        assert!(matches("??.?") && !matches("?.?"));
     }
 
     #[test]
