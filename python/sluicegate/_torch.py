@@ -28,6 +28,9 @@ from torch.utils.data.dataloader import (
 from torch.utils.data.dataloader import (
     _get_distributed_settings as get_distributed_settings,  # DataPipes shard themselves by it, in every process.
 )
+from torch.utils.data.dataloader import (
+    _InfiniteConstantSampler,  # Asks a stream for the next sample, without end.
+)
 
 __all__ = [
     "COLLATE_MAP",
@@ -40,6 +43,7 @@ __all__ = [
     "answer_per_thread",
     "collate",
     "collate_is_default",
+    "constant_batch_size",
     "dtype_name",
     "from_dlpack",
     "get_distributed_settings",
@@ -68,6 +72,7 @@ __all__ = [
     "tensor_is_plain",
     "untyped",
     "worker_info",
+    "worker_info_of_thread",
 ]
 
 # torch.from_dlpack without the Python wrapper, which asks for a device first: half of the time of a hand-over.
@@ -80,6 +85,13 @@ profiler_enabled: Callable[[], bool] = torch._C._autograd._profiler_enabled
 pin_memory: Callable[..., Any] = _utils.pin_memory.pin_memory
 
 _TORCH_FOLDER = os.path.dirname(torch.__file__) + os.sep
+
+
+def constant_batch_size(sampler: object) -> int | None:
+    """Return the size of the batches that torch's loader asks a stream for; None for another sampler."""
+    if type(sampler) is torch.utils.data.BatchSampler and type(sampler.sampler) is _InfiniteConstantSampler:
+        return sampler.batch_size
+    return None
 
 
 def is_torchs_own(function: Any) -> bool:
@@ -279,6 +291,11 @@ _infos = threading.local()
 def set_worker_info_of_thread(info: Any) -> None:
     """Set what `get_worker_info` returns in this thread, after `answer_per_thread`."""
     _infos.info = info
+
+
+def worker_info_of_thread() -> Any:
+    """Return what `set_worker_info_of_thread` was given in this thread; None by default."""
+    return getattr(_infos, "info", None)
 
 
 def of_no_worker_thread(function: Callable[..., Any]) -> Callable[..., Any]:

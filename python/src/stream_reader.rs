@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -19,6 +19,9 @@ use super::stream_pass::StreamPass;
 
 /// How long the consumer sleeps before it looks whether Ctrl-C was pressed.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// After a wait of this long, signals are handled before samples are taken: a handler that raises would lose them.
+const SIGNAL_MARGIN: Duration = Duration::from_millis(1);
 
 /// So many slots are kept for the next samples or batches.
 const FREE_SLOTS: usize = 4;
@@ -91,6 +94,26 @@ impl StreamReader {
         })
     }
 
+    /// True if the next `samples` samples, or the end, have come. Waits for them up to `seconds`.
+    fn has(&self, py: Python<'_>, samples: usize, seconds: f64) -> PyResult<bool> {
+        if let Ok(mut ahead) = self.ahead.try_lock()
+            && ahead.has(samples, Duration::ZERO)
+        {
+            return Ok(true);
+        }
+        let deadline = Instant::now() + Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        loop {
+            let limit = deadline.saturating_duration_since(Instant::now()).min(SIGNAL_INTERVAL);
+            if detach(py, || Ok(self.ahead().has(samples, limit)))? {
+                return Ok(true);
+            }
+            py.check_signals()?;
+            if limit.is_zero() {
+                return Ok(false);
+            }
+        }
+    }
+
     /// Up to `most` of the next samples, waiting for one; and the position behind each. No samples at the end.
     fn samples<'py>(
         &self,
@@ -128,7 +151,11 @@ impl StreamReader {
         // Without the GIL only once, because it costs much to get it back from busy threads.
         let (schema, batch, positions) = self.waiting(py, || {
             let mut ahead = self.ahead();
+            let start = Instant::now();
             let Some(there) = ahead.wait(samples, SIGNAL_INTERVAL)? else { return Ok(None) };
+            if start.elapsed() > SIGNAL_MARGIN {
+                return Ok(None);
+            }
             let (batch, positions) = ahead.batch(there.min(samples), &*collate, &self.slab)?;
             ahead.take(positions.len());
             Ok(Some((ahead.schema().clone(), batch, positions)))
@@ -175,7 +202,11 @@ impl StreamReader {
         let (buffer, collate) = (buffer.core(), hand_over.collate());
         let (schema, (batch, ordinals)) = self.waiting(py, || {
             let (mut shuffled, mut ahead) = (self.shuffled(), self.ahead());
+            let start = Instant::now();
             let drawn = shuffled.draw(&mut ahead, buffer, samples, SIGNAL_INTERVAL)?;
+            if start.elapsed() > SIGNAL_MARGIN {
+                return Ok(None);
+            }
             let schema = ahead.schema().clone();
             drawn.map(|_| Ok((schema.clone(), shuffled.batch(&schema, &*collate, &self.slab)?))).transpose()
         })?;

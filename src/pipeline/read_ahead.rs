@@ -148,6 +148,12 @@ impl ReadAhead {
         Ok((self.samples >= samples || self.has_ended).then_some(self.samples))
     }
 
+    /// Waits as [`wait`](Self::wait) does; true if that would not wait any longer, be it for an error.
+    pub fn has(&mut self, samples: usize, limit: Duration) -> bool {
+        let is_there = |ahead: &Self| ahead.samples >= samples || ahead.has_ended;
+        is_there(self) || self.collect(samples, limit).is_err() || is_there(self)
+    }
+
     fn collect(&mut self, samples: usize, limit: Duration) -> Result<()> {
         // A deadline that the clock cannot represent means no limit.
         let deadline = Instant::now().checked_add(limit);

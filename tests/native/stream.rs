@@ -158,6 +158,25 @@ fn a_stop_ends_whatever_is_waited_for() {
 }
 
 #[test]
+fn what_has_come_is_told_without_its_error() {
+    let ahead = |command: &str| {
+        let lines = StreamDataset::new(vec![StreamSource::Command(command.into())], StreamFormat::json_lines(None));
+        ReadAhead::new(Arc::new(lines), StreamPart::WHOLE, StreamPosition::default(), 1 << 20)
+    };
+    let (moment, long) = (Duration::from_millis(100), Duration::from_secs(60));
+    let mut stalled = ahead("seq 3; exec sleep 1000");
+    assert!(stalled.has(3, long) && !stalled.has(4, moment) && stalled.has(2, Duration::ZERO));
+    let mut ended = ahead("seq 3");
+    assert!(ended.has(4, long));
+    assert_eq!(ended.wait(4, long).unwrap(), Some(3));
+    let mut failed = ahead("seq 3; echo {");
+    assert!(failed.has(4, long));
+    failed.take(3);
+    assert!(failed.has(1, long));
+    assert!(failed.wait(1, long).unwrap_err().to_string().contains("line 4"));
+}
+
+#[test]
 fn reading_ahead_is_bounded_and_no_deadlock_for_batches_that_are_larger() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("x.bin");

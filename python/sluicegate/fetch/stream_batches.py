@@ -41,6 +41,12 @@ def batch_bytes_of(iterator: Any) -> Callable[[], int] | None:
     return read.batch_bytes if type(read) is NativeStreamIterator else None
 
 
+def waiting_of(iterator: Any) -> Callable[[int, float], bool] | None:
+    """Return what waits until samples of `iterator` have come; None for images: see `NativeStreamIterator.has`."""
+    read = iterator.native if type(iterator) is ShuffledIterator else iterator
+    return read.has if type(read) is NativeStreamIterator else None
+
+
 class _ImageBatches:
     """Batches of samples with images, which are all decoded together."""
 

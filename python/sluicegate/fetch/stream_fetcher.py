@@ -16,7 +16,7 @@ from sluicegate.stream.shard import ShardedIterable
 from sluicegate.stream.shuffle_buffer import ShuffleBuffer
 from sluicegate.stream.split import in_runs
 
-from .stream_batches import batch_bytes_of, native_batches
+from .stream_batches import batch_bytes_of, native_batches, waiting_of
 
 
 class StreamFetcher:
@@ -68,6 +68,7 @@ class StreamFetcher:
             self._native = None
         # Tells the bytes of the last batch, if the core knows.
         self.batch_bytes = None if self._native is None else batch_bytes_of(self.dataset_iter)
+        self._has_next = None if self._native is None else waiting_of(self.dataset_iter)
         self._sample_id = None if sample_id is None or callable(sample_id) else operator.itemgetter(sample_id)
         if callable(sample_id):
             self._sample_id = sample_id
@@ -116,6 +117,13 @@ class StreamFetcher:
         except Exception as error:
             add_note(error, f"raised while collating samples {first} to {place.samples - 1} of this stream")
             raise
+
+    def has_next(self, size: int, seconds: float) -> bool:
+        """Return True if a batch of `size` samples needs no waiting, after waiting up to `seconds`.
+
+        Also True if the core does not make the batches, or the answer is an error.
+        """
+        return self._failure is not None or self._has_next is None or self._has_next(size, seconds)
 
     def _native_batch(self, batches: Callable[[int], tuple[Any, int] | None], size: int) -> Any:
         place = self.place

@@ -39,6 +39,8 @@ from .native_iterator import NativeIterator
 from .ordered_sampler import without_view
 from .resources import checked_prefetch_bytes, resources_of
 from .stats import LoaderStats, stats_of
+from .stream_iterator import StreamIterator
+from .stream_threads import process_reason
 from .worker_iterator import WorkerIterator
 
 _T_co = TypeVar("_T_co", covariant=True)
@@ -357,7 +359,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if settings.num_workers == 0:
             return PythonIterator(self, settings, progress, resources_of(self).engine(settings))
         self.check_worker_number_rationality()
-        return WorkerIterator(self, settings, progress)
+        kind = WorkerIterator if process_reason(settings) is not None else StreamIterator
+        return kind(self, settings, progress)
 
     def explain(self) -> Explanation:
         """Return which engine reads, and the first reason why it is not the Rust one. Starts nothing.

@@ -201,7 +201,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         if self._ordering is not None:
             self._requests = planned(progress, self._seeding, self._ordering)
         elif self._dataset_kind == _torch.DatasetKind.Iterable:
-            self._requests = of_stream(progress, iter(self._loaders_index_sampler))
+            self._requests = of_stream(progress, self._loaders_index_sampler)
         else:
             self._requests = drawn(
                 progress,

@@ -9,7 +9,7 @@ from typing import Any
 
 from sluicegate.rng.global_generators import as_text
 from sluicegate.state.place_state import Fetching, PlaceState
-from sluicegate.state.stateful import Untold, unpickled
+from sluicegate.state.stateful import unpickled
 from sluicegate.worker.report import Report
 
 
@@ -34,17 +34,16 @@ class Reports:
         # Workers whose stream has ended and that get no more requests.
         self.retired = {worker for worker, place in enumerate(places) if place is not None and place.retired}
 
-    def deliver(self, worker: int, report: Report | None) -> tuple[int, int, list[Any] | Untold | None] | None:
-        """Record a batch that was received, and return which samples of its stream are in it."""
+    def deliver(self, worker: int, report: Report | None) -> None:
+        """Record a batch that was received."""
         self._next = (worker + 1) % len(self._places)
         if report is None:
-            return None
-        last, state, generators, start, warning = report
+            return
+        _, state, generators, start, warning = report
         self.warning = warning if warning is not None else self.warning
         self._starts[worker] = start if start is not None else self._starts[worker]
         self._states[worker] = state if state is not None else self._states[worker]
         self._generators[worker] = generators if generators is not None else self._generators[worker]
-        return last
 
     def note(self, answer: Any) -> None:
         """Record the report of a batch that will not be delivered."""

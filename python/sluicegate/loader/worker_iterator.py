@@ -26,13 +26,13 @@ from sluicegate.system.deferred_signals import DeferredSignals
 from sluicegate.worker.duty import Duty, Work
 from sluicegate.worker.group import Answer, WorkerGroup
 from sluicegate.worker.process_workers import ProcessWorkers
+from sluicegate.worker.report import Report
 from sluicegate.worker.thread_workers import ThreadWorkers
 
 from .assignment import Assignment
 from .epoch_iterator import EpochIterator
 from .resources import LoaderResources, resources_of
 from .stream_reports import Reports
-from .stream_threads import process_reason
 
 
 class WorkerIterator(EpochIterator):
@@ -40,6 +40,9 @@ class WorkerIterator(EpochIterator):
 
     The order of what is delivered does not depend on whether the workers are processes or threads.
     """
+
+    # True if threads of this process read a stream of the core together.
+    _shares_pass = False
 
     def __init__(self, loader: LoaderArguments, settings: LoaderSettings, progress: LoaderProgress) -> None:
         super().__init__(loader, settings, progress)
@@ -122,7 +125,7 @@ class WorkerIterator(EpochIterator):
             memory=resources.worker_memory,
             pinned=self._destination.memory,
             key=self._destination.key,
-            shares_pass=process_reason(self.settings) is None,
+            shares_pass=self._shares_pass,
         )
         shared = None if any(place is not None for place in self._places) else resources.shared_workers
         share = None if shared is None else shared.share(work, self._start_workers)
@@ -284,29 +287,35 @@ class WorkerIterator(EpochIterator):
                 self._ask_for_one_more()
             if is_left_out:
                 continue
-            last, untold = self._reports.deliver(worker, answer.report), None
-            if self._is_stream:
-                ids.batch_index = self._progress.received.count
-            if last is not None:
-                first, count, sample_ids = last
-                if isinstance(sample_ids, Untold):
-                    untold, sample_ids = sample_ids, None
-                if self._is_stream:
-                    ids.set_stream(first, count, sample_ids)
-                else:
-                    ids.sample_ids = sample_ids
-            self._progress.received.deliver(ids)
-            if self._reports.warning is not None:
-                self._warn_for_worker()
-            if untold is not None:
-                reason = untold.reason
-                raise TypeError(f"sample_id: a sample's id must be picklable with worker processes: {reason}")
-            if self._is_stream and self._progress.left_out.has_batch(ids.epoch, ids.batch_index):
+            if not self._receive(worker, ids, answer.report):
                 continue
             try:
                 return self._destination.deliver(answer.batch())
             finally:
                 self._begin_ahead()
+
+    def _receive(self, worker: int, ids: BatchIds, report: Report | None) -> bool:
+        """Record that a batch is received; return False if it was left out of a stream."""
+        last, untold = None if report is None else report[0], None
+        if self._is_stream:
+            ids.batch_index = self._progress.received.count
+        if last is not None:
+            first, count, sample_ids = last
+            if isinstance(sample_ids, Untold):
+                untold, sample_ids = sample_ids, None
+            if self._is_stream:
+                ids.set_stream(first, count, sample_ids)
+            else:
+                ids.sample_ids = sample_ids
+        # One right after the other: a signal handler that raises in between leaves a state between two batches.
+        self._reports.deliver(worker, report)
+        self._progress.received.deliver(ids)
+        if self._reports.warning is not None:
+            self._warn_for_worker()
+        if untold is not None:
+            reason = untold.reason
+            raise TypeError(f"sample_id: a sample's id must be picklable with worker processes: {reason}")
+        return not (self._is_stream and self._progress.left_out.has_batch(ids.epoch, ids.batch_index))
 
     def _begin_ahead(self) -> None:
         """Start copying the next batches that have arrived, as many as the destination wants."""
@@ -365,8 +374,17 @@ class WorkerIterator(EpochIterator):
 
     def _turn(self) -> int:
         """Return the number of the next batch, in order, that can still arrive."""
-        # Deferred batches are requested if all others belong to streams that have ended.
-        while self._next_number < self._asked or self._ask_owed():
+        while True:
+            if (turn := self._next_under_way()) is not None:
+                return turn
+            # Deferred batches are requested if all others belong to streams that have ended.
+            if not self._ask_for_turn():
+                self._finish()
+                raise StopIteration
+
+    def _next_under_way(self) -> int | None:
+        """Return the number of the next batch, in order, that was requested and can still arrive."""
+        while self._next_number < self._asked:
             worker = self._under_way.get(self._next_number)
             if worker is not None:
                 if self._assignment.active[worker] or self._next_number in self._answers:
@@ -374,11 +392,17 @@ class WorkerIterator(EpochIterator):
                 # Its stream ended before this batch.
                 del self._under_way[self._next_number], self._ids[self._next_number]
             self._next_number += 1
+        return None
+
+    def _ask_for_turn(self) -> bool:
+        """Request what is delivered next; return True if there was something."""
+        return self._ask_owed()
+
+    def _finish(self) -> None:
         self._progress.finished = True
         self._party = None
         if not self._persistent_workers:
             self._shutdown_workers()
-        raise StopIteration
 
     def _await(self, number: int) -> int | None:
         """Wait for an answer, and return the number of the batch to deliver, if there is one now."""

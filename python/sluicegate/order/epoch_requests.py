@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from sluicegate import _core
+from sluicegate import _core, _torch
 from sluicegate.rng.global_generators import keeping_generators
 from sluicegate.rng.stream_seeding import Seeding, StreamSeeding, sampler_seeding
 
@@ -64,10 +64,17 @@ def _listed(progress: EpochProgress, sampler: Any) -> Iterator[Any]:
     return stream
 
 
-def of_stream(progress: EpochProgress, sampler_iter: Iterator[Any]) -> Iterator[BatchIds]:
+def of_stream(progress: EpochProgress, index_sampler: Any) -> Iterator[BatchIds]:
     """Yield requests that only give the size of a batch: the stream knows its own position."""
+    size = _torch.constant_batch_size(index_sampler)
+    # Torch's sampler makes the same list again for every batch, which takes as long as a small batch.
+    requests = iter(index_sampler) if size is None else itertools.repeat([None] * size)
+    return _of_stream(progress, requests)
+
+
+def _of_stream(progress: EpochProgress, requests: Iterator[Any]) -> Iterator[BatchIds]:
     epoch = progress.begin()
-    for request in sampler_iter:
+    for request in requests:
         yield BatchIds(0, epoch, 0, request)
 
 

@@ -71,6 +71,10 @@ class NativeStreamIterator(Iterator[Any]):
         self._cursor.read += count
         return batch, count
 
+    def has(self, samples: int, seconds: float) -> bool:
+        """Return True if the next `samples` samples, or the end, have come; waits up to `seconds` for them."""
+        return self._core.has(samples, seconds)
+
     def batch_bytes(self) -> int:
         """Return the bytes of the last batch that the core made."""
         return self._core.batch_bytes

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import copy
 import math
 import os
-import queue
 import sys
 import threading
 import time
@@ -17,24 +15,21 @@ from collections.abc import Callable
 from typing import Any
 
 from sluicegate import _core, _torch
-from sluicegate.fetch.fetcher import make_fetcher
 from sluicegate.fetch.messages import indices_in_words
 from sluicegate.order.ids import BatchIds
 from sluicegate.order.requests import indices_of
-from sluicegate.rng.sample import SampleSeeding
-from sluicegate.rng.stream_seeding import StreamSeeding
 from sluicegate.state.map_place import MapPlace
-from sluicegate.state.place_state import PlaceState
-from sluicegate.stream.split import sharing
 from sluicegate.system import deadlines
 from sluicegate.system.bell import Bell
 
-from .batch_bytes import bytes_of
 from .duty import Work
 from .group import WorkerGroup
+from .lane import Lane
 from .live_groups import LiveGroups
-from .report import Reporter
+from .pace import Pace
+from .report import Report
 from .thread_answer import ThreadAnswer
+from .thread_main import ThreadWorker
 
 # How often a waiting consumer checks that the threads are alive.
 _ALIVE_SECONDS = 1.0
@@ -55,6 +50,9 @@ class ThreadWorkers(WorkerGroup):
 
     Args:
         work: what the workers are started with.
+
+    Attributes:
+        pace: how long batches of a stream of the core take.
     """
 
     closed = False
@@ -67,20 +65,21 @@ class ThreadWorkers(WorkerGroup):
         self._lock = threading.Lock()
         # Rung when an answer has come, and when the workers are closed.
         self._come = Bell()
-        self._stopping = False
+        self._is_stopping = threading.Event()
         # By worker: the number of batches that it was asked for and has not answered.
         self._unanswered = [0] * work.duty.num_workers
-        self._lanes = [_Lane() for _ in range(work.duty.num_workers)]
+        self._lanes = [Lane() for _ in range(work.duty.num_workers)]
+        self.pace = Pace()
         # What the workers of a stream read together in this epoch.
         self._pass = _core.StreamPass(work.duty.num_workers) if work.shares_pass else None
         _torch.answer_per_thread()
+        self._run = [
+            ThreadWorker(worker, lane, work, self._pass, self.pace, self._answer, self._is_stopping.is_set)
+            for worker, lane in enumerate(self._lanes)
+        ]
         self.workers = [
-            threading.Thread(
-                target=_Worker(self, worker, self._lanes[worker], work, self._pass).run,
-                name=f"sluicegate-worker-{worker}",
-                daemon=True,
-            )
-            for worker in range(work.duty.num_workers)
+            threading.Thread(target=each.run, name=f"sluicegate-worker-{each.worker}", daemon=True)
+            for each in self._run
         ]
         _live.add(self)
         self._dataset = None if work.replaces_processes else work.dataset
@@ -143,18 +142,46 @@ class ThreadWorkers(WorkerGroup):
             StopIteration: another thread has ended the workers.
             RuntimeError: a worker died without an answer.
         """
-        deadline = math.inf if timeout is None else time.monotonic() + timeout
+        if self.inbox:
+            return True
+        start = time.perf_counter()
+        try:
+            return self._receive(math.inf if timeout is None else start + timeout)
+        finally:
+            self.pace.wait(time.perf_counter() - start)
+
+    def _receive(self, deadline: float) -> bool:
         while True:
             if self.inbox:
                 return True
             if self.closed:
                 raise StopIteration
-            left = deadline - time.monotonic()
+            left = deadline - time.perf_counter()
             if left <= 0.0:
                 return False
             if not self._come.wait(min(left, _ALIVE_SECONDS)):
                 # Rarely: if a signal handler raises inside `is_alive`, Python considers the thread ended.
                 self._check_alive()
+
+    def can_fetch(self, worker: int, request: Any, seconds: float) -> bool:
+        """Return True if `fetch_here` may be called for `worker`, and does not have to wait.
+
+        Waits for the samples up to `seconds`. Never True while the thread of `worker` has something to do.
+        """
+        return self._lanes[worker].is_idle and self._run[worker].has(request, seconds)
+
+    def fetch_here(self, worker: int, ids: BatchIds) -> Any:
+        """Return the next batch of `worker`, fetched on the calling thread in place of its own.
+
+        Raises:
+            StopIteration: the stream of `worker` has ended.
+            Exception: what fetching raises.
+        """
+        return self._run[worker].fetch(ids.request, ids.epoch)
+
+    def report_here(self, worker: int) -> Report | None:
+        """Return what `worker` would report with the batch that `fetch_here` has returned."""
+        return self._run[worker].report()
 
     def _check_alive(self) -> None:
         for worker, thread in enumerate(self.workers):
@@ -188,7 +215,7 @@ class ThreadWorkers(WorkerGroup):
         self.closed = True
         if self.is_foreign:
             return
-        self._stopping = True
+        self._is_stopping.set()
         if self._pass is not None:
             self._pass.close()  # Ends waiting for samples.
         self._come.ring()  # Otherwise a thread that waits for an answer would wait forever.
@@ -199,6 +226,7 @@ class ThreadWorkers(WorkerGroup):
             if thread.ident is not None and thread is not threading.current_thread():
                 _join(thread, deadline, is_hurried)
         self.inbox.clear()
+        self._run = []
         _live.discard(self)
 
     def _answer(self, answer: ThreadAnswer) -> None:
@@ -213,165 +241,6 @@ def _join(thread: threading.Thread, deadline: float, is_hurried: Callable[[], bo
         if is_hurried is not None and is_hurried():
             return
         thread.join(min(left, _LOOK_SECONDS))
-
-
-class _Lane:
-    """The tasks of one thread, and what it is doing."""
-
-    def __init__(self) -> None:
-        # Not a deque and a semaphore: if a signal handler raised between the two, a task would be left that the thread
-        # is not woken for, and every later task would wake it for the one before.
-        self.tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self.doing: tuple[int, int, Any] | None = None
-        self.since: float | None = None
-
-    def begin(self, task: tuple[int, int, Any]) -> None:
-        self.doing, self.since = task, time.monotonic()
-
-    def end(self) -> None:
-        self.doing = self.since = None
-
-    def ask(self, task: Any) -> None:
-        self.tasks.put(task)
-
-    def next(self) -> Any:
-        """Wait for the next task. The last one is "stop", which `close` sends, also at interpreter exit."""
-        return self.tasks.get()
-
-
-class _Worker:
-    """Runs in one thread: task after task, with the fetcher of the current epoch."""
-
-    def __init__(
-        self, group: ThreadWorkers, worker: int, lane: _Lane, work: Work, shared: _core.StreamPass | None
-    ) -> None:
-        self.group = group
-        self.worker = worker
-        self.lane = lane
-        # Not `work` itself: a thread would keep the sampler alive, which may refer to the loader.
-        self.duty, self.dataset, self.collate_fn = work.duty, work.dataset, work.collate_fn
-        self.init_fn, self.sample_id = work.init_fn, work.settings.sample_id
-        self.shared = shared
-        # True if this worker has its own copy of the dataset.
-        self.is_alone = work.replaces_processes
-        if self.is_alone:
-            self.dataset, self.init_fn = work.dataset.for_worker(), None
-        self.is_stream = work.settings.is_stream
-        seed = self.duty.base_seed + worker
-        self.info = _torch.WorkerInfo(id=worker, num_workers=self.duty.num_workers, seed=seed, dataset=self.dataset)
-        self.seeding: SampleSeeding | StreamSeeding | None = None
-        if self.duty.seed is not None and not self.is_stream:
-            # The global generators belong to the whole process: parallel threads cannot seed them per sample.
-            self.seeding = SampleSeeding(self.duty.seed, False)
-        self.reporter = Reporter(self.duty.snapshot_every, False, work.shares_pass)
-        self.fetcher: Any = None
-        # Where the last epoch of a stream stopped, if known.
-        self.before: PlaceState | None = None
-        # Error from before the first batch of an epoch; sent as the answer to the next request.
-        self.failure: BaseException | None = None
-        # Setup failures are permanent: the worker is unusable.
-        self.failure_of_set_up: BaseException | None = None
-        self.ended = False
-        self.is_set_up = False
-
-    def run(self) -> None:
-        _torch.set_worker_info_of_thread(self.info)
-        places, epoch = self.duty.places, self.duty.epoch
-        resumed = places[self.worker] if self.is_stream and self.worker < len(places) else None
-        try:
-            if self.init_fn is not None:
-                self.init_fn(self.worker)
-            self.is_set_up = True
-        except BaseException as error:  # Any exception: a consumer waits for this worker.
-            self.failure = self.failure_of_set_up = error
-            if self.shared is not None:
-                self.shared.arrive(self.worker)
-        else:
-            if resumed is not None and resumed.over:
-                # First restore how the finished epoch left the dataset, then begin the requested epoch.
-                if resumed.states:
-                    self._begin(resumed, max(epoch - 1, 0), None)
-                resumed, self.before = None, resumed
-            if self.is_alone and self.duty.tells_epoch:
-                self.dataset.set_epoch(epoch)
-            self._begin(resumed, epoch, self.shared)
-        while True:
-            task = self.lane.next()
-            if task == "stop" or self.group._stopping:
-                return
-            if task[0] == "resume":
-                _, epoch, tells_epoch, self.shared = task
-                self.ended, self.failure = False, self.failure_of_set_up
-                if self.is_alone and tells_epoch:
-                    self.dataset.set_epoch(epoch)
-                if self.is_set_up:
-                    self._begin(None, epoch, self.shared)
-            else:
-                self._answer(*task)
-            # So that neither a batch nor its indices are kept while this thread waits.
-            del task
-
-    def _begin(self, resumed: PlaceState | None, epoch: int, shared: _core.StreamPass | None) -> None:
-        self.fetcher = None  # A fetcher left from another epoch must not be used for this one.
-        if self.is_stream and self.duty.seed is not None:
-            self.seeding = StreamSeeding(self.duty.seed, False, self.worker, epoch)
-        try:
-            duty = self.duty
-            seeding = self.seeding if self.is_stream else None
-            with contextlib.nullcontext() if seeding is None else seeding.batch(), sharing(shared):
-                self.fetcher = make_fetcher(
-                    duty.dataset_kind,
-                    self.dataset,
-                    duty.auto_collation,
-                    self.collate_fn,
-                    duty.drop_last,
-                    duty.sampler,
-                    self.seeding,
-                    resumed,
-                    self.sample_id,
-                    self.before,
-                    duty.snapshot_every,
-                    duty.run,
-                )
-            self.reporter.begin(self.fetcher)
-        except BaseException as error:  # Any exception: a consumer waits for this worker.
-            self.failure = error
-        finally:
-            if shared is not None:
-                shared.arrive(self.worker)  # The others do not wait for a worker that could not begin.
-
-    def _answer(self, epoch: int, number: int, index: Any, loader_epoch: int) -> None:
-        answer = ThreadAnswer(self.worker, epoch, number)
-        if self.ended:
-            answer.ended = True
-        elif self.failure is not None or self.fetcher is None:
-            answer.error = self.failure or RuntimeError("this worker could not begin: see its first error")
-            self.failure = None
-        else:
-            self.lane.begin((epoch, number, index))
-            try:
-                answer.content = self._fetched(index, loader_epoch)
-                told = self.fetcher.batch_bytes if self.is_stream else None
-                answer.held = self.group.bytes_ahead.hold(bytes_of(answer.content) if told is None else told())
-            except BaseException as error:  # Any exception: a consumer waits for this batch.
-                if isinstance(error, StopIteration) and self.is_stream:
-                    self.ended = answer.ended = True
-                else:
-                    answer.error = error
-            self.lane.end()
-        try:
-            answer.report = self.reporter.report(self.fetcher)
-        except BaseException as error:  # A dataset's state_dict may raise anything, too.
-            answer.error = answer.error or error
-        self.group._answer(answer)
-        del answer  # The traceback of its error would keep it alive, and with it the samples.
-
-    def _fetched(self, index: Any, epoch: int) -> Any:
-        if self.seeding is None:
-            return self.fetcher.fetch(index)
-        self.seeding.begin(epoch)
-        with self.seeding.batch():
-            return self.fetcher.fetch(index)
 
 
 _live: LiveGroups[ThreadWorkers] = LiveGroups()

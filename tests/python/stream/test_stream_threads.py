@@ -22,6 +22,8 @@ from checks.equality import assert_same
 from doubles.photographs import encoded, photograph
 from doubles.tar_files import put
 from sluicegate import DataLoader, ImageField, JsonLinesStream, ShuffleBuffer, TarStream, shard_iterable, transforms
+from sluicegate.worker.pace import Pace
+from sluicegate.worker.thread_main import ThreadWorker
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 # A worker whose stream has failed says so again and again.
@@ -32,6 +34,15 @@ MOST_ERRORS = 7
 def case(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Case:
     made: Case = request.param(tmp_path)
     return made
+
+
+@pytest.fixture(params=["ahead", "here", "in turn"])
+def pace(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Which thread fetches the batches: workers ahead, the calling one when their turn comes, or both in turn."""
+    draws = random.Random(5)
+    pays = {"ahead": lambda pace: True, "here": lambda pace: False, "in turn": lambda pace: draws.random() < 0.5}
+    monkeypatch.setattr(Pace, "pays_ahead", pays[request.param])
+    return str(request.param)
 
 
 def numbers(tmp_path: pathlib.Path, count: int, broken: Callable[[int], bool] = lambda number: False) -> str:
@@ -87,11 +98,14 @@ def arguments_of(draws: random.Random) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_batches_and_states_are_those_of_worker_processes(case: Case, number: int) -> None:
+def test_batches_and_states_are_those_of_worker_processes(case: Case, number: int, pace: str) -> None:
     make, _, path = case
     draws = random.Random(zlib.crc32(f"{pathlib.Path(path).name} {number}".encode()))
     arguments = arguments_of(draws)
     arguments["in_order"] = True
+    if pace != "ahead":
+        # Otherwise, how much has to be read again from a state depends on what was fetched ahead.
+        arguments["snapshot_every_n_steps"] = 1
     size, buffer_seed, shard = draws.choice([None, 1, 6, 100]), draws.choice([None, 3]), draws.choice([None, (1, 2)])
 
     def made() -> Any:
@@ -116,6 +130,7 @@ def test_images_are_those_of_worker_processes(tmp_path: pathlib.Path) -> None:
     assert random_without_seed.explain().engine == "rust processes"
 
 
+@pytest.mark.usefixtures("pace")
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_states_of_either_are_loaded_by_the_other(shuffled: bool, tmp_path: pathlib.Path) -> None:
     path = numbers(tmp_path, 41)
@@ -137,6 +152,7 @@ def test_states_of_either_are_loaded_by_the_other(shuffled: bool, tmp_path: path
         saving, loading = both(made, num_workers=2, batch_size=3)
 
 
+@pytest.mark.usefixtures("pace")
 def test_other_numbers_of_workers_read_what_is_left(tmp_path: pathlib.Path) -> None:
     path = numbers(tmp_path, 41)
     state: Any = None
@@ -153,6 +169,7 @@ def test_other_numbers_of_workers_read_what_is_left(tmp_path: pathlib.Path) -> N
             each.load_state_dict(state)
 
 
+@pytest.mark.usefixtures("pace")
 @pytest.mark.parametrize("on_error", ["raise", "skip"])
 @pytest.mark.parametrize("shuffled", [False, True])
 @pytest.mark.parametrize("seed", [None, 7])
@@ -170,6 +187,7 @@ def test_damage_comes_with_the_same_batch_and_words(
     assert any(isinstance(batch, tuple) for batch in errors) == (on_error == "raise")
 
 
+@pytest.mark.usefixtures("pace")
 def test_files_that_end_early_or_are_missing_come_with_the_same_batch_and_words(case: Case) -> None:
     make, _, path = case
     data = pathlib.Path(path).read_bytes()
@@ -179,6 +197,7 @@ def test_files_that_end_early_or_are_missing_come_with_the_same_batch_and_words(
             check_alike(*both(lambda: make([path, second, path], on_error=on_error), num_workers=2, batch_size=4), 1)  # noqa: B023
 
 
+@pytest.mark.usefixtures("pace")
 def test_a_worker_whose_samples_are_all_damaged_does_not_stop_the_others(tmp_path: pathlib.Path) -> None:
     path = numbers(tmp_path, 20_000, lambda number: number % 2 == 1)
     for batch_size in (5, 500):
@@ -209,6 +228,7 @@ def test_what_is_left_stops_reading(tmp_path: pathlib.Path) -> None:
     assert len(os.listdir("/proc/self/fd")) <= before + 2
 
 
+@pytest.mark.usefixtures("pace")
 def test_a_worker_that_waits_for_a_program_ends_at_once() -> None:
     stream = JsonLinesStream("pipe:echo 1; echo 2; exec sleep 1000")
     iterator = iter(DataLoader(stream, num_workers=2, batch_size=1))
@@ -218,6 +238,7 @@ def test_a_worker_that_waits_for_a_program_ends_at_once() -> None:
     assert time.monotonic() - begin < 5
 
 
+@pytest.mark.usefixtures("pace")
 def test_iterators_at_once_and_one_after_a_break(case: Case) -> None:
     make, _, path = case
     for persistent in (False, True):
@@ -268,3 +289,108 @@ def test_what_could_tell_the_difference_is_read_by_processes(tmp_path: pathlib.P
     ):
         assert DataLoader(stream, num_workers=2, **arguments).explain().engine == "python processes"
     assert "engine: rust" in repr(DataLoader(JsonLinesStream(path), num_workers=2))
+
+
+def test_the_thread_that_fetches_is_the_one_that_pays(
+    pace: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched, infos = [], []
+    fetch = ThreadWorker._fetched
+
+    def recorded(worker: ThreadWorker, index: Any, epoch: int) -> Any:
+        fetched.append(threading.current_thread() is threading.main_thread())
+        infos.append((worker.worker, torch.utils.data.get_worker_info().id))  # type: ignore[union-attr]
+        return fetch(worker, index, epoch)
+
+    monkeypatch.setattr(ThreadWorker, "_fetched", recorded)
+    loader = DataLoader(JsonLinesStream(numbers(tmp_path, 200)), num_workers=2, batch_size=5, persistent_workers=True)
+    for _ in range(2):
+        assert sorted(x for batch in loader for x in batch["x"].tolist()) == list(range(200))
+        assert torch.utils.data.get_worker_info() is None
+    assert all(number == told for number, told in infos)
+    # Those that come before a worker has begun are fetched by it.
+    assert (sum(fetched) > 0) == (pace != "ahead")
+
+
+@pytest.mark.usefixtures("pace")
+def test_a_source_that_stalls_ends_with_the_timeout() -> None:
+    stream = JsonLinesStream("pipe:seq 5; exec sleep 1000")
+    iterator = iter(DataLoader(stream, num_workers=2, batch_size=1, timeout=2))
+    assert [next(iterator).item() for _ in range(5)] == [1, 2, 3, 4, 5]
+    with pytest.raises(RuntimeError, match=r"DataLoader timed out after 2 seconds: worker 1 .* has been fetching"):
+        next(iterator)
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_an_interrupt_while_a_batch_is_fetched_here_loses_nothing(
+    shuffled: bool, persistent: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = numbers(tmp_path, 100)
+
+    def loader() -> Any:
+        stream = JsonLinesStream(path)
+        return DataLoader(
+            ShuffleBuffer(stream, 7, 3) if shuffled else stream,
+            num_workers=2,
+            batch_size=3,
+            persistent_workers=persistent,
+        )
+
+    torch.manual_seed(1)
+    expected = list(told(loader(), 2))
+    monkeypatch.setattr(Pace, "pays_ahead", lambda pace: False)
+    interrupts = iter([number in (1, 5, 6, 20, 40, 41) for number in range(1000)])
+
+    def torn(call: Callable[..., Any]) -> Callable[..., Any]:
+        def interrupted(*arguments: Any) -> Any:
+            result = call(*arguments)
+            if threading.current_thread() is threading.main_thread() and next(interrupts):
+                raise KeyboardInterrupt
+            return result
+
+        return interrupted
+
+    for owner, name in ((ThreadWorker, "_fetched"), (ThreadWorker, "report")):
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, name, torn(getattr(owner, name)))
+            interrupts = iter([number in (1, 5, 6, 20, 40, 41) for number in range(1000)])
+            found, loaded = [], loader()
+            torch.manual_seed(1)
+            for _ in range(2):
+                iterator = iter(loaded)
+                while True:
+                    try:
+                        found.append((next(iterator), loaded.state_dict()))
+                    except StopIteration:
+                        break
+                    except KeyboardInterrupt:
+                        continue
+                found.append((None, loaded.state_dict()))
+            assert next(interrupts) is False  # All of the others came.
+            assert_same([batch for batch, _ in found], [batch for batch, _ in expected])
+            assert_same([json.loads(json.dumps(state)) for _, state in found], [state for _, state in expected])
+
+
+def test_pace_is_worth_a_thread_while_the_consumer_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, work = [0.0], [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(time, "thread_time", lambda: work[0])
+
+    def decisions(pace: Pace, batches: int, away: float, taken: float) -> list[bool]:
+        found = []
+        for _ in range(batches):
+            clock[0] += away + 0.5
+            pace.wait(0.5)
+            found.append(pace.pays_ahead())
+            with pace.measuring():
+                work[0] += taken
+        return found
+
+    pace = Pace()
+    assert pace.pays_ahead()  # Nothing is known yet.
+    assert not any(decisions(pace, 40, away=0.0, taken=0.001)[1:])
+    assert decisions(pace, 40, away=0.01, taken=0.001)[8:] == [True] * 32
+    assert decisions(pace, 80, away=0.0001, taken=0.001)[40:] == [False] * 40
+    # Less than handing over takes.
+    assert decisions(Pace(), 40, away=20e-6, taken=1e-6)[1:] == [False] * 39

@@ -8,7 +8,7 @@ import pytest
 from torch.utils.data import Dataset, IterableDataset
 
 from sluicegate import DataLoader
-from sluicegate.worker import thread_workers
+from sluicegate.worker.lane import Lane
 
 
 class Ended(BaseException):
@@ -62,7 +62,7 @@ def test_a_thread_that_was_ended_from_outside_is_an_error(monkeypatch: pytest.Mo
     def end(lane: Any) -> None:
         raise SystemExit
 
-    monkeypatch.setattr(thread_workers._Lane, "end", end)
+    monkeypatch.setattr(Lane, "end", end)
     loader = DataLoader(Numbers(), batch_size=2, num_workers=2, worker_type="thread", timeout=timeout)
     with pytest.raises(RuntimeError, match=r"worker \d \(thread sluicegate-worker-\d\) died without an answer"):
         list(loader)

@@ -1,0 +1,141 @@
+"""`StreamIterator`: the iterator over a stream of the core that threads of this process read."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import Any
+
+from sluicegate.order.ids import BatchIds
+from sluicegate.worker.duty import Duty
+from sluicegate.worker.group import WorkerGroup
+from sluicegate.worker.thread_workers import ThreadWorkers
+
+from .resources import LoaderResources
+from .worker_iterator import WorkerIterator
+
+# How long this thread waits for samples before it leaves the batch to a worker: that wait can be ended and reported on.
+_PATIENCE = 0.05
+
+
+class StreamIterator(WorkerIterator):
+    """Epochs of a stream of the core that threads of this process read together.
+
+    Batches are fetched ahead by the threads only while that pays, see `Pace`. Otherwise the calling thread fetches each
+    when its turn comes, in the place of the worker that it belongs to. Batches and states are the same either way.
+    """
+
+    _shares_pass = True
+    _is_torn = False
+
+    def _take_workers(self, resources: LoaderResources) -> WorkerGroup:
+        self._resources = resources
+        group = super()._take_workers(resources)
+        # Not where loaders share their workers, each of which has batches of several to fetch.
+        self._threads = group if type(group) is ThreadWorkers else None
+        return group
+
+    def _begin_nothing(self) -> None:
+        super()._begin_nothing()
+        self._is_ahead = True
+        # The batch that is being fetched here, and its worker: if a signal handler raises, the next call fetches it.
+        self._here: tuple[int, BatchIds] | None = None
+        # True if that has left a worker anywhere between two batches.
+        self._is_torn = False
+
+    def _next_data(self) -> Any:
+        if (threads := self._threads) is None:
+            return super()._next_data()
+        self._is_ahead = threads.pace.pays_ahead() and self._here is None
+        if self._is_ahead or not self._primed or self._next_under_way() is not None:
+            return super()._next_data()
+        return self._next_here(threads)
+
+    def _ask_owed(self) -> bool:
+        return self._is_ahead and super()._ask_owed()
+
+    def _ask_for_turn(self) -> bool:
+        if not self._is_ahead and self._owed and not self._exhausted:
+            # Fetching here begins with the next batch.
+            self._owed -= 1
+            self._ask_for_next()
+            return True
+        return super()._ask_for_turn()
+
+    def _next_here(self, threads: ThreadWorkers) -> Any:
+        threads.check()
+        if threads.closed:
+            raise StopIteration
+        self._destination.check()
+        if self._is_torn:
+            threads = self._mend()
+        start = time.perf_counter()
+        try:
+            while (here := self._here or self._turn_here()) is not None:
+                worker, ids = self._here = here
+                if not threads.can_fetch(worker, ids.request, _PATIENCE):
+                    self._leave_to_thread(worker, ids)
+                    return super()._next_data()
+                self._is_torn = True
+                try:
+                    batch = threads.fetch_here(worker, ids)
+                except StopIteration:
+                    self._reports.retire(worker, threads.report_here(worker))
+                    self._retire(worker)
+                    self._end_here(worker)
+                    continue
+                except Exception:
+                    self._receive_here(worker, ids, threads)
+                    raise
+                if self._receive_here(worker, ids, threads):
+                    return self._destination.deliver(batch)
+        finally:
+            threads.pace.wait(time.perf_counter() - start)
+        self._finish()
+        raise StopIteration
+
+    def _turn_here(self) -> tuple[int, BatchIds] | None:
+        """Return what is to be fetched next: a worker, and its request; None at the end."""
+        ids = next(self._requests, None)
+        worker = None if ids is None else self._assignment.next_worker()
+        return None if ids is None or worker is None else (worker, ids)
+
+    def _leave_to_thread(self, worker: int, ids: BatchIds) -> None:
+        self._here = None
+        number = self._asked
+        self._asked += 1
+        self._owed -= 1
+        self._ask(worker, number, ids)
+
+    def _receive_here(self, worker: int, ids: BatchIds, threads: ThreadWorkers) -> bool:
+        ids.worker = worker
+        is_wanted = self._receive(worker, ids, threads.report_here(worker))
+        self._end_here(worker)
+        return is_wanted
+
+    def _end_here(self, worker: int) -> None:
+        self._assignment.done(worker)
+        self._here, self._is_torn = None, False
+
+    def _mend(self) -> ThreadWorkers:
+        """Start the workers again where their last batches were received; return them.
+
+        A signal handler has raised while a batch was fetched here: how far that got cannot be told.
+        """
+        if self._here is not None and self._progress.received.last_ids is self._here[1]:
+            self._end_here(self._here[0])
+        places = self._reports.places()
+        self._group.close()
+        self._places = places
+        self._group = self._take_workers(self._resources)
+        self._epoch = self._group.first_epoch
+        for worker in self._reports.retired:
+            if not self._persistent_workers:
+                self._group.dismiss(worker)
+        self._is_torn = False
+        assert self._threads is not None
+        return self._threads
+
+    def _duty(self) -> Duty:
+        duty = super()._duty()
+        return dataclasses.replace(duty, places=self._places) if self._is_torn else duty

@@ -1,0 +1,57 @@
+"""`Pace`: whether batches of a stream are worth fetching ahead, on a thread of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+# Handing a batch to a thread, and back, takes about this long: both threads want the interpreter.
+_LEAST_SECONDS = 50e-6
+# Of eight batches, one is measured: asking for the processor time takes a microsecond.
+_EVERY = 8
+
+
+class Pace:
+    """How long a batch takes to fetch, and how long the consumer is away between two: both as running means.
+
+    A thread that fetches ahead saves the consumer time only while the consumer is busy with something else. If it comes
+    back sooner than a batch takes, it has to wait for the thread, and fetches the batch itself at less cost: what was
+    just read is still in the processor's cache, and no thread has to be woken.
+
+    For one consumer thread. Any thread may measure: of two at once, one may get lost.
+    """
+
+    def __init__(self) -> None:
+        self._fetch = self._away = self._waited = 0.0
+        self._asked: float | None = None
+        self._batches = 0
+
+    def measuring(self) -> contextlib.AbstractContextManager[None]:
+        """Return what a batch is fetched in."""
+        self._batches += 1
+        return contextlib.nullcontext() if self._fetch and self._batches % _EVERY else self._measuring()
+
+    @contextlib.contextmanager
+    def _measuring(self) -> Iterator[None]:
+        # Processor time: waiting for samples costs neither thread anything.
+        start = time.thread_time()
+        yield
+        taken = time.thread_time() - start
+        self._fetch += (taken - self._fetch) / (2 if self._fetch else 1)
+
+    def wait(self, seconds: float) -> None:
+        """Record that the consumer waited, or fetched a batch, for so long."""
+        self._waited += seconds
+
+    def pays_ahead(self) -> bool:
+        """Record that the consumer asks for a batch; return True if a thread should fetch the next ones ahead.
+
+        A batch that has not been measured is worth a thread: a slow one must not wait for the consumer.
+        """
+        now = time.perf_counter()
+        if self._asked is not None:
+            away = max(now - self._asked - self._waited, 0.0)
+            self._away += (away - self._away) / 4
+        self._asked, self._waited = now, 0.0
+        return self._fetch == 0.0 or self._away > max(self._fetch, _LEAST_SECONDS)

@@ -1,0 +1,223 @@
+"""`ThreadWorker`: what one worker thread runs."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+from sluicegate import _core, _torch
+from sluicegate.fetch.fetcher import make_fetcher
+from sluicegate.rng.sample import SampleSeeding
+from sluicegate.rng.stream_seeding import StreamSeeding
+from sluicegate.state.place_state import PlaceState
+from sluicegate.stream.split import sharing
+
+from .batch_bytes import bytes_of
+from .duty import Work
+from .lane import Lane
+from .pace import Pace
+from .report import Report, Reporter
+from .thread_answer import ThreadAnswer
+
+_NOT_BEGUN = "this worker could not begin: see its first error"
+
+
+class ThreadWorker:
+    """Runs in one thread: task after task, with the fetcher of the current epoch.
+
+    While that thread is idle, the consumer's may fetch a batch in its place, with `fetch`.
+
+    Args:
+        worker: its number.
+        lane: its tasks.
+        work: what the workers are started with.
+        shared: what the workers of a stream read together in the first epoch.
+        pace: told how long batches of a native stream take.
+        put: takes an answer.
+        is_stopping: returns True when the workers are closed.
+    """
+
+    def __init__(
+        self,
+        worker: int,
+        lane: Lane,
+        work: Work,
+        shared: _core.StreamPass | None,
+        pace: Pace,
+        put: Callable[[ThreadAnswer], None],
+        is_stopping: Callable[[], bool],
+    ) -> None:
+        self.worker = worker
+        self.lane = lane
+        self.pace, self.put, self.is_stopping = pace, put, is_stopping
+        self.bytes_ahead = work.bytes_ahead
+        # Not `work` itself: a thread would keep the sampler alive, which may refer to the loader.
+        self.duty, self.dataset, self.collate_fn = work.duty, work.dataset, work.collate_fn
+        self.init_fn, self.sample_id = work.init_fn, work.settings.sample_id
+        self.shared = shared
+        # True if this worker has its own copy of the dataset.
+        self.is_alone = work.replaces_processes
+        if self.is_alone:
+            self.dataset, self.init_fn = work.dataset.for_worker(), None
+        self.is_stream = work.settings.is_stream
+        seed = self.duty.base_seed + worker
+        self.info = _torch.WorkerInfo(id=worker, num_workers=self.duty.num_workers, seed=seed, dataset=self.dataset)
+        self.seeding: SampleSeeding | StreamSeeding | None = None
+        if self.duty.seed is not None and not self.is_stream:
+            # The global generators belong to the whole process: parallel threads cannot seed them per sample.
+            self.seeding = SampleSeeding(self.duty.seed, False)
+        self.reporter = Reporter(self.duty.snapshot_every, False, work.shares_pass)
+        self.fetcher: Any = None
+        # Where the last epoch of a stream stopped, if known.
+        self.before: PlaceState | None = None
+        # Error from before the first batch of an epoch; sent as the answer to the next request.
+        self.failure: BaseException | None = None
+        # Setup failures are permanent: the worker is unusable.
+        self.failure_of_set_up: BaseException | None = None
+        self.ended = False
+        self.is_set_up = False
+
+    def run(self) -> None:
+        """Set up, and answer tasks until the last one."""
+        _torch.set_worker_info_of_thread(self.info)
+        places, epoch = self.duty.places, self.duty.epoch
+        resumed = places[self.worker] if self.is_stream and self.worker < len(places) else None
+        try:
+            if self.init_fn is not None:
+                self.init_fn(self.worker)
+            self.is_set_up = True
+        except BaseException as error:  # Any exception: a consumer waits for this worker.
+            self.failure = self.failure_of_set_up = error
+            if self.shared is not None:
+                self.shared.arrive(self.worker)
+        else:
+            if resumed is not None and resumed.over:
+                # First restore how the finished epoch left the dataset, then begin the requested epoch.
+                if resumed.states:
+                    self._begin(resumed, max(epoch - 1, 0), None)
+                resumed, self.before = None, resumed
+            if self.is_alone and self.duty.tells_epoch:
+                self.dataset.set_epoch(epoch)
+            self._begin(resumed, epoch, self.shared)
+        self.lane.done()
+        while True:
+            task = self.lane.next()
+            if task == "stop" or self.is_stopping():
+                return
+            if task[0] == "resume":
+                _, epoch, tells_epoch, self.shared = task
+                self.ended, self.failure = False, self.failure_of_set_up
+                if self.is_alone and tells_epoch:
+                    self.dataset.set_epoch(epoch)
+                if self.is_set_up:
+                    self._begin(None, epoch, self.shared)
+            else:
+                # In one expression: a batch must not be kept while this thread waits.
+                self.put(self._answer(*task))
+            self.lane.done()
+            # The same for its indices.
+            del task
+
+    def _begin(self, resumed: PlaceState | None, epoch: int, shared: _core.StreamPass | None) -> None:
+        self.fetcher = None  # A fetcher left from another epoch must not be used for this one.
+        if self.is_stream and self.duty.seed is not None:
+            self.seeding = StreamSeeding(self.duty.seed, False, self.worker, epoch)
+        try:
+            duty = self.duty
+            seeding = self.seeding if self.is_stream else None
+            with contextlib.nullcontext() if seeding is None else seeding.batch(), sharing(shared):
+                self.fetcher = make_fetcher(
+                    duty.dataset_kind,
+                    self.dataset,
+                    duty.auto_collation,
+                    self.collate_fn,
+                    duty.drop_last,
+                    duty.sampler,
+                    self.seeding,
+                    resumed,
+                    self.sample_id,
+                    self.before,
+                    duty.snapshot_every,
+                    duty.run,
+                )
+            self.reporter.begin(self.fetcher)
+        except BaseException as error:  # Any exception: a consumer waits for this worker.
+            self.failure = error
+        finally:
+            if shared is not None:
+                shared.arrive(self.worker)  # The others do not wait for a worker that could not begin.
+
+    def has(self, index: Any, seconds: float) -> bool:
+        """Return True if `fetch` does not have to wait, after waiting for that up to `seconds`."""
+        if self.ended or self.failure is not None or self.fetcher is None:
+            return True
+        return self.fetcher.has_next(len(index), seconds)  # type: ignore[no-any-return]
+
+    def fetch(self, index: Any, loader_epoch: int) -> Any:
+        """Return a batch, fetched on the calling thread while this worker's is idle.
+
+        Raises:
+            StopIteration: the stream has ended.
+            Exception: what fetching raises; once more what the worker could not begin with.
+        """
+        if self.ended:
+            raise StopIteration
+        if self.failure is not None or self.fetcher is None:
+            failure, self.failure = self.failure, None
+            raise failure or RuntimeError(_NOT_BEGUN)
+        before = _torch.worker_info_of_thread()
+        _torch.set_worker_info_of_thread(self.info)
+        try:
+            with self.pace.measuring():
+                return self._fetched(index, loader_epoch)
+        except StopIteration:
+            self.ended = True
+            raise
+        finally:
+            _torch.set_worker_info_of_thread(before)
+
+    def report(self) -> Report | None:
+        """Return what to report with the batch that `fetch` has returned, or with its error."""
+        before = _torch.worker_info_of_thread()
+        _torch.set_worker_info_of_thread(self.info)
+        try:
+            return self.reporter.report(self.fetcher)
+        finally:
+            _torch.set_worker_info_of_thread(before)
+
+    def _answer(self, epoch: int, number: int, index: Any, loader_epoch: int) -> ThreadAnswer:
+        answer = ThreadAnswer(self.worker, epoch, number)
+        if self.ended:
+            answer.ended = True
+        elif self.failure is not None or self.fetcher is None:
+            answer.error = self.failure or RuntimeError(_NOT_BEGUN)
+            self.failure = None
+        else:
+            self.lane.begin((epoch, number, index))
+            told = self.fetcher.batch_bytes if self.is_stream else None
+            try:
+                with contextlib.nullcontext() if told is None else self.pace.measuring():
+                    answer.content = self._fetched(index, loader_epoch)
+                answer.held = self.bytes_ahead.hold(bytes_of(answer.content) if told is None else told())
+            except BaseException as error:  # Any exception: a consumer waits for this batch.
+                if isinstance(error, StopIteration) and self.is_stream:
+                    self.ended = answer.ended = True
+                else:
+                    answer.error = error
+            self.lane.end()
+        try:
+            answer.report = self.reporter.report(self.fetcher)
+        except BaseException as error:  # A dataset's state_dict may raise anything, too.
+            answer.error = answer.error or error
+        try:
+            return answer
+        finally:
+            del answer  # The traceback of its error would keep it alive, and with it the samples.
+
+    def _fetched(self, index: Any, epoch: int) -> Any:
+        if self.seeding is None:
+            return self.fetcher.fetch(index)
+        self.seeding.begin(epoch)
+        with self.seeding.batch():
+            return self.fetcher.fetch(index)
