@@ -6,7 +6,6 @@ for each job.
 
 from __future__ import annotations
 
-import gc
 import gzip
 import os
 import random
@@ -21,6 +20,7 @@ import pytest
 import torch
 
 from cases.byte_changes import CHANGES, SEED
+from checks.resources import descriptors
 from doubles import tar_files
 from sluicegate import TarDataset, write_parquet, write_tar, write_tokens
 
@@ -135,8 +135,7 @@ def test_what_others_place_is_neither_followed_nor_waited_for(
 
 def test_a_folder_in_the_place_of_a_manifest_is_named(tmp_path: Path) -> None:
     (tmp_path / "a-.tar.shards.json").mkdir()
-    gc.collect()  # Else what earlier tests left open may be closed while this one counts.
-    opened = len(os.listdir("/proc/self/fd"))
+    opened = descriptors()
     with pytest.raises(OSError, match=r"not a regular file; remove it: .*a-\.tar\.shards\.json"):
         write_tar([{"txt": "a text"}], tmp_path / "a-{}.tar")
-    assert len(os.listdir("/proc/self/fd")) == opened
+    assert descriptors() == opened

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from checks.equality import assert_same
 from checks.formats import check_format
 from checks.programs import Run
+from checks.resources import descriptors
 from doubles.token_files import CODES, flat, megatron
 from sluicegate import ConcatDataset, DataLoader, MixtureSampler, RandomSampler, TokensDataset
 from sluicegate.recognition import source as dataset
@@ -309,14 +310,14 @@ def test_a_file_that_shrank_or_was_replaced_is_named(tmp_path: Path, num_workers
 def test_files_take_no_descriptors(tmp_path: Path) -> None:
     for number in range(300):
         flat(tmp_path, np.arange(10), f"{number:03}.bin")
-    before = len(os.listdir("/proc/self/fd"))
+    before = descriptors()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (before + 40, hard))
     try:
         dataset = TokensDataset(f"{tmp_path}/*.bin", 3)
         loader = DataLoader(dataset, batch_size=64, sampler=RandomSampler(dataset, seed=1))
         assert sum(len(batch["labels"]) for batch in loader) == 900
-        assert len(os.listdir("/proc/self/fd")) <= before + 1
+        assert descriptors() <= before + 1
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import pickle
 import random
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 
 from checks.programs import Run
+from checks.resources import descriptors
 from sluicegate import DataLoader, Dataset, SharedDict, SharedList
 
 ITEMS: dict[Any, Any] = {
@@ -105,15 +105,13 @@ def test_errors_name_the_key() -> None:
             SharedDict({wrong: 1})
     with pytest.raises(TypeError, match="items: expected a mapping, got a list"):
         SharedDict([("a", 1)])  # type: ignore[arg-type]
-    gc.collect()
-    before = len(os.listdir("/proc/self/fd"))
+    before = descriptors()
     with pytest.raises(Exception, match="pickle") as caught:
         SharedDict({"a": 1, "b": lambda: 0})
     notes = "\n".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
     assert "the value of the key 'b' of a SharedDict can't be pickled: function" in notes
     del caught
-    gc.collect()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert descriptors() == before
 
 
 def test_another_process_can_open_it_while_this_one_lives() -> None:

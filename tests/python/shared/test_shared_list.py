@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 import pytest
 
 from checks.programs import Run
+from checks.resources import descriptors
 from sluicegate import DataLoader, Dataset, SharedList
 
 ITEMS: list[Any] = [{"path": "a.jpg", "label": 0}, "text", b"", 3.5, None, (1, [2])]
@@ -42,12 +41,11 @@ def test_it_is_a_sequence_like_the_list_it_was_made_of() -> None:
 @pytest.mark.parametrize("part", [slice(1, 4), slice(None, None, -2), slice(4, 1), slice(-2, None)])
 def test_slices_are_those_of_the_list_and_share_its_memory(part: slice) -> None:
     shared = SharedList(ITEMS)
-    gc.collect()  # Else what earlier tests left open may be closed while this one counts.
-    before = len(os.listdir("/proc/self/fd"))
+    before = descriptors()
     assert list(shared[part]) == ITEMS[part]
     assert list(shared[part][:1]) == ITEMS[part][:1]
     kept = [shared[part] for _ in range(100)]
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert descriptors() == before
     del shared
     assert list(kept[0]) == ITEMS[part]
 
@@ -76,27 +74,23 @@ def test_an_index_out_of_range_or_of_the_wrong_type() -> None:
 
 
 def test_an_object_that_cannot_be_pickled_is_named_and_nothing_is_left() -> None:
-    gc.collect()
-    before = len(os.listdir("/proc/self/fd"))
+    before = descriptors()
     with pytest.raises(Exception, match="pickle") as caught:
         SharedList([1, lambda: 0])
     notes = "\n".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
     assert "the object at index 1 of a SharedList can't be pickled: function" in notes
     del caught
-    gc.collect()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert descriptors() == before
 
 
 def test_memory_and_descriptors_go_with_the_last_reader() -> None:
-    gc.collect()
-    before = len(os.listdir("/proc/self/fd"))
+    before = descriptors()
     shared = SharedList(range(1000))
     part = shared[10:]
     del shared
     assert part[0] == 10
     del part
-    gc.collect()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert descriptors() == before
     assert "sluicegate-shared-list" not in Path("/proc/self/maps").read_text(encoding="utf-8")
 
 

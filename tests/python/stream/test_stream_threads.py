@@ -19,6 +19,7 @@ import torch
 from cases.loader_kinds import take
 from cases.native_streams import CASES, Case
 from checks.equality import assert_same
+from checks.resources import descriptors
 from doubles.photographs import encoded, photograph
 from doubles.tar_files import put
 from sluicegate import DataLoader, ImageField, JsonLinesStream, ShuffleBuffer, TarStream, shard_iterable, transforms
@@ -213,7 +214,7 @@ def test_what_is_left_stops_reading(tmp_path: pathlib.Path) -> None:
         names = [pathlib.Path(f"/proc/self/task/{task}/comm") for task in os.listdir("/proc/self/task")]
         return any(name.read_text().startswith("sluicegate-read") for name in names if name.exists())
 
-    before, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
+    before, threads = descriptors(), threading.active_count()
     loader = DataLoader(JsonLinesStream(path), num_workers=2, batch_size=5)
     for stop in (0, 1, 7):
         first, second = iter(loader), iter(loader)
@@ -225,7 +226,7 @@ def test_what_is_left_stops_reading(tmp_path: pathlib.Path) -> None:
         time.sleep(0.01)
     assert not is_reading()
     assert threading.active_count() == threads
-    assert len(os.listdir("/proc/self/fd")) <= before + 2
+    assert descriptors() <= before + 2
 
 
 @pytest.mark.usefixtures("pace")
