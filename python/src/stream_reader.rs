@@ -102,16 +102,11 @@ impl StreamReader {
             return Ok(true);
         }
         let deadline = Instant::now() + Duration::try_from_secs_f64(seconds).unwrap_or_default();
-        loop {
+        self.waiting(py, || {
             let limit = deadline.saturating_duration_since(Instant::now()).min(SIGNAL_INTERVAL);
-            if detach(py, || Ok(self.ahead().has(samples, limit)))? {
-                return Ok(true);
-            }
-            py.check_signals()?;
-            if limit.is_zero() {
-                return Ok(false);
-            }
-        }
+            let has = self.ahead().has(samples, limit);
+            Ok((has || limit.is_zero()).then_some(has))
+        })
     }
 
     /// Up to `most` of the next samples, waiting for one; and the position behind each. No samples at the end.

@@ -127,7 +127,7 @@ impl ReadAhead {
     /// The stream's error, after all samples before it were taken; [`Error::State`] in a forked child, and if the
     /// stream has failed before.
     pub fn wait(&mut self, samples: usize, limit: Duration) -> Result<Option<usize>> {
-        if self.samples < samples && !self.has_ended {
+        if !self.is_there(samples) {
             self.collect(samples, limit)?;
         }
         if self.samples == 0
@@ -145,13 +145,16 @@ impl ReadAhead {
             self.failure = Some(Failure::Told(reason));
             return Err(error);
         }
-        Ok((self.samples >= samples || self.has_ended).then_some(self.samples))
+        Ok(self.is_there(samples).then_some(self.samples))
     }
 
     /// Waits as [`wait`](Self::wait) does; true if that would not wait any longer, be it for an error.
     pub fn has(&mut self, samples: usize, limit: Duration) -> bool {
-        let is_there = |ahead: &Self| ahead.samples >= samples || ahead.has_ended;
-        is_there(self) || self.collect(samples, limit).is_err() || is_there(self)
+        self.is_there(samples) || self.collect(samples, limit).is_err() || self.is_there(samples)
+    }
+
+    fn is_there(&self, samples: usize) -> bool {
+        self.samples >= samples || self.has_ended
     }
 
     fn collect(&mut self, samples: usize, limit: Duration) -> Result<()> {
