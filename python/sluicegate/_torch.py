@@ -41,6 +41,7 @@ __all__ = [
     "DatasetKind",
     "WorkerInfo",
     "answer_per_thread",
+    "call_as_worker",
     "collate",
     "collate_is_default",
     "constant_batch_size",
@@ -72,7 +73,6 @@ __all__ = [
     "tensor_is_plain",
     "untyped",
     "worker_info",
-    "worker_info_of_thread",
 ]
 
 # torch.from_dlpack without the Python wrapper, which asks for a device first: half of the time of a hand-over.
@@ -293,23 +293,21 @@ def set_worker_info_of_thread(info: Any) -> None:
     _infos.info = info
 
 
-def worker_info_of_thread() -> Any:
-    """Return what `set_worker_info_of_thread` was given in this thread; None by default."""
-    return getattr(_infos, "info", None)
+def call_as_worker(info: Any, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    """Call `function` while `get_worker_info` returns `info` in this thread; with None, as outside of workers."""
+    before = getattr(_infos, "info", None)
+    _infos.info = info
+    try:
+        return function(*arguments, **named)
+    finally:
+        _infos.info = before
 
 
 def of_no_worker_thread(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return `function` of torch's collate map without its shared memory, which a worker thread does not need."""
 
     def call(samples: Any, *, collate_fn_map: Any = None) -> Any:
-        info = getattr(_infos, "info", None)
-        if info is None:
-            return function(samples, collate_fn_map=collate_fn_map)
-        _infos.info = None
-        try:
-            return function(samples, collate_fn_map=collate_fn_map)
-        finally:
-            _infos.info = info
+        return call_as_worker(None, function, samples, collate_fn_map=collate_fn_map)
 
     return call
 

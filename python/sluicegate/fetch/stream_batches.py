@@ -29,22 +29,16 @@ def native_batches(
         images = iterator.images
         collate_fn = functools.partial(collated, images.stream, collate_fn)
         return _ImageBatches(iterator, images).next if images.makes_batches else None, collate_fn
-    read = iterator.native if type(iterator) is ShuffledIterator else iterator
-    if type(read) is not NativeStreamIterator or not is_default:
+    read = read_by_core(iterator)
+    if read is None or not is_default:
         return None, collate_fn
     return iterator.next_batch, functools.partial(collated, read.stream, collate_fn)
 
 
-def batch_bytes_of(iterator: Any) -> Callable[[], int] | None:
-    """Return what tells the bytes of the last batch that the core made of `iterator`; None for images."""
+def read_by_core(iterator: Any) -> NativeStreamIterator | None:
+    """Return what reads the samples of `iterator` if the core does, shuffled or not; None for images."""
     read = iterator.native if type(iterator) is ShuffledIterator else iterator
-    return read.batch_bytes if type(read) is NativeStreamIterator else None
-
-
-def waiting_of(iterator: Any) -> Callable[[int, float], bool] | None:
-    """Return what waits until samples of `iterator` have come; None for images: see `NativeStreamIterator.has`."""
-    read = iterator.native if type(iterator) is ShuffledIterator else iterator
-    return read.has if type(read) is NativeStreamIterator else None
+    return read if type(read) is NativeStreamIterator else None
 
 
 class _ImageBatches:

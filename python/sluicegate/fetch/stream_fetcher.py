@@ -16,7 +16,7 @@ from sluicegate.stream.shard import ShardedIterable
 from sluicegate.stream.shuffle_buffer import ShuffleBuffer
 from sluicegate.stream.split import in_runs
 
-from .stream_batches import batch_bytes_of, native_batches, waiting_of
+from .stream_batches import native_batches, read_by_core
 
 
 class StreamFetcher:
@@ -66,9 +66,10 @@ class StreamFetcher:
         was_read_again = resumed is not None and resumed.at < resumed.samples
         if sample_id is not None or not auto_collation or was_read_again:
             self._native = None
+        read = None if self._native is None else read_by_core(self.dataset_iter)
         # Tells the bytes of the last batch, if the core knows.
-        self.batch_bytes = None if self._native is None else batch_bytes_of(self.dataset_iter)
-        self._has_next = None if self._native is None else waiting_of(self.dataset_iter)
+        self.batch_bytes = None if read is None else read.batch_bytes
+        self._has_next = None if read is None else read.has
         self._sample_id = None if sample_id is None or callable(sample_id) else operator.itemgetter(sample_id)
         if callable(sample_id):
             self._sample_id = sample_id

@@ -71,10 +71,12 @@ class StreamIterator(WorkerIterator):
             threads = self._mend()
         start = time.perf_counter()
         try:
-            while (here := self._here or self._turn_here()) is not None:
+            while (here := self._here or self._next_request()) is not None:
                 worker, ids = self._here = here
                 if not threads.can_fetch(worker, ids.request, _PATIENCE):
-                    self._leave_to_thread(worker, ids)
+                    self._here = None
+                    self._owed -= 1
+                    self._ask_new(worker, ids)
                     return super()._next_data()
                 self._is_torn = True
                 try:
@@ -85,6 +87,8 @@ class StreamIterator(WorkerIterator):
                     self._end_here(worker)
                     continue
                 except Exception:
+                    if threads.closed:
+                        raise StopIteration from None  # Another thread has ended the workers, as in `receive`.
                     self._receive_here(worker, ids, threads)
                     raise
                 if self._receive_here(worker, ids, threads):
@@ -93,19 +97,6 @@ class StreamIterator(WorkerIterator):
             threads.pace.wait(time.perf_counter() - start)
         self._finish()
         raise StopIteration
-
-    def _turn_here(self) -> tuple[int, BatchIds] | None:
-        """Return what is to be fetched next: a worker, and its request; None at the end."""
-        ids = next(self._requests, None)
-        worker = None if ids is None else self._assignment.next_worker()
-        return None if ids is None or worker is None else (worker, ids)
-
-    def _leave_to_thread(self, worker: int, ids: BatchIds) -> None:
-        self._here = None
-        number = self._asked
-        self._asked += 1
-        self._owed -= 1
-        self._ask(worker, number, ids)
 
     def _receive_here(self, worker: int, ids: BatchIds, threads: ThreadWorkers) -> bool:
         ids.worker = worker
@@ -130,8 +121,7 @@ class StreamIterator(WorkerIterator):
         self._group = self._take_workers(self._resources)
         self._epoch = self._group.first_epoch
         for worker in self._reports.retired:
-            if not self._persistent_workers:
-                self._group.dismiss(worker)
+            self._retire(worker)
         self._is_torn = False
         assert self._threads is not None
         return self._threads

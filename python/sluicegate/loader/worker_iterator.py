@@ -226,15 +226,19 @@ class WorkerIterator(EpochIterator):
         return self._asked > asked
 
     def _ask_for_next(self) -> None:
-        if self._exhausted:
-            return
-        ids = next(self._requests, None)
+        if (following := self._next_request()) is not None:
+            self._ask_new(*following)
+
+    def _next_request(self) -> tuple[int, BatchIds] | None:
+        """Return the next request, and the worker it is for; None if there is none."""
+        ids = None if self._exhausted else next(self._requests, None)
         if ids is None:
             self._exhausted = True
-            return
+            return None
         worker = self._assignment.next_worker()
-        if worker is None:
-            return
+        return None if worker is None else (worker, ids)
+
+    def _ask_new(self, worker: int, ids: BatchIds) -> None:
         number = self._asked
         self._asked += 1
         self._ask(worker, number, ids)

@@ -166,25 +166,16 @@ class ThreadWorker:
         if self.failure is not None or self.fetcher is None:
             failure, self.failure = self.failure, None
             raise failure or RuntimeError(_NOT_BEGUN)
-        before = _torch.worker_info_of_thread()
-        _torch.set_worker_info_of_thread(self.info)
         try:
             with self.pace.measuring():
-                return self._fetched(index, loader_epoch)
+                return _torch.call_as_worker(self.info, self._fetched, index, loader_epoch)
         except StopIteration:
             self.ended = True
             raise
-        finally:
-            _torch.set_worker_info_of_thread(before)
 
     def report(self) -> Report | None:
         """Return what to report with the batch that `fetch` has returned, or with its error."""
-        before = _torch.worker_info_of_thread()
-        _torch.set_worker_info_of_thread(self.info)
-        try:
-            return self.reporter.report(self.fetcher)
-        finally:
-            _torch.set_worker_info_of_thread(before)
+        return _torch.call_as_worker(self.info, self.reporter.report, self.fetcher)  # type: ignore[no-any-return]
 
     def _answer(self, epoch: int, number: int, index: Any, loader_epoch: int) -> ThreadAnswer:
         answer = ThreadAnswer(self.worker, epoch, number)

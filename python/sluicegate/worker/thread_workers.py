@@ -168,7 +168,8 @@ class ThreadWorkers(WorkerGroup):
 
         Waits for the samples up to `seconds`. Never True while the thread of `worker` has something to do.
         """
-        return self._lanes[worker].is_idle and self._run[worker].has(request, seconds)
+        run = self._run  # Before the question: what another thread closes has none.
+        return not self.closed and self._lanes[worker].is_idle and run[worker].has(request, seconds)
 
     def fetch_here(self, worker: int, ids: BatchIds) -> Any:
         """Return the next batch of `worker`, fetched on the calling thread in place of its own.

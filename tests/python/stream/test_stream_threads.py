@@ -341,7 +341,6 @@ def test_an_interrupt_while_a_batch_is_fetched_here_loses_nothing(
     torch.manual_seed(1)
     expected = list(told(loader(), 2))
     monkeypatch.setattr(Pace, "pays_ahead", lambda pace: False)
-    interrupts = iter([number in (1, 5, 6, 20, 40, 41) for number in range(1000)])
 
     def torn(call: Callable[..., Any]) -> Callable[..., Any]:
         def interrupted(*arguments: Any) -> Any:
@@ -371,6 +370,28 @@ def test_an_interrupt_while_a_batch_is_fetched_here_loses_nothing(
             assert next(interrupts) is False  # All of the others came.
             assert_same([batch for batch, _ in found], [batch for batch, _ in expected])
             assert_same([json.loads(json.dumps(state)) for _, state in found], [state for _, state in expected])
+
+
+def test_workers_that_another_thread_ends_while_a_batch_is_fetched_here_end_the_iteration(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Pace, "pays_ahead", lambda pace: False)
+    iterator: Any = iter(DataLoader(JsonLinesStream(numbers(tmp_path, 200)), num_workers=2, batch_size=5))
+    take(iterator, 10)
+    fetch = ThreadWorker._fetched
+
+    def ended(worker: ThreadWorker, index: Any, epoch: int) -> Any:
+        thread = threading.Thread(target=iterator._shutdown_workers)
+        thread.start()
+        thread.join()
+        fetch(worker, index, epoch)
+        raise RuntimeError("its workers have been ended")
+
+    monkeypatch.setattr(ThreadWorker, "_fetched", ended)
+    with pytest.raises(StopIteration):
+        next(iterator)
+    with pytest.raises(StopIteration):
+        next(iterator)
 
 
 def test_pace_is_worth_a_thread_while_the_consumer_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
