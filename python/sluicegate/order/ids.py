@@ -72,7 +72,9 @@ class BatchIds:
 
         Indices that are not integers (a sampler may yield anything) come as an array of objects.
         """
-        if self._indices is None:
+        if self._indices is None and self.is_of_stream:
+            self._indices = np.arange(self.position, self.end, dtype=np.int64)
+        elif self._indices is None:
             self._indices = own_array_of(self.request)
             if type(self.request) is Slice:
                 # Keeping these ids must not keep the whole epoch's order alive.
@@ -108,10 +110,11 @@ class BatchIds:
         self.is_of_stream = True
         self.position = first
         self.end = first + count
-        self._indices = np.arange(first, first + count, dtype=np.int64)
         self.sample_ids = sample_ids
 
     def __len__(self) -> int:
+        if self.is_of_stream:
+            return self.end - self.position
         return len(self._indices) if self._indices is not None else size_of(self.request)
 
     def __repr__(self) -> str:

@@ -135,7 +135,8 @@ class NativeStreamIterator(Iterator[Any]):
                     raise pump.error from error
             raise
         finally:
-            self._note(self._core.left_out())
+            if damages := self._core.left_out():
+                self._note(damages)
 
     def _end(self) -> None:
         self._raise_of_pumps()
