@@ -79,30 +79,23 @@ class StreamIterator(WorkerIterator):
                     self._ask_new(worker, ids)
                     return super()._next_data()
                 self._is_torn = True
-                try:
-                    batch = threads.fetch_here(worker, ids)
-                except StopIteration:
-                    self._reports.retire(worker, threads.report_here(worker))
+                answer = threads.answer_here(worker, self._epoch, self._asked, ids)
+                if answer.ended:
+                    self._reports.retire(worker, answer.report)
                     self._retire(worker)
                     self._end_here(worker)
                     continue
-                except Exception:
-                    if threads.closed:
-                        raise StopIteration from None  # Another thread has ended the workers, as in `receive`.
-                    self._receive_here(worker, ids, threads)
-                    raise
-                if self._receive_here(worker, ids, threads):
-                    return self._destination.deliver(batch)
+                if answer.error is not None and threads.closed:
+                    raise StopIteration  # Another thread has ended the workers, as in `receive`.
+                ids.worker = worker
+                is_wanted = self._receive(worker, ids, answer.report)
+                self._end_here(worker)
+                if is_wanted or answer.error is not None:
+                    return self._destination.deliver(answer.batch())
         finally:
             threads.pace.wait(time.perf_counter() - start)
         self._finish()
         raise StopIteration
-
-    def _receive_here(self, worker: int, ids: BatchIds, threads: ThreadWorkers) -> bool:
-        ids.worker = worker
-        is_wanted = self._receive(worker, ids, threads.report_here(worker))
-        self._end_here(worker)
-        return is_wanted
 
     def _end_here(self, worker: int) -> None:
         self._assignment.done(worker)

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 # Handing a batch to a thread, and back, takes about this long: both threads want the interpreter.
 _LEAST_SECONDS = 50e-6
-# Of eight batches, one is measured: asking for the processor time takes a microsecond.
-_EVERY = 8
+# One of 64 batches is measured, and more at first: asking for the processor time may take as long as a small batch.
+_EVERY = 64
+_NOTHING = contextlib.nullcontext()
 
 
 class Pace:
@@ -29,8 +30,9 @@ class Pace:
 
     def measuring(self) -> contextlib.AbstractContextManager[None]:
         """Return what a batch is fetched in."""
-        self._batches += 1
-        return contextlib.nullcontext() if self._fetch and self._batches % _EVERY else self._measuring()
+        self._batches = batches = self._batches + 1
+        is_measured = batches % _EVERY == 0 or batches & (batches - 1) == 0
+        return self._measuring() if is_measured or not self._fetch else _NOTHING
 
     @contextlib.contextmanager
     def _measuring(self) -> Iterator[None]:

@@ -17,7 +17,7 @@ from .batch_bytes import bytes_of
 from .duty import Work
 from .lane import Lane
 from .pace import Pace
-from .report import Report, Reporter
+from .report import Reporter
 from .thread_answer import ThreadAnswer
 
 _NOT_BEGUN = "this worker could not begin: see its first error"
@@ -26,7 +26,7 @@ _NOT_BEGUN = "this worker could not begin: see its first error"
 class ThreadWorker:
     """Runs in one thread: task after task, with the fetcher of the current epoch.
 
-    While that thread is idle, the consumer's may fetch a batch in its place, with `fetch`.
+    While that thread is idle, the consumer's may fetch a batch in its place, with `answer_here`.
 
     Args:
         worker: its number.
@@ -149,35 +149,23 @@ class ThreadWorker:
                 shared.arrive(self.worker)  # The others do not wait for a worker that could not begin.
 
     def has(self, index: Any, seconds: float) -> bool:
-        """Return True if `fetch` does not have to wait, after waiting for that up to `seconds`."""
+        """Return True if `answer_here` does not have to wait, after waiting for that up to `seconds`."""
         if self.ended or self.failure is not None or self.fetcher is None:
             return True
         return self.fetcher.has_next(len(index), seconds)  # type: ignore[no-any-return]
 
-    def fetch(self, index: Any, loader_epoch: int) -> Any:
-        """Return a batch, fetched on the calling thread while this worker's is idle.
+    def answer_here(self, epoch: int, number: int, index: Any, loader_epoch: int) -> ThreadAnswer:
+        """Return the answer to a request, made on the calling thread while this worker's is idle.
 
         Raises:
-            StopIteration: the stream has ended.
-            Exception: what fetching raises; once more what the worker could not begin with.
+            BaseException: what is no `Exception`: it interrupts the calling thread, and no batch has failed.
         """
-        if self.ended:
-            raise StopIteration
-        if self.failure is not None or self.fetcher is None:
-            failure, self.failure = self.failure, None
-            raise failure or RuntimeError(_NOT_BEGUN)
-        try:
-            with self.pace.measuring():
-                return _torch.call_as_worker(self.info, self._fetched, index, loader_epoch)
-        except StopIteration:
-            self.ended = True
-            raise
+        answer: ThreadAnswer = _torch.call_as_worker(self.info, self._answer, epoch, number, index, loader_epoch, False)
+        if answer.error is not None and not isinstance(answer.error, Exception):
+            answer.batch()
+        return answer
 
-    def report(self) -> Report | None:
-        """Return what to report with the batch that `fetch` has returned, or with its error."""
-        return _torch.call_as_worker(self.info, self.reporter.report, self.fetcher)  # type: ignore[no-any-return]
-
-    def _answer(self, epoch: int, number: int, index: Any, loader_epoch: int) -> ThreadAnswer:
+    def _answer(self, epoch: int, number: int, index: Any, loader_epoch: int, is_ahead: bool = True) -> ThreadAnswer:
         answer = ThreadAnswer(self.worker, epoch, number)
         if self.ended:
             answer.ended = True
@@ -190,7 +178,8 @@ class ThreadWorker:
             try:
                 with contextlib.nullcontext() if told is None else self.pace.measuring():
                     answer.content = self._fetched(index, loader_epoch)
-                answer.held = self.bytes_ahead.hold(bytes_of(answer.content) if told is None else told())
+                if is_ahead:
+                    answer.held = self.bytes_ahead.hold(bytes_of(answer.content) if told is None else told())
             except BaseException as error:  # Any exception: a consumer waits for this batch.
                 if isinstance(error, StopIteration) and self.is_stream:
                     self.ended = answer.ended = True

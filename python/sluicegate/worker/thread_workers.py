@@ -27,7 +27,6 @@ from .group import WorkerGroup
 from .lane import Lane
 from .live_groups import LiveGroups
 from .pace import Pace
-from .report import Report
 from .thread_answer import ThreadAnswer
 from .thread_main import ThreadWorker
 
@@ -164,25 +163,20 @@ class ThreadWorkers(WorkerGroup):
                 self._check_alive()
 
     def can_fetch(self, worker: int, request: Any, seconds: float) -> bool:
-        """Return True if `fetch_here` may be called for `worker`, and does not have to wait.
+        """Return True if `answer_here` may be called for `worker`, and does not have to wait.
 
         Waits for the samples up to `seconds`. Never True while the thread of `worker` has something to do.
         """
         run = self._run  # Before the question: what another thread closes has none.
         return not self.closed and self._lanes[worker].is_idle and run[worker].has(request, seconds)
 
-    def fetch_here(self, worker: int, ids: BatchIds) -> Any:
-        """Return the next batch of `worker`, fetched on the calling thread in place of its own.
+    def answer_here(self, worker: int, epoch: int, number: int, ids: BatchIds) -> ThreadAnswer:
+        """Return the next answer of `worker`, made on the calling thread in place of its own.
 
         Raises:
-            StopIteration: the stream of `worker` has ended.
-            Exception: what fetching raises.
+            BaseException: what interrupts the calling thread.
         """
-        return self._run[worker].fetch(ids.request, ids.epoch)
-
-    def report_here(self, worker: int) -> Report | None:
-        """Return what `worker` would report with the batch that `fetch_here` has returned."""
-        return self._run[worker].report()
+        return self._run[worker].answer_here(epoch, number, ids.request, ids.epoch)
 
     def _check_alive(self) -> None:
         for worker, thread in enumerate(self.workers):

@@ -24,6 +24,7 @@ from doubles.photographs import encoded, photograph
 from doubles.tar_files import put
 from sluicegate import DataLoader, ImageField, JsonLinesStream, ShuffleBuffer, TarStream, shard_iterable, transforms
 from sluicegate.worker.pace import Pace
+from sluicegate.worker.report import Reporter
 from sluicegate.worker.thread_main import ThreadWorker
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
@@ -351,7 +352,7 @@ def test_an_interrupt_while_a_batch_is_fetched_here_loses_nothing(
 
         return interrupted
 
-    for owner, name in ((ThreadWorker, "_fetched"), (ThreadWorker, "report")):
+    for owner, name in ((ThreadWorker, "_fetched"), (Reporter, "report")):
         with monkeypatch.context() as patched:
             patched.setattr(owner, name, torn(getattr(owner, name)))
             interrupts = iter([number in (1, 5, 6, 20, 40, 41) for number in range(1000)])
