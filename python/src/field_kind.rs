@@ -205,7 +205,9 @@ impl<'py> Materials<'_, 'py> {
         let batch = PyDict::new(self.py);
         for (name, values) in columns {
             // Of texts, told by the first value, the default collate gives the list.
-            match values.get_item(0)?.is_instance_of::<PyString>() {
+            let are_texts = values.is_of_texts()?;
+            let values = values.into_sequence(self.py)?;
+            match are_texts {
                 true => batch.set_item(&name, values)?,
                 false => batch.set_item(&name, self.collate.call1((values, &name))?)?,
             }

@@ -4,6 +4,9 @@ use std::fmt;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
+
+use super::json_column::JsonColumn;
+
 use serde_json::Deserializer;
 use serde_json::de::SliceRead;
 
@@ -29,7 +32,7 @@ pub(super) fn parse<'py>(py: Python<'py>, text: &[u8]) -> Result<Bound<'py, PyAn
 pub(super) fn by_key<'a, 'py>(
     py: Python<'py>,
     texts: impl Iterator<Item = &'a [u8]>,
-) -> Option<Vec<(String, Bound<'py, PyList>)>> {
+) -> Option<Vec<(String, JsonColumn<'py>)>> {
     let mut columns = Columns { py, names: Vec::new(), values: Vec::new(), rows: 0 };
     for text in texts {
         let mut deserializer = Deserializer::new(SliceRead::new(text));
@@ -43,7 +46,7 @@ pub(super) fn by_key<'a, 'py>(
 struct Columns<'py> {
     py: Python<'py>,
     names: Vec<String>,
-    values: Vec<Bound<'py, PyList>>,
+    values: Vec<JsonColumn<'py>>,
     rows: usize,
 }
 
@@ -71,16 +74,17 @@ impl<'de> Visitor<'de> for &mut Columns<'_> {
                     return Err(other());
                 }
                 self.names.push(name);
-                let value = entries.next_value_seed(Value(self.py))?;
-                self.values.push(PyList::new(self.py, [value]).map_err(A::Error::custom)?);
+                let mut values = JsonColumn::new();
+                entries.next_value_seed(Next { py: self.py, column: &mut values })?;
+                self.values.push(values);
             }
             return Ok(());
         }
-        for (name, values) in self.names.iter().zip(&self.values) {
+        for (name, column) in self.names.iter().zip(&mut self.values) {
             if entries.next_key_seed(Is(name))? != Some(true) {
                 return Err(other());
             }
-            values.append(entries.next_value_seed(Value(self.py))?).map_err(A::Error::custom)?;
+            entries.next_value_seed(Next { py: self.py, column })?;
         }
         entries.next_key_seed(Is(""))?.map_or(Ok(()), |_| Err(other()))
     }
@@ -106,6 +110,77 @@ impl Visitor<'_> for Is<'_> {
 
     fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<bool, E> {
         Ok(name == self.0)
+    }
+}
+
+/// The next value of a column.
+struct Next<'a, 'py> {
+    py: Python<'py>,
+    column: &'a mut JsonColumn<'py>,
+}
+
+impl<'py> Next<'_, 'py> {
+    fn push<E: serde::de::Error>(self, value: Result<Bound<'py, PyAny>, E>) -> Result<(), E> {
+        self.column.push(&value?).map_err(E::custom)
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Next<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Next<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Value(self.py).expecting(formatter)
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<(), E> {
+        self.column.push_integer(self.py, value).map_err(E::custom)
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<(), E> {
+        match i64::try_from(value) {
+            Ok(value) => self.visit_i64(value),
+            Err(_) => {
+                let value = Value(self.py).visit_u64(value);
+                self.push(value)
+            }
+        }
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<(), E> {
+        self.column.push_float(self.py, value).map_err(E::custom)
+    }
+
+    fn visit_unit<E: serde::de::Error>(self) -> Result<(), E> {
+        let value = Value(self.py).visit_unit();
+        self.push(value)
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<(), E> {
+        let value = Value(self.py).visit_bool(value);
+        self.push(value)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<(), E> {
+        let value = Value(self.py).visit_str(value);
+        self.push(value)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, elements: A) -> Result<(), A::Error> {
+        let value = Value(self.py).visit_seq(elements);
+        self.push(value)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, entries: A) -> Result<(), A::Error> {
+        let value = Value(self.py).visit_map(entries);
+        self.push(value)
     }
 }
 

@@ -20,6 +20,7 @@ mod image;
 mod in_memory;
 mod integers;
 mod json;
+mod json_column;
 mod memory;
 mod mersenne;
 mod moments;
