@@ -74,7 +74,8 @@ def json_batch(values: Sequence[Any], name: str = "", default: Callable[[Any], A
         _warn_of_rounding(known, name)
     if kinds == {list} and len(parts) == 1 and (dtype := _DTYPES.get(*parts)) and _torch.collate_is_default(default):
         with contextlib.suppress(OverflowError, ValueError):  # Torch's errors, and ours, say what is wrong.
-            return [torch.tensor(numbers) for numbers in np.array(values, dtype).T]
+            # Copied: torch would take over the stride of a single number.
+            return [torch.tensor(numbers.copy()) for numbers in np.array(values, dtype).T]
     try:
         return default(values)
     except (TypeError, RuntimeError) as error:
