@@ -17,43 +17,13 @@ from sluicegate.system.bell import Bell
 
 from .classified_stream import ClassifiedStream
 from .spill_file import SpillFile
+from .split_part import SplitPart
 
 # A thread that ends wakes no waiter, so waiters check at this interval.
 _LOOK_SECONDS = 0.5
 
 # The value of `_in_hand` when there is no sample in hand.
 _NOTHING = object()
-
-
-class _Part:
-    """The state of one class in the pass. Guarded by the pass's lock."""
-
-    def __init__(self) -> None:
-        self.samples: deque[Any] = deque()
-        self.spilled: SpillFile | None = None
-        # The thread that reads this class: the last one that asked. None until one has.
-        self.reader: threading.Thread | None = None
-        # True if it was left before its end: the remaining samples will not be taken.
-        self.is_left = False
-        self.is_taken = False
-        # How many samples were taken, and how many of those are still to be dropped when rereading after a resume.
-        self.taken = 0
-        self.taken_before = 0
-
-    def __len__(self) -> int:
-        return len(self.samples) + (len(self.spilled) if self.spilled is not None else 0)
-
-    def pop(self) -> Any:
-        if self.samples:
-            return self.samples.popleft()
-        assert self.spilled is not None
-        return self.spilled.popleft()
-
-    def clear(self) -> None:
-        self.samples.clear()
-        if self.spilled is not None:
-            self.spilled.close()
-            self.spilled = None
 
 
 class SplitPass:
@@ -87,7 +57,7 @@ class SplitPass:
         self._lock = threading.RLock()
         # The bells of the threads that wait for a change.
         self._bells: dict[threading.Thread, Bell] = {}
-        self._parts: dict[Hashable, _Part] = {}
+        self._parts: dict[Hashable, SplitPart] = {}
         self._is_reading = False
         # The sample that was read but did not fit, with its class.
         self._in_hand: Any = _NOTHING
@@ -247,8 +217,8 @@ class SplitPass:
                     f"missing: {left}; pass the same stream"
                 )
 
-    def _part(self, name: Hashable) -> _Part:
-        return self._parts.setdefault(name, _Part())
+    def _part(self, name: Hashable) -> SplitPart:
+        return self._parts.setdefault(name, SplitPart())
 
     def _wait(self) -> None:
         """Wait briefly for a change, without the lock."""
@@ -374,7 +344,7 @@ class SplitPass:
         finally:
             del self._waiting[me]
 
-    def _hope(self, part: _Part, me: threading.Thread) -> str | None:
+    def _hope(self, part: SplitPart, me: threading.Thread) -> str | None:
         """Return the name of the thread that may empty `part`; "" if one may still come; None if none can."""
         reader = part.reader
         if reader is not None and reader.is_alive():
