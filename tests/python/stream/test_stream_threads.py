@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -10,7 +11,7 @@ import random
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -38,13 +39,22 @@ def case(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Case:
     return made
 
 
-@pytest.fixture(params=["ahead", "here", "in turn"])
-def pace(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Which thread fetches the batches: workers ahead, the calling one when their turn comes, or both in turn."""
-    draws = random.Random(5)
-    pays = {"ahead": lambda pace: True, "here": lambda pace: False, "in turn": lambda pace: draws.random() < 0.5}
-    monkeypatch.setattr(Pace, "pays_ahead", pays[request.param])
-    return str(request.param)
+# Which thread fetches the batches: workers ahead, the calling one when their turn comes, or both in turn.
+PACES = {"ahead": lambda draw: True, "here": lambda draw: False, "in turn": lambda draw: draw.random() < 0.5}
+
+
+@contextlib.contextmanager
+def at_pace(name: str) -> Iterator[None]:
+    draw = random.Random(5)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Pace, "pays_ahead", lambda pace: PACES[name](draw))
+        yield
+
+
+@pytest.fixture(params=PACES)
+def pace(request: pytest.FixtureRequest) -> Iterator[str]:
+    with at_pace(request.param):
+        yield request.param
 
 
 def numbers(tmp_path: pathlib.Path, count: int, broken: Callable[[int], bool] = lambda number: False) -> str:
@@ -57,7 +67,7 @@ def both(make: Callable[[], Any], **arguments: Any) -> tuple[Any, Any]:
     """Return a loader whose workers are threads, and one whose workers are processes."""
     threads, processes = DataLoader(make(), **arguments), DataLoader(make(), native=False, **arguments)
     assert threads.explain().engine == "rust"
-    assert processes.explain().engine == "rust processes"
+    assert processes.explain().engine == ("rust processes" if arguments["num_workers"] else "rust")
     return threads, processes
 
 
@@ -76,13 +86,24 @@ def told(loader: Any, epochs: int) -> Iterator[tuple[Any, Any]]:
         yield None, json.loads(json.dumps(loader.state_dict()))
 
 
-def check_alike(threads: Any, processes: Any, epochs: int = 2) -> list[Any]:
+def check_alike(
+    make: Callable[[], Any], epochs: int = 2, state: Any = None, paces: Iterable[str] = PACES, **arguments: Any
+) -> list[tuple[Any, Any]]:
+    """Check threads at each pace against processes, from `state` on; return what came, each with the state after it."""
+    processes = both(make, **arguments)[1]
+    if state is not None:
+        processes.load_state_dict(state)
     torch.manual_seed(1)
-    those = list(told(threads, epochs))
-    torch.manual_seed(1)
-    for (batch, state), (other, other_state) in zip(those, told(processes, epochs), strict=True):
-        assert_same(batch, other)
-        assert state == other_state
+    those = list(told(processes, epochs))
+    for each in paces:
+        threads = both(make, **arguments)[0]
+        if state is not None:
+            threads.load_state_dict(state)
+        torch.manual_seed(1)
+        with at_pace(each):
+            for (batch, after), (other, other_after) in zip(told(threads, epochs), those, strict=True):
+                assert_same(batch, other)
+                assert after == other_after
     return those
 
 
@@ -100,21 +121,20 @@ def arguments_of(draws: random.Random) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_batches_and_states_are_those_of_worker_processes(case: Case, number: int, pace: str) -> None:
+def test_batches_and_states_are_those_of_worker_processes(case: Case, number: int) -> None:
     make, _, path = case
     draws = random.Random(zlib.crc32(f"{pathlib.Path(path).name} {number}".encode()))
     arguments = arguments_of(draws)
     arguments["in_order"] = True
-    if pace != "ahead":
-        # Otherwise, how much has to be read again from a state depends on what was fetched ahead.
-        arguments["snapshot_every_n_steps"] = 1
+    # With fewer snapshots, how much has to be read again from a state depends on what was fetched ahead.
+    paces = PACES if arguments["snapshot_every_n_steps"] == 1 else ("ahead",)
     size, buffer_seed, shard = draws.choice([None, 1, 6, 100]), draws.choice([None, 3]), draws.choice([None, (1, 2)])
 
     def made() -> Any:
         stream = make([path, path], shard=shard)
         return stream if size is None else ShuffleBuffer(stream, size, buffer_seed, shard=shard)
 
-    check_alike(*both(made, **arguments))
+    check_alike(made, paces=paces, **arguments)
 
 
 def test_images_are_those_of_worker_processes(tmp_path: pathlib.Path) -> None:
@@ -125,7 +145,7 @@ def test_images_are_those_of_worker_processes(tmp_path: pathlib.Path) -> None:
         for on_error in ("raise", "skip"):
             fields = {"jpg": ImageField(transform)}
             make = functools.partial(TarStream, path, fields, on_error=on_error)
-            check_alike(*both(make, num_workers=2, batch_size=3, seed=seed))
+            check_alike(make, paces=["ahead"], num_workers=2, batch_size=3, seed=seed)
     random_without_seed = DataLoader(
         TarStream(path, {"jpg": ImageField(transforms.RandomResizedCrop(8))}), num_workers=2
     )
@@ -154,24 +174,14 @@ def test_states_of_either_are_loaded_by_the_other(shuffled: bool, tmp_path: path
         saving, loading = both(made, num_workers=2, batch_size=3)
 
 
-@pytest.mark.usefixtures("pace")
 def test_other_numbers_of_workers_read_what_is_left(tmp_path: pathlib.Path) -> None:
     path = numbers(tmp_path, 41)
     state: Any = None
     for num_workers in (2, 3, 1, 0, 2):
-        arguments: dict[str, Any] = {"num_workers": num_workers, "batch_size": 3}
-        threads = DataLoader(JsonLinesStream(path), **arguments)
-        processes = DataLoader(JsonLinesStream(path), native=False, **arguments)
-        if state is not None:
-            threads.load_state_dict(state)
-            processes.load_state_dict(state)
-        those = check_alike(threads, processes, 1)
-        state = those[1][1]
-        for each in (threads, processes):
-            each.load_state_dict(state)
+        alike = check_alike(lambda: JsonLinesStream(path), 1, state, num_workers=num_workers, batch_size=3)
+        state = alike[1][1]
 
 
-@pytest.mark.usefixtures("pace")
 @pytest.mark.parametrize("on_error", ["raise", "skip"])
 @pytest.mark.parametrize("shuffled", [False, True])
 @pytest.mark.parametrize("seed", [None, 7])
@@ -185,18 +195,18 @@ def test_damage_comes_with_the_same_batch_and_words(
         stream = JsonLinesStream([path, str(tmp_path / "rest.jsonl")], on_error=on_error)
         return ShuffleBuffer(stream, 5, 3) if shuffled else stream
 
-    errors = [batch for batch, _ in check_alike(*both(made, num_workers=2, batch_size=4, seed=seed), 1)]
+    errors = [batch for batch, _ in check_alike(made, 1, num_workers=2, batch_size=4, seed=seed)]
     assert any(isinstance(batch, tuple) for batch in errors) == (on_error == "raise")
 
 
-@pytest.mark.usefixtures("pace")
 def test_files_that_end_early_or_are_missing_come_with_the_same_batch_and_words(case: Case) -> None:
     make, _, path = case
     data = pathlib.Path(path).read_bytes()
     pathlib.Path(f"{path}.cut").write_bytes(data[: len(data) * 2 // 3])
     for second in (f"{path}.cut", f"{path}.missing"):
         for on_error in ("raise", "skip"):
-            check_alike(*both(lambda: make([path, second, path], on_error=on_error), num_workers=2, batch_size=4), 1)  # noqa: B023
+            made = functools.partial(make, [path, second, path], on_error=on_error)
+            check_alike(made, 1, num_workers=2, batch_size=4)
 
 
 @pytest.mark.usefixtures("pace")
