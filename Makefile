@@ -24,7 +24,7 @@ PYTEST_JOBS := 4
 SHUFFLE :=
 PYTEST = $(BIN)/python -m pytest --quiet --numprocesses $(PYTEST_JOBS) --dist worksteal $(if $(SHUFFLE),--shuffle=$(SHUFFLE))
 
-.PHONY: help dev demo docs test test-rust test-python check test-tight test-loom test-soak test-trainers test-cuda examples lint lint-rust lint-python format fuzz mutants miri msrv bench bench-native bench-cuda wheel lock clean
+.PHONY: help dev demo docs test test-rust test-python check test-tight test-loom test-soak test-trainers test-cuda examples lint lint-rust lint-python format fuzz mutants mutants-core miri msrv bench bench-native bench-cuda wheel lock clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -175,6 +175,20 @@ MUTANTS_OF := **/*.py
 
 mutants: $(VENV)/.built ## Change the Python package in random places, one at a time, and list what its tests do not notice
 	$(BIN)/python tests/mutants --sample $(MUTANTS) --seed $(MUTANTS_SEED) --only '$(MUTANTS_OF)'
+
+# Every sixtieth mutant of them, from the seventeenth on, in a random order: two hundred, and two hours of two processors.
+# Others: make mutants-core MUTANTS_PART=3/60. Those of one file: make mutants-core MUTANTS_PART=0/1 MUTANTS_IN=src/shard.rs.
+MUTANTS_PART := 17/60
+MUTANTS_IN := $(addprefix src/,collate/** memory/** pipeline/** rng/** sampler/** shard.rs state.rs state/** dataset/format/**)
+CARGO_MUTANTS := .cache/cargo-mutants/bin/cargo-mutants
+
+$(CARGO_MUTANTS):
+	cargo install --quiet --locked --debug --version 27.1.0 --root .cache/cargo-mutants cargo-mutants
+
+mutants-core: $(CARGO_MUTANTS) $(VENV)/.installed $(NASM) ## Change the crate in random places, one at a time, and list what the native tests do not notice
+	$(CARGO_MUTANTS) mutants --package sluicegate --features $(CRATE_FEATURES) $(foreach each,$(MUTANTS_IN),--file '$(each)') \
+		--sharding round-robin --shard $(MUTANTS_PART) --shuffle --baseline skip --timeout 300 --build-timeout 1800 \
+		--output .cache/mutants -- --locked --quiet --lib --test native
 
 # By hand, with a nightly compiler that has the component miri. rayon's queues keep memory forever, which is not our leak, so the one test
 # with a pool runs by itself.
