@@ -72,7 +72,8 @@ def json_batch(values: Sequence[Any], name: str = "", default: Callable[[Any], A
         return known
     if float in kinds | parts:
         _warn_of_rounding(known, name)
-    if kinds == {list} and len(parts) == 1 and (dtype := _DTYPES.get(*parts)) and _torch.collate_is_default(default):
+    dtype = _DTYPES.get(*parts) if len(parts) == 1 and not has_none else None
+    if dtype is not None and _torch.collate_is_default(default):
         with contextlib.suppress(OverflowError, ValueError):  # Torch's errors, and ours, say what is wrong.
             # Copied: torch would take over the stride of a single number.
             return [torch.tensor(numbers.copy()) for numbers in np.array(values, dtype).T]
