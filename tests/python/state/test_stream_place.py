@@ -19,6 +19,7 @@ from doubles import streams
 from doubles.stateful import CongruentRows
 from doubles.stateful import GeneratorStream as EagerStream
 from doubles.streams import ClosingStream, CountingStream, GeneratorStream, MappedStream, ResettingStream
+from sluicegate.state.stream_place import StreamPlace
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),
@@ -149,6 +150,21 @@ def test_a_resumed_worker_reads_again_from_a_state_of_this_epoch(stream: str, ev
     state = json.loads(json.dumps(loader.state_dict()))
     expected = [take(iterator), take(loader)]
     assert resumed(stream, state, 1, snapshot_every_n_steps=every)[:2] == expected
+
+
+@pytest.mark.parametrize(("every", "expected"), [(0, [1, 1, 1, 1, 1]), (1, [1, 3, 6, 9, 12]), (2, [1, 1, 6, 6, 12])])
+def test_a_mark_is_as_far_back_as_the_snapshots_say(every: int, expected: list[int]) -> None:
+    place = StreamPlace(GeneratorStream(30), every=every)
+    iterator, marks = place.take_iterator(), []
+    for _ in expected:
+        place.begin_batch()
+        for _ in range(3):
+            next(iterator)
+            place.samples += 1
+        marked = place.marked()
+        assert marked is not None
+        marks.append(marked.at)
+    assert marks == expected
 
 
 @pytest.mark.parametrize("stream", LAZY)
