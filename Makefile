@@ -187,8 +187,8 @@ $(CARGO_MUTANTS):
 
 mutants-core: $(CARGO_MUTANTS) $(VENV)/.installed $(NASM) ## Change the crate in random places, one at a time, and list what the native tests do not notice
 	$(CARGO_MUTANTS) mutants --package sluicegate --features $(CRATE_FEATURES) $(foreach each,$(MUTANTS_IN),--file '$(each)') \
-		--sharding round-robin --shard $(MUTANTS_PART) --shuffle --baseline skip --timeout 300 --build-timeout 1800 \
-		--output .cache/mutants -- --locked --quiet --lib --test native
+		--sharding round-robin --shard $(MUTANTS_PART) --shuffle --timeout 300 --build-timeout 1800 \
+		--output .cache/mutants -- --locked --lib --test native
 
 # By hand, with a nightly compiler that has the component miri. rayon's queues keep memory forever, which is not our leak, so the one test
 # with a pool runs by itself.
