@@ -179,3 +179,18 @@ where
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::FixedSizeListArray;
+    use arrow_array::types::Int64Type;
+
+    use super::*;
+
+    #[test]
+    fn a_row_that_is_null_takes_its_own_numbers_along_and_no_others() {
+        let rows = [Some([Some(1), Some(2)]), None, Some([Some(3), None]), Some([Some(4), Some(5)])];
+        let lists = FixedSizeListArray::from_iter_primitive::<Int64Type, _, _>(rows, 2);
+        assert_eq!(presence(&lists), [1, 1, 0, 0, 1, 0, 1, 1]);
+    }
+}
