@@ -63,12 +63,21 @@ def numbers(tmp_path: pathlib.Path, count: int, broken: Callable[[int], bool] = 
     return str(path)
 
 
+def of_threads(make: Callable[[], Any], **arguments: Any) -> Any:
+    loader = DataLoader(make(), **arguments)
+    assert loader.explain().engine == "rust"
+    return loader
+
+
+def of_processes(make: Callable[[], Any], **arguments: Any) -> Any:
+    loader = DataLoader(make(), native=False, **arguments)
+    assert loader.explain().engine == ("rust processes" if arguments["num_workers"] else "rust")
+    return loader
+
+
 def both(make: Callable[[], Any], **arguments: Any) -> tuple[Any, Any]:
     """Return a loader whose workers are threads, and one whose workers are processes."""
-    threads, processes = DataLoader(make(), **arguments), DataLoader(make(), native=False, **arguments)
-    assert threads.explain().engine == "rust"
-    assert processes.explain().engine == ("rust processes" if arguments["num_workers"] else "rust")
-    return threads, processes
+    return of_threads(make, **arguments), of_processes(make, **arguments)
 
 
 def told(loader: Any, epochs: int) -> Iterator[tuple[Any, Any]]:
@@ -90,13 +99,13 @@ def check_alike(
     make: Callable[[], Any], epochs: int = 2, state: Any = None, paces: Iterable[str] = PACES, **arguments: Any
 ) -> list[tuple[Any, Any]]:
     """Check threads at each pace against processes, from `state` on; return what came, each with the state after it."""
-    processes = both(make, **arguments)[1]
+    processes = of_processes(make, **arguments)
     if state is not None:
         processes.load_state_dict(state)
     torch.manual_seed(1)
     those = list(told(processes, epochs))
     for each in paces:
-        threads = both(make, **arguments)[0]
+        threads = of_threads(make, **arguments)
         if state is not None:
             threads.load_state_dict(state)
         torch.manual_seed(1)
@@ -127,14 +136,16 @@ def test_batches_and_states_are_those_of_worker_processes(case: Case, number: in
     arguments = arguments_of(draws)
     arguments["in_order"] = True
     # With fewer snapshots, how much has to be read again from a state depends on what was fetched ahead.
-    paces = PACES if arguments["snapshot_every_n_steps"] == 1 else ("ahead",)
+    paces = {arguments.pop("snapshot_every_n_steps"): ["ahead"]}
+    paces.setdefault(1, []).extend(["here", "in turn"])
     size, buffer_seed, shard = draws.choice([None, 1, 6, 100]), draws.choice([None, 3]), draws.choice([None, (1, 2)])
 
     def made() -> Any:
         stream = make([path, path], shard=shard)
         return stream if size is None else ShuffleBuffer(stream, size, buffer_seed, shard=shard)
 
-    check_alike(made, paces=paces, **arguments)
+    for every, each in paces.items():
+        check_alike(made, paces=each, snapshot_every_n_steps=every, **arguments)
 
 
 def test_images_are_those_of_worker_processes(tmp_path: pathlib.Path) -> None:
