@@ -176,7 +176,7 @@ MUTANTS_OF := **/*.py
 mutants: $(VENV)/.built ## Change the Python package in random places, one at a time, and list what its tests do not notice
 	$(BIN)/python tests/mutants --sample $(MUTANTS) --seed $(MUTANTS_SEED) --only '$(MUTANTS_OF)'
 
-# Every sixtieth mutant of them, from the seventeenth on, in a random order: two hundred, and two hours of two processors.
+# Every sixtieth mutant of the crate, from the seventeenth on, in a random order: two hundred, and four hours of two processors.
 # Others: make mutants-core MUTANTS_PART=3/60. Those of one file: make mutants-core MUTANTS_PART=0/1 MUTANTS_IN=src/shard.rs.
 MUTANTS_PART := 17/60
 MUTANTS_IN := $(addprefix src/,collate/** memory/** pipeline/** rng/** sampler/** shard.rs state.rs state/** dataset/format/**)

@@ -28,7 +28,7 @@ class SplitPart:
         return len(self.samples) + (len(self.spilled) if self.spilled is not None else 0)
 
     def pop(self) -> Any:
-        """Return the oldest sample, which is no longer here."""
+        """Remove and return the oldest sample."""
         if self.samples:
             return self.samples.popleft()
         assert self.spilled is not None

@@ -158,7 +158,7 @@ class ThreadWorker:
         """Return the answer to a request, made on the calling thread while this worker's is idle.
 
         Raises:
-            BaseException: what is no `Exception`: it interrupts the calling thread, and no batch has failed.
+            BaseException: the calling thread was interrupted by an exception outside `Exception`; no batch has failed.
         """
         answer: ThreadAnswer = _torch.call_as_worker(self.info, self._answer, epoch, number, index, loader_epoch, False)
         if answer.error is not None and not isinstance(answer.error, Exception):
