@@ -79,7 +79,7 @@ class StreamIterator(WorkerIterator):
                     self._ask_new(worker, ids)
                     return super()._next_data()
                 self._is_torn = True
-                answer = threads.answer_here(worker, self._epoch, self._asked, ids)
+                answer = threads.answer_here(worker, self._epoch, self._under_way.asked, ids)
                 if answer.ended:
                     self._reports.retire(worker, answer.report)
                     self._retire(worker)

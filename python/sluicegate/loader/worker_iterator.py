@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import warnings
 from typing import Any
 
@@ -33,6 +34,7 @@ from .assignment import Assignment
 from .epoch_iterator import EpochIterator
 from .resources import LoaderResources, resources_of
 from .stream_reports import Reports
+from .under_way import UnderWay
 
 
 class WorkerIterator(EpochIterator):
@@ -145,8 +147,8 @@ class WorkerIterator(EpochIterator):
         self._epoch += 1
         # Batches fetched ahead of an epoch that was left have advanced the workers, although they were never received.
         reports, self._places = self._reports, []
-        for number in sorted(self._answers):
-            reports.note(self._answers[number])
+        for answer in self._under_way.answers():
+            reports.note(answer)
         # If the wait below is interrupted, there must be no epoch rather than one without workers.
         self._begin_nothing()
         if self._group.closed or self._group.is_foreign:
@@ -191,17 +193,10 @@ class WorkerIterator(EpochIterator):
 
     def _begin_nothing(self) -> None:
         self._assignment = Assignment(self._num_workers, self._prefetch_factor, self._in_order)
-        self._asked = 0
+        self._under_way = UnderWay()
         # How many more are to be requested once the bound in bytes has room for them.
         self._owed = 0
         self._party = None
-        # The number of the next batch to deliver, if they are delivered in order.
-        self._next_number = 0
-        # By the number of a batch that was requested and not delivered: its worker, and its ids.
-        self._under_way: dict[int, int] = {}
-        self._ids: dict[int, BatchIds] = {}
-        # The answers received, by number.
-        self._answers: dict[int, Any] = {}
         self._exhausted = self._primed = True
 
     def _prime(self) -> None:
@@ -219,11 +214,11 @@ class WorkerIterator(EpochIterator):
 
     def _ask_owed(self) -> bool:
         """Request deferred batches as far as there is room for them; return True if there was any."""
-        asked, party = self._asked, self._party
+        asked, party = self._under_way.asked, self._party
         while self._owed and (party is None or len(self._under_way) < party.room):
             self._owed -= 1
             self._ask_for_next()
-        return self._asked > asked
+        return self._under_way.asked > asked
 
     def _ask_for_next(self) -> None:
         if (following := self._next_request()) is not None:
@@ -239,20 +234,17 @@ class WorkerIterator(EpochIterator):
         return None if worker is None else (worker, ids)
 
     def _ask_new(self, worker: int, ids: BatchIds) -> None:
-        number = self._asked
-        self._asked += 1
-        self._ask(worker, number, ids)
-
-    def _ask(self, worker: int, number: int, ids: BatchIds) -> None:
         ids.worker = worker
-        self._ids[number] = ids
-        self._under_way[number] = worker
+        self._ask(self._under_way.asked, ids)
+
+    def _ask(self, number: int, ids: BatchIds) -> None:
         try:
-            self._group.fetch(worker, self._epoch, number, ids)
+            self._under_way.add(number, ids)
+            self._group.fetch(ids.worker, self._epoch, number, ids)
         except BaseException:
             # No worker was asked, so none must be waited for.
-            self._under_way.pop(number, None)
-            self._assignment.done(worker)
+            self._under_way.withdraw(number)
+            self._assignment.done(ids.worker)
             raise
 
     def _next_data(self) -> Any:
@@ -270,23 +262,22 @@ class WorkerIterator(EpochIterator):
                 self._ask_for_one_more()
         while True:
             turn = self._turn()
-            number = turn if turn in self._answers else self._await(turn)
-            if number is None:
+            answer = self._under_way.answer(turn)
+            if answer is None and (answer := self._await(turn)) is None:
                 continue
-            if self._answers[number].ended:
-                self._end_stream(number)
+            if answer.ended:
+                self._end_stream(answer)
                 continue
             # In this order: if a signal handler raises in between, a batch is lost, but is not waited for.
             if self._watch is not None:
                 self._warn_of_draws(self._watch)
-            worker = self._under_way.pop(number)
-            answer = self._answers.pop(number)
+            number, worker = answer.number, answer.worker
+            ids = self._under_way.remove(number)
             self._assignment.done(worker)
             if answer.size:
                 # Only when it is its turn: how far other workers read ahead must not depend on timing.
                 self._bytes_ahead.learn(answer.size)
-            ids = self._ids.pop(number)
-            is_left_out = self._is_left_out(number, worker, ids)
+            is_left_out = self._is_left_out(number, ids)
             if number not in self._under_way:  # Otherwise the rest of the batch takes its place.
                 self._ask_for_one_more()
             if is_left_out:
@@ -326,20 +317,10 @@ class WorkerIterator(EpochIterator):
         if self._destination.memory is None or self._group.closed:
             return
         self._group.gather()  # Pinned blocks are filled from now on.
-        left, number = self._destination.ahead, self._next_number
-        if left == 0:
-            return
         # A copy: threads may add to the inbox at any time.
-        inbox = tuple(self._group.inbox)
-        come = {answer.number: answer for answer in inbox if answer.epoch == self._epoch} | self._answers
-        while left > 0 and number < self._asked:
-            answer = come.get(number)
-            if answer is not None and answer.is_ready:
-                answer.begin(self._destination)
-                left -= 1
-            elif number in self._under_way and self._in_order:
-                return
-            number += 1
+        inbox = [answer for answer in tuple(self._group.inbox) if answer.epoch == self._epoch]
+        for answer in itertools.islice(self._under_way.ready(inbox, self._in_order), self._destination.ahead):
+            answer.begin(self._destination)
 
     def _warn_of_draws(self, watch: GlobalDrawWatch) -> None:
         drawn, self._watch = watch.drawn(), None
@@ -358,7 +339,7 @@ class WorkerIterator(EpochIterator):
             self._warned_of.add(text)
             warnings.warn(text, RuntimeWarning, stacklevel=5)
 
-    def _is_left_out(self, number: int, worker: int, ids: BatchIds) -> bool:
+    def _is_left_out(self, number: int, ids: BatchIds) -> bool:
         """Return True if the batch, or a sample of it, was left out after the request; the rest is requested again."""
         left_out = self._progress.left_out
         if not left_out.is_something or self._is_stream:
@@ -370,8 +351,8 @@ class WorkerIterator(EpochIterator):
             return False
         if remaining is not None:
             ids.request = remaining
-            self._assignment.under_way[worker] += 1
-            self._ask(worker, number, ids)
+            self._assignment.under_way[ids.worker] += 1
+            self._ask(number, ids)
         else:
             self._progress.received.skip(ids)
         return True
@@ -388,15 +369,7 @@ class WorkerIterator(EpochIterator):
 
     def _next_under_way(self) -> int | None:
         """Return the number of the next batch, in order, that was requested and can still arrive."""
-        while self._next_number < self._asked:
-            worker = self._under_way.get(self._next_number)
-            if worker is not None:
-                if self._assignment.active[worker] or self._next_number in self._answers:
-                    return self._next_number
-                # Its stream ended before this batch.
-                del self._under_way[self._next_number], self._ids[self._next_number]
-            self._next_number += 1
-        return None
+        return self._under_way.next(self._assignment.active)
 
     def _ask_for_turn(self) -> bool:
         """Request what is delivered next; return True if there was something."""
@@ -408,31 +381,24 @@ class WorkerIterator(EpochIterator):
         if not self._persistent_workers:
             self._shutdown_workers()
 
-    def _await(self, number: int) -> int | None:
-        """Wait for an answer, and return the number of the batch to deliver, if there is one now."""
-        self._wait(self._under_way[number])
+    def _await(self, number: int) -> Answer | None:
+        """Wait for an answer; return it if its batch is the one to deliver now."""
+        self._wait(self._under_way.worker(number))
         answer = self._group.inbox[0]
-        ready = self._take(answer)
+        # None waits for those of an earlier epoch.
+        is_kept = answer.epoch == self._epoch and self._under_way.keep(answer)
         # Last: if a signal handler raises before this, the answer is taken again.
         self._group.inbox.popleft()
-        return answer.number if ready and (answer.number == number or not self._in_order) else None
+        return answer if is_kept and (answer.number == number or not self._in_order) else None
 
-    def _take(self, answer: Answer) -> bool:
-        """Keep an answer for the running epoch; return False if it is for an earlier epoch or an ended stream."""
-        if answer.epoch != self._epoch or answer.number not in self._under_way:
-            return False
-        self._answers[answer.number] = answer
-        return True
-
-    def _end_stream(self, number: int) -> None:
+    def _end_stream(self, answer: Answer) -> None:
         """Handle the end of a stream at its turn: how far other workers read ahead must not depend on timing."""
-        answer = self._answers[number]
         if self._assignment.active[answer.worker]:
             self._reports.retire(answer.worker, answer.report)
             self._retire(answer.worker)
             self._ask_for_one_more()
         # Last: if a signal handler raises before this, the end is handled again.
-        del self._under_way[number], self._ids[number], self._answers[number]
+        self._under_way.remove(answer.number)
 
     def _retire(self, worker: int) -> None:
         self._assignment.end(worker)
