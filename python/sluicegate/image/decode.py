@@ -33,9 +33,12 @@ def decode_image(
 
     Supports JPEG, PNG, WebP, BMP, GIF (first frame), TIFF (first page) and PNM, recognized by their first bytes. JPEG
     values equal those of Pillow and torchvision bit for bit: the decoder is libjpeg-turbo, which is bundled. The other
-    formats match too, except for 16 bits per channel (see `mode`), and for lossy WebP and JPEG in TIFF, which may
-    differ by one gray level. TIFF with a palette, with gray and alpha, with floats, or compressed with zstd is
-    rejected. Decoding releases the GIL, so threads can decode in parallel.
+    formats match too, except for 16 bits per channel (see `mode`), for PNG of 2 or 4 bits of gray with a transparent
+    gray (where Pillow takes another gray), and for lossy WebP, JPEG in TIFF, BMP of 16 bits per pixel, and PNM whose
+    largest value is not 255, which may differ by one gray level. TIFF is rejected with a palette, with gray and alpha,
+    with gray of 2 or 4 bits, with floats or signed numbers, with tiles of single channels, with FillOrder 2, with more
+    channels beside tiles or a predictor, or compressed with zstd. Decoding releases the GIL, so threads can decode in
+    parallel.
 
     Args:
         image: the bytes of a file (`bytes`, or any object with the buffer protocol: a `bytearray`, an array, a uint8
@@ -50,9 +53,9 @@ def decode_image(
               values;
             - "unchanged": the stored channels (1, 2, 3 or 4); palettes become colors, and 16-bit images uint16.
         exif_orientation: True to rotate the image according to its EXIF data. Pillow and torchvision also do so only on
-            request.
+            request, except of a TIFF, which they, and this function, always rotate.
         truncated: "error", or "fill": decode what is there of a truncated or damaged JPEG, with gray for the rest, as
-            with Pillow's `LOAD_TRUNCATED_IMAGES`.
+            with Pillow's `LOAD_TRUNCATED_IMAGES` (which shows nothing of some progressive ones).
         max_pixels: an image with more pixels is rejected before any of it is decoded.
 
     Raises:

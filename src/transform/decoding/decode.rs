@@ -3,7 +3,7 @@
 use super::super::Reason;
 use super::super::image::Image;
 use super::decode_options::{DecodeOptions, Orientation};
-use super::exif::{orientation, turn};
+use super::exif::{orientation, swaps, turn};
 use super::image_format::ImageFormat;
 use super::image_mode::ImageMode;
 use super::jpeg;
@@ -42,19 +42,21 @@ pub fn decode_image(encoded: &[u8], options: &DecodeOptions) -> Result<Image, Re
         (None, ImageFormat::Raster(format)) => raster::decode(encoded, format, options)?,
     };
     let image = options.mode.convert(image)?;
-    Ok(match options.orientation {
-        Orientation::AsStored => image,
-        Orientation::Exif => turn(image, orientation(encoded, format)),
-    })
+    Ok(turn(image, orientation(encoded, format, options.orientation)))
 }
 
-/// Returns the stored width and height of an image in pixels, without decoding it.
+/// Returns the width and height of an image in pixels with [`Orientation::AsStored`], without decoding it.
 ///
 /// # Errors
 /// As [`decode_image`].
 pub fn image_size(encoded: &[u8]) -> Result<(usize, usize), Reason> {
-    match ImageFormat::of(encoded)? {
+    let format = ImageFormat::of(encoded)?;
+    match format {
         ImageFormat::Jpeg => jpeg::size(encoded),
-        ImageFormat::Raster(format) => raster::size(encoded, format),
+        ImageFormat::Raster(raster) => {
+            let (width, height) = raster::size(encoded, raster)?;
+            let is_swapped = swaps(orientation(encoded, format, Orientation::AsStored));
+            Ok(if is_swapped { (height, width) } else { (width, height) })
+        }
     }
 }

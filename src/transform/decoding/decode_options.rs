@@ -40,7 +40,7 @@ impl Default for DecodeOptions {
 /// How to treat a file that specifies which side is up, as those of phones do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Orientation {
-    /// Ignore it: rows are returned as they are stored, as in Pillow and torchvision.
+    /// Ignore it, except in a TIFF: rows are returned as they are stored, as in Pillow and torchvision.
     #[default]
     AsStored,
     /// Rotate the image according to its EXIF data.

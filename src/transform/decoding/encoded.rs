@@ -6,7 +6,7 @@ use super::super::Reason;
 use super::super::image::Image;
 use super::super::picture::Picture;
 use super::decode::decode_image;
-use super::decode_options::{DecodeOptions, Orientation};
+use super::decode_options::DecodeOptions;
 use super::image_format::ImageFormat;
 use super::jpeg::{self, EIGHTHS};
 use super::{exif, raster};
@@ -36,10 +36,7 @@ impl<'a> Encoded<'a> {
                 (None, width, height)
             }
         };
-        let turn = match options.orientation {
-            Orientation::AsStored => Turn::NoTransforms,
-            Orientation::Exif => exif::orientation(bytes, format),
-        };
+        let turn = exif::orientation(bytes, format, options.orientation);
         let [width, height] = if exif::swaps(turn) { [height, width] } else { [width, height] };
         // An image that is rotated is decoded whole: mapping its parts to parts of the file risks more errors than it
         // saves work.

@@ -3,12 +3,21 @@
 use image::metadata::Orientation;
 
 use super::super::image::Image;
+use super::decode_options;
 use super::image_format::ImageFormat;
-use super::raster;
+use super::raster::{self, RasterFormat};
 
 /// Returns how to rotate the image; no rotation if its data do not specify one, or cannot be understood.
-pub(in crate::transform) fn orientation(encoded: &[u8], format: ImageFormat) -> Orientation {
+///
+/// A TIFF is always rotated: there it is a tag of the image itself, which Pillow follows when it loads one.
+pub(in crate::transform) fn orientation(
+    encoded: &[u8],
+    format: ImageFormat,
+    option: decode_options::Orientation,
+) -> Orientation {
+    let is_followed = option == decode_options::Orientation::Exif || format == ImageFormat::Raster(RasterFormat::Tiff);
     let found = match format {
+        _ if !is_followed => None,
         ImageFormat::Jpeg => jpeg_segment(encoded).and_then(Orientation::from_exif_chunk),
         ImageFormat::Raster(format) => raster::orientation(encoded, format),
     };

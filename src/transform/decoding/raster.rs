@@ -13,6 +13,7 @@ use image::{ColorType, DynamicImage, ImageDecoder, ImageError, ImageResult, Limi
 use super::super::Reason;
 use super::super::image::Image;
 use super::decode_options::{DecodeOptions, check_size};
+use super::tiff::{TiffPixels, decode_inks, divided_by_alpha};
 use crate::DType;
 
 /// Maximum memory of a decoder per byte of the image, in addition to the image, but at least [`SPARE`]. Palettes and
@@ -59,8 +60,22 @@ pub(in crate::transform) fn decode(
     options: &DecodeOptions,
 ) -> Result<Image, Reason> {
     // Parsers of six formats: a panic in one of them means a damaged image, like any other failure.
-    let decoded = catch_unwind(|| decode_unguarded(encoded, format, options));
+    let decoded = catch_unwind(|| match format {
+        RasterFormat::Gif => {
+            decode_unguarded(encoded, format, options).and_then(|image| super::gif::filled_around_frame(encoded, image))
+        }
+        RasterFormat::Tiff => decode_tiff(encoded, options),
+        format => decode_unguarded(encoded, format, options),
+    });
     decoded.unwrap_or_else(|_| Err(format!("it can't be decoded as {format} (the decoder panicked)")))
+}
+
+fn decode_tiff(encoded: &[u8], options: &DecodeOptions) -> Result<Image, Reason> {
+    match TiffPixels::of(encoded)? {
+        TiffPixels::Plain => decode_unguarded(encoded, RasterFormat::Tiff, options),
+        TiffPixels::Multiplied => decode_unguarded(encoded, RasterFormat::Tiff, options).map(divided_by_alpha),
+        TiffPixels::Inks => decode_inks(encoded, options),
+    }
 }
 
 fn decode_unguarded(encoded: &[u8], format: RasterFormat, options: &DecodeOptions) -> Result<Image, Reason> {
@@ -69,7 +84,7 @@ fn decode_unguarded(encoded: &[u8], format: RasterFormat, options: &DecodeOption
     let (width, height) = decoder.dimensions();
     check_size(width as usize, height as usize, options)?;
     let mut limits = Limits::no_limits();
-    limits.max_alloc = Some(decoder.total_bytes().saturating_mul(SHARE).saturating_add(SPARE));
+    limits.max_alloc = Some(intermediate_bytes(decoder.total_bytes()));
     decoder.set_limits(limits).map_err(refuse)?;
     let image = DynamicImage::from_decoder(decoder).map_err(refuse)?;
     let (width, height) = (width as usize, height as usize);
@@ -85,6 +100,11 @@ fn decode_unguarded(encoded: &[u8], format: RasterFormat, options: &DecodeOption
         other => return Err(format!("its pixels are {other:?}, not of 8 or 16 bits")),
     };
     Ok(Image::new(width, height, channels, dtype, image.into_bytes()))
+}
+
+/// Returns the most memory that the decoder of an image of `bytes` may take in addition to the image.
+pub(super) fn intermediate_bytes(bytes: u64) -> u64 {
+    bytes.saturating_mul(SHARE).saturating_add(SPARE)
 }
 
 /// Returns how to rotate the image, or None if its data do not say so, or cannot be understood.
