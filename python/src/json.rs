@@ -1,9 +1,11 @@
 //! JSON to Python's objects, without a detour through another tree of values.
 
+use std::cell::Cell;
 use std::fmt;
 
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString};
 
 use super::json_column::JsonColumn;
 
@@ -13,44 +15,58 @@ use serde_json::de::SliceRead;
 use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 
 /// The object that `text` stands for: dictionaries, lists, texts, numbers, booleans and None, as `json.loads` makes them;
-/// except that integers of more than 64 bits and `-0` become floats, and numbers that no float can hold, `NaN` and
-/// `Infinity`, which are not JSON, are refused.
+/// except that numbers that no float can hold, and `NaN` and `Infinity`, which are not JSON, are refused. Python itself reads
+/// the few texts with integers of more than 64 bits or `-0`.
 ///
 /// Brackets may be nested 127 deep.
 ///
 /// # Errors
 /// What is wrong with the text, with line and column.
 pub(super) fn parse<'py>(py: Python<'py>, text: &[u8]) -> Result<Bound<'py, PyAny>, String> {
-    let mut deserializer = Deserializer::new(SliceRead::new(text));
-    let value = Value(py).deserialize(&mut deserializer);
+    let (mut deserializer, is_exact) = (Deserializer::new(SliceRead::new(text)), Cell::new(true));
+    let value = Value { py, is_exact: &is_exact }.deserialize(&mut deserializer);
     let value = value.and_then(|value| deserializer.end().map(|()| value));
-    value.map_err(|error| format!("invalid JSON: {error}"))
+    let value = value.map_err(|error| format!("invalid JSON: {error}"))?;
+    if is_exact.get() {
+        return Ok(value);
+    }
+    let by_python = || py.import(intern!(py, "json"))?.call_method1(intern!(py, "loads"), (PyBytes::new(py, text),));
+    by_python().map_err(|error| format!("invalid JSON: {error}"))
+}
+
+/// True if a float may have been written as an integer: of more than 64 bits, or as `-0`. The parser does not say.
+fn may_be_an_integer(value: f64) -> bool {
+    const END: f64 = 9_223_372_036_854_775_808.0; // 2^63
+    value.abs() >= END || (value == 0.0 && value.is_sign_negative())
 }
 
 /// The values of all `texts` by key, in the order of the first one's keys, when each is an object of these keys in this
-/// order: what a batch is made of without a dictionary for each sample. None where they are anything else, or no JSON.
+/// order: what a batch is made of without a dictionary for each sample. None where they are anything else, or no JSON, or
+/// where `parse` leaves a number to Python.
 pub(super) fn by_key<'a, 'py>(
     py: Python<'py>,
     texts: impl Iterator<Item = &'a [u8]>,
 ) -> Option<Vec<(String, JsonColumn<'py>)>> {
-    let mut columns = Columns { py, names: Vec::new(), values: Vec::new(), rows: 0 };
+    let is_exact = Cell::new(true);
+    let mut columns =
+        Columns { value: Value { py, is_exact: &is_exact }, names: Vec::new(), values: Vec::new(), rows: 0 };
     for text in texts {
         let mut deserializer = Deserializer::new(SliceRead::new(text));
         (&mut columns).deserialize(&mut deserializer).and_then(|()| deserializer.end()).ok()?;
         columns.rows += 1;
     }
-    Some(columns.names.into_iter().zip(columns.values).collect())
+    is_exact.get().then(|| columns.names.into_iter().zip(columns.values).collect())
 }
 
 /// What was read of objects of the same keys.
-struct Columns<'py> {
-    py: Python<'py>,
+struct Columns<'a, 'py> {
+    value: Value<'a, 'py>,
     names: Vec<String>,
     values: Vec<JsonColumn<'py>>,
     rows: usize,
 }
 
-impl<'de> DeserializeSeed<'de> for &mut Columns<'_> {
+impl<'de> DeserializeSeed<'de> for &mut Columns<'_, '_> {
     type Value = ();
 
     fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -58,7 +74,7 @@ impl<'de> DeserializeSeed<'de> for &mut Columns<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for &mut Columns<'_> {
+impl<'de> Visitor<'de> for &mut Columns<'_, '_> {
     type Value = ();
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -75,7 +91,7 @@ impl<'de> Visitor<'de> for &mut Columns<'_> {
                 }
                 self.names.push(name);
                 let mut values = JsonColumn::new();
-                entries.next_value_seed(Next { py: self.py, column: &mut values })?;
+                entries.next_value_seed(Next { value: self.value, column: &mut values })?;
                 self.values.push(values);
             }
             return Ok(());
@@ -84,7 +100,7 @@ impl<'de> Visitor<'de> for &mut Columns<'_> {
             if entries.next_key_seed(Is(name))? != Some(true) {
                 return Err(other());
             }
-            entries.next_value_seed(Next { py: self.py, column })?;
+            entries.next_value_seed(Next { value: self.value, column })?;
         }
         entries.next_key_seed(Is(""))?.map_or(Ok(()), |_| Err(other()))
     }
@@ -115,7 +131,7 @@ impl Visitor<'_> for Is<'_> {
 
 /// The next value of a column.
 struct Next<'a, 'py> {
-    py: Python<'py>,
+    value: Value<'a, 'py>,
     column: &'a mut JsonColumn<'py>,
 }
 
@@ -137,57 +153,70 @@ impl<'de> Visitor<'de> for Next<'_, '_> {
     type Value = ();
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Value(self.py).expecting(formatter)
+        self.value.expecting(formatter)
     }
 
     fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<(), E> {
-        self.column.push_integer(self.py, value).map_err(E::custom)
+        self.column.push_integer(self.value.py, value).map_err(E::custom)
     }
 
     fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<(), E> {
         match i64::try_from(value) {
             Ok(value) => self.visit_i64(value),
             Err(_) => {
-                let value = Value(self.py).visit_u64(value);
+                let value = self.value.visit_u64(value);
                 self.push(value)
             }
         }
     }
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<(), E> {
-        self.column.push_float(self.py, value).map_err(E::custom)
+        self.value.note(value);
+        self.column.push_float(self.value.py, value).map_err(E::custom)
     }
 
     fn visit_unit<E: serde::de::Error>(self) -> Result<(), E> {
-        let value = Value(self.py).visit_unit();
+        let value = self.value.visit_unit();
         self.push(value)
     }
 
     fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<(), E> {
-        let value = Value(self.py).visit_bool(value);
+        let value = self.value.visit_bool(value);
         self.push(value)
     }
 
     fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<(), E> {
-        let value = Value(self.py).visit_str(value);
+        let value = self.value.visit_str(value);
         self.push(value)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, elements: A) -> Result<(), A::Error> {
-        let value = Value(self.py).visit_seq(elements);
+        let value = self.value.visit_seq(elements);
         self.push(value)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, entries: A) -> Result<(), A::Error> {
-        let value = Value(self.py).visit_map(entries);
+        let value = self.value.visit_map(entries);
         self.push(value)
     }
 }
 
 #[derive(Clone, Copy)]
-struct Value<'py>(Python<'py>);
+struct Value<'a, 'py> {
+    py: Python<'py>,
+    /// False after a number that may not be the one in the text.
+    is_exact: &'a Cell<bool>,
+}
 
-impl<'de, 'py> DeserializeSeed<'de> for Value<'py> {
+impl Value<'_, '_> {
+    fn note(self, value: f64) {
+        if may_be_an_integer(value) {
+            self.is_exact.set(false);
+        }
+    }
+}
+
+impl<'de, 'py> DeserializeSeed<'de> for Value<'_, 'py> {
     type Value = Bound<'py, PyAny>;
 
     fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
@@ -195,7 +224,7 @@ impl<'de, 'py> DeserializeSeed<'de> for Value<'py> {
     }
 }
 
-impl<'de, 'py> Visitor<'de> for Value<'py> {
+impl<'de, 'py> Visitor<'de> for Value<'_, 'py> {
     type Value = Bound<'py, PyAny>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -203,31 +232,32 @@ impl<'de, 'py> Visitor<'de> for Value<'py> {
     }
 
     fn visit_unit<E: serde::de::Error>(self) -> Result<Self::Value, E> {
-        Ok(self.0.None().into_bound(self.0))
+        Ok(self.py.None().into_bound(self.py))
     }
 
     fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<Self::Value, E> {
-        Ok(PyBool::new(self.0, value).to_owned().into_any())
+        Ok(PyBool::new(self.py, value).to_owned().into_any())
     }
 
     fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Self::Value, E> {
-        Ok(PyInt::new(self.0, value).into_any())
+        Ok(PyInt::new(self.py, value).into_any())
     }
 
     fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Self::Value, E> {
-        Ok(PyInt::new(self.0, value).into_any())
+        Ok(PyInt::new(self.py, value).into_any())
     }
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Self::Value, E> {
-        Ok(PyFloat::new(self.0, value).into_any())
+        self.note(value);
+        Ok(PyFloat::new(self.py, value).into_any())
     }
 
     fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Self::Value, E> {
-        Ok(PyString::new(self.0, value).into_any())
+        Ok(PyString::new(self.py, value).into_any())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Self::Value, A::Error> {
-        let list = PyList::empty(self.0);
+        let list = PyList::empty(self.py);
         while let Some(element) = elements.next_element_seed(self)? {
             list.append(element).map_err(A::Error::custom)?;
         }
@@ -235,7 +265,7 @@ impl<'de, 'py> Visitor<'de> for Value<'py> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
-        let dict = PyDict::new(self.0);
+        let dict = PyDict::new(self.py);
         // Of a key that comes twice the last value counts, at the place of the first, as in `json.loads`.
         while let Some(key) = entries.next_key_seed(self)? {
             dict.set_item(key, entries.next_value_seed(self)?).map_err(A::Error::custom)?;

@@ -14,7 +14,7 @@ import torch
 
 from checks.equality import assert_same
 from checks.formats import check_format
-from sluicegate import DataLoader, JsonLinesDataset
+from sluicegate import DataLoader, JsonLinesDataset, JsonLinesStream
 
 
 def put(path: Path, text: str | bytes) -> str:
@@ -28,6 +28,17 @@ def test_whole_lines_are_objects_like_any_others(tmp_path: Path) -> None:
     put(tmp_path / "2.jsonl", "")
     put(tmp_path / "3.jsonl", "\r\n".join(json.dumps(each, ensure_ascii=False) for each in objects[4:]))
     check_format(JsonLinesDataset(tmp_path / "*.jsonl"), objects)
+
+
+def test_integers_of_any_size_are_integers(tmp_path: Path) -> None:
+    lines = ['{"n": 18446744073709551616}', '{"n": -9223372036854775809}', '{"n": [-0, 1e30, -0.0]}', '{"n": 1e22}']
+    objects = [json.loads(line) for line in lines]
+    path = put(tmp_path / "1.jsonl", "\n".join(lines))
+    for found in ([*JsonLinesDataset(path)], [*JsonLinesStream(path)]):
+        assert repr(found) == repr(objects)
+    assert repr(JsonLinesDataset(path, {"n": "json"})[0]["n"]) == "18446744073709551616"
+    loader = DataLoader(JsonLinesDataset(path), 2, collate_fn=list)
+    assert repr([*loader]) == repr([objects[:2], objects[2:]])
 
 
 def test_typed_fields_are_tensors_texts_and_lists(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ VALUES: list[Callable[[random.Random], Any]] = [
     lambda draw: draw.randrange(-5, 6),
     lambda draw: draw.choice([2**63 - 1, -(2**63), 0, 1]),
     lambda draw: draw.choice([2**63, 2**64 - 1]),
+    lambda draw: draw.choice([2**64, -(2**63) - 1, 2**127, 5]),
     lambda draw: draw.choice([0.5, -0.0, 1.0, 1e300, 5e-324, -1e-7]),
     lambda draw: draw.choice([True, False]),
     lambda draw: draw.choice(["", "text"]),
