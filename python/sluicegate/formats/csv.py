@@ -17,9 +17,9 @@ from .field_types import KINDS, typed_fields, types_by_name
 class CsvDataset(NativeDataset):
     r"""The rows of one or more CSV files: sample i is a dict of the cells of row i by column name.
 
-    Follows RFC 4180: a quoted cell may contain delimiters, line feeds and doubled quotes. Rows end in LF or CRLF. Empty
-    lines and a byte order mark are skipped. All rows must have as many cells as the header. A quote that is not at the
-    start of a cell is literal.
+    Follows RFC 4180: a quoted cell may contain delimiters, line feeds and doubled quotes. Rows end in LF, CRLF or CR.
+    Empty lines and a byte order mark are skipped. All rows must have as many cells as the header. A quote that is not
+    at the start of a cell is literal.
 
     Without `fields`, column types are inferred from the first 1,000 rows: `int` if all cells are 64-bit integers,
     `float` if all are numbers (including `nan` and `inf`), otherwise `str`. An empty cell also makes the column `str`,

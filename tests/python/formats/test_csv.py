@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import random
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import torch
 
 from checks.equality import assert_same
 from checks.formats import check_format
-from sluicegate import CsvDataset, DataLoader
+from sluicegate import CsvDataset, CsvStream, DataLoader
 
 
 def put(path: Path, text: str | bytes) -> str:
@@ -136,11 +137,37 @@ def test_it_reads_what_pythons_csv_reads(tmp_path: Path) -> None:
     for size in (5, 40, 3000):
         cells = [["".join(dice.choices('",\n\r ab', k=dice.randrange(size))) for _ in range(3)] for _ in range(300)]
         cells = [[cell.replace("\r", "") if "\n" not in cell else cell for cell in row] for row in cells]
-        text = table(cells, quoting=dice.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]))
+        quoting = {"quoting": dice.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL])}
+        # The default makes Python's writer quote each cell with one of these characters.
+        text = table(cells, **quoting)
         path = put(tmp_path / "x", text)
         dataset = CsvDataset(path, {str(column): str for column in range(3)}, header=False)
         expected = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
         assert [[*dataset[row].values()] for row in range(len(dataset))] == expected
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "\r\r\n"])
+def test_rows_end_as_in_pythons_csv(tmp_path: Path, end: str) -> None:
+    dice = random.Random(end)
+    for count in (1, 3, 400_000):  # The last one is longer than a block of the scan.
+        rows = [["size", "name"], *([n, dice.choice(["cat", '"a\rb"', '"c\nd"', "x y"])] for n in range(count))]
+        text = end.join(f"{size},{name}" for size, name in rows) + dice.choice(["", end])
+        path = put(tmp_path / "x.csv", text)
+        expected = [row for row in csv.reader(io.StringIO(text, newline="")) if row][1:]
+        dataset = CsvDataset(path)
+        assert len(dataset) == count
+        for number in {0, count // 2, count - 1, *(dice.randrange(count) for _ in range(50))}:
+            assert dataset[number] == {"size": int(expected[number][0]), "name": expected[number][1]}
+        stream = [[str(row["size"]), row["name"]] for row in itertools.islice(CsvStream(path), 1000)]
+        assert stream == expected[:1000]
+
+
+def test_a_carriage_return_in_a_cell_without_quotes_ends_the_row(tmp_path: Path) -> None:
+    path = put(tmp_path / "x.csv", "a,b\n1,2\n3\r,4\n")
+    with pytest.raises(ValueError, match="1 cells where 2 are expected"):
+        list(CsvStream(path))
+    with pytest.raises(ValueError, match="1 cells where 2 are expected"):
+        CsvDataset(path)[1]
 
 
 def test_every_truncation_is_read_or_an_error(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ pub enum CsvHeader {
 
 /// CSV files, one after the other: a sample is a row, a field a column.
 ///
-/// Cells may be in quotes, and then hold delimiters, line feeds and doubled quotes. Rows end in `\n` or `\r\n`; empty lines
+/// Cells may be in quotes, and then hold delimiters, line feeds and doubled quotes. Rows end in `\n`, `\r\n`, or `\r`; empty lines
 /// are left out, and a byte order mark is skipped. Where the rows are is found by one scan, file beside file, which is kept in
 /// an index for files of 4 MiB and more.
 ///
@@ -96,7 +96,7 @@ impl Csv {
         let rows = Self::open_with(paths, fields, defaults, (header, delimiter), folder, Damages::LeaveOut)?;
         let Rows { spans, fields } = rows.decoding.decoder();
         let (parameters, files) = (format!("{delimiter} {header:?} {:?}", fields.typed()), spans.pool().shared_files());
-        WholeSamples::open(rows, ("csv", &parameters), &files, index_folder, |rows| {
+        WholeSamples::open(rows, ("csv 2", &parameters), &files, index_folder, |rows| {
             let mut broken = rows.decoding.find_broken()?;
             unread_rests(rows.decoding.decoder().spans.pool(), delimiter, &mut broken)?;
             Ok(broken)
@@ -117,7 +117,7 @@ impl Csv {
         }
         let leave_out = if damages == Damages::Refuse { "" } else { " leave out" };
         let parameters = format!("{delimiter} {header:?}{leave_out}");
-        let spans = Spans::open(paths, ("csv 1", &parameters), index_folder, |pool| {
+        let spans = Spans::open(paths, ("csv 2", &parameters), index_folder, |pool| {
             let mut rows = find_rows(pool, delimiter, damages)?;
             if header == CsvHeader::FirstRow {
                 rows.iter_mut().for_each(|rows| drop(rows.splice(..1.min(rows.len()), [])));

@@ -86,17 +86,17 @@ impl CsvParse {
                         Some(found) => (at, place) = (at + found + 1, Place::QuoteInQuotes),
                         None => at = window.len(),
                     },
-                    Place::Plain => match memchr::memchr2(b'"', b'\n', &window[at..]) {
-                        Some(found) if window[at + found] == b'\n' => {
-                            let newline = at + found;
-                            let text = newline - usize::from(newline > 0 && window[newline - 1] == b'\r');
+                    Place::Plain => match memchr::memchr3(b'"', b'\n', b'\r', &window[at..]) {
+                        Some(found) if window[at + found] != b'"' => {
+                            let text = at + found;
                             if text > 0 && text <= self.largest {
-                                return Ok(Some(RowEnd { text, taken: newline + 1 }));
+                                return Ok(Some(RowEnd { text, taken: text + 1 }));
                             }
                             if text > 0 {
-                                return Err(self.long(bytes, newline + 1));
+                                return Err(self.long(bytes, text + 1));
                             }
-                            self.take(bytes, newline + 1);
+                            // An empty row, as there is between a carriage return and its line feed.
+                            self.take(bytes, 1);
                             at = 0;
                             continue 'window;
                         }
@@ -124,9 +124,8 @@ impl CsvParse {
                 let reason = (quote, "a quote is opened here and never closed".to_owned());
                 return Err(rest(self.lines.refuse(bytes.offset(), bytes.window(), reason)));
             }
-            let taken = bytes.window().len();
-            let text = taken - usize::from(bytes.window().ends_with(b"\r"));
-            return Ok((text > 0).then_some(RowEnd { text, taken }));
+            let text = bytes.window().len();
+            return Ok((text > 0).then_some(RowEnd { text, taken: text }));
         }
     }
 

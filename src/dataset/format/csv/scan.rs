@@ -1,4 +1,4 @@
-//! Where the rows of a CSV file are: a line feed in quotes ends none.
+//! Where the rows of a CSV file are: they end with a line feed, a carriage return, or both, but not in quotes.
 
 use crate::Result;
 use crate::dataset::format::file::open_file::OpenFile;
@@ -87,21 +87,21 @@ fn visit_rows(file: &OpenFile, delimiter: u8, mut visit: impl FnMut(Span) -> boo
                     }
                     None => at = block.len(),
                 },
-                Place::Plain => match memchr::memchr2(b'"', b'\n', &block[at..]) {
+                Place::Plain => match memchr::memchr3(b'"', b'\n', b'\r', &block[at..]) {
                     Some(found) => {
                         let found = at + found;
                         let previous = if found == at { before } else { block[found - 1] };
-                        if block[found] == b'\n' {
-                            let end =
-                                offset + found as u64 - u64::from(previous == b'\r' && offset + found as u64 > row);
+                        let end = offset + found as u64;
+                        if block[found] != b'"' {
+                            // Between a carriage return and its line feed is an empty row, as there are others.
                             if end > row && !visit(Span::new(file, row, end)?) {
                                 goes_on = false;
                                 return Ok(false);
                             }
-                            row = offset + found as u64 + 1;
-                        } else if previous == delimiter || offset + found as u64 == row {
+                            row = end + 1;
+                        } else if previous == delimiter || end == row {
                             place = Place::Quoted;
-                            quote = offset + found as u64;
+                            quote = end;
                         }
                         before = block[found];
                         at = found + 1;
@@ -122,10 +122,7 @@ fn visit_rows(file: &OpenFile, delimiter: u8, mut visit: impl FnMut(Span) -> boo
         return Err(refuse_line(file, quote, "a quote is opened here and never closed"));
     }
     if row < file.bytes() {
-        let end = file.bytes() - u64::from(before == b'\r');
-        if end > row {
-            visit(Span::new(file, row, end)?);
-        }
+        visit(Span::new(file, row, file.bytes())?);
     }
     Ok(())
 }
