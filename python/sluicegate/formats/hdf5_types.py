@@ -38,6 +38,8 @@ def record_members(
         NotReadError: `member`, or all of them if it is None, cannot be read.
     """
     if dataset.dtype.kind == "S" and with_text:
+        if not by_library:
+            _check_text(dataset.id.get_type())
         return [(name, "S", 0, (dataset.dtype.itemsize,))]
     if dataset.dtype.names is None:
         return []
@@ -54,8 +56,11 @@ def record_members(
         shown = name if member is not None else f"{name}/{own}"
         is_text = dtype.kind == "S" and with_text
         try:
+            stored = kind.get_member_type(kind.get_member_index(own.encode()))
             if not is_text:
-                check_numbers(dtype, kind.get_member_type(kind.get_member_index(own.encode())))
+                check_numbers(dtype, stored)
+            elif not by_library:
+                _check_text(stored)
         except NotReadError as error:
             is_library_only = isinstance(error, LibraryOnlyError)
             if member is None and not is_library_only:
@@ -111,6 +116,14 @@ def check_numbers(dtype: np.dtype[Any], kind: Any) -> None:
         raise NotReadError(f"data type {base} is not read: torch has none of that size")
     if not _is_plain(base, kind):
         raise LibraryOnlyError("its numbers have an unusual layout of bits, which only HDF5 converts")
+
+
+def _check_text(kind: Any) -> None:
+    """Refuse text of a fixed length whose bytes are not those that h5py gives."""
+    import h5py
+
+    if kind.get_strpad() == h5py.h5t.STR_SPACEPAD:
+        raise LibraryOnlyError("its text is padded with spaces, which HDF5 removes")
 
 
 def _is_plain(base: np.dtype[Any], kind: Any) -> bool:

@@ -104,6 +104,26 @@ def test_records_and_text(tmp_path: Path) -> None:
     assert batch["table/a"].tolist() == [0, 1, 2]
 
 
+def test_text_padded_with_spaces(tmp_path: Path) -> None:
+    path, kind = tmp_path / "file.h5", h5py.h5t.C_S1.copy()
+    kind.set_size(8)
+    kind.set_strpad(h5py.h5t.STR_SPACEPAD)
+    record = h5py.h5t.create(h5py.h5t.COMPOUND, 12)
+    record.insert(b"n", 0, h5py.h5t.STD_I32LE)
+    record.insert(b"t", 4, kind)
+    words = [b"cat     ", b"a b     ", b"  dog   ", b"        ", b"12345678", b"x"]
+    table = np.array([*enumerate(words)], [("n", "<i4"), ("t", "S8")])
+    with h5py.File(path, "w") as file:
+        for name, stored, values in (("texts", kind, table["t"].copy()), ("table", record, table)):
+            made = h5py.h5d.create(file.id, name.encode(), stored, h5py.h5s.create_simple((6,)))
+            made.write(h5py.h5s.ALL, h5py.h5s.ALL, values, stored)
+        expected = file["texts"][...].tolist()
+        assert expected == file["table"]["t"].tolist() != words
+    assert list(Hdf5Dataset(path, "texts")) == list(Hdf5Dataset(path, "table/t")) == expected
+    assert [row["table/t"] for row in Hdf5Dataset(path, "table")] == expected
+    assert [int(number) for number in Hdf5Dataset(path, "table/n")] == [*range(6)]
+
+
 @pytest.mark.parametrize(("workers", "context"), [(0, None), (2, "fork"), (1, "forkserver")])
 def test_windows_and_order_are_those_of_the_native_path(tmp_path: Path, workers: int, context: str | None) -> None:
     scaled, plain = (Hdf5Dataset(path, **WINDOW) for path in _files(tmp_path))
