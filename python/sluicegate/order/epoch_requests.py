@@ -24,10 +24,8 @@ from .torch_order import known_requests
 def planned(progress: EpochProgress, seeding: Seeding | None, ordering: Ordering) -> Iterator[BatchIds]:
     """Yield the batches of an arithmetic order, from the position of `progress` on."""
     epoch = _begin(progress, seeding)
-    received, sampler = progress.received, progress.sampler
+    received = progress.received
     plan = make_plan(ordering, epoch, received.start, functools.partial(_listed, progress))
-    if sampler.stream is not None:
-        sampler.end = sampler.stream.state()
     received.set_plan(plan)
     first, rank, is_single = received.count, plan.rank, ordering.is_single
     left_out, ahead = progress.left_out, received.ahead
@@ -61,7 +59,14 @@ def _listed(progress: EpochProgress, sampler: Any) -> Iterator[Any]:
     if not stream.is_stateful:
         return stream.indices
     progress.sampler.stream = stream
-    return stream
+    return _noting_the_end(progress, stream, len(sampler))
+
+
+def _noting_the_end(progress: EpochProgress, stream: SamplerStream, length: int) -> Iterator[Any]:
+    yield from itertools.islice(stream, length)
+    # Before the sampler is asked for another item: when it sees its end, it may begin again.
+    progress.sampler.end = stream.state()
+    yield from stream
 
 
 def of_stream(progress: EpochProgress, index_sampler: Any) -> Iterator[BatchIds]:

@@ -299,7 +299,10 @@ def _bounded(each: Any, ask: Callable[[Any], Iterator[Any]]) -> Iterator[Any]:
             "__len__, or shard in the sampler itself"
         ) from error
     with sharding():
-        yield from itertools.islice(ask(each), length)
+        items = ask(each)
+        yield from itertools.islice(items, length)
+        # What a sampler does after its last index, such as counting its epochs, it does only when asked for another.
+        next(items, None)
 
 
 def _int64(indices: list[Any], each: Any) -> _core.Indices:

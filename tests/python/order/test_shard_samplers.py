@@ -134,6 +134,30 @@ def test_a_sharded_order_is_listed_again_after_a_resume(
         assert [take(iterator), take(resumed), take(resumed)] == rest
 
 
+class CountingAtTheEnd:
+    """Counts its epochs after the last index of each, as samplers that set their own epoch do."""
+
+    epoch = 0
+
+    def __len__(self) -> int:
+        return SIZE
+
+    def __iter__(self) -> Iterator[int]:
+        yield from random.Random(self.epoch).sample(range(SIZE), SIZE)
+        self.epoch += 1
+
+
+@pytest.mark.parametrize("seed", [None, 7])
+def test_what_a_sampler_does_after_its_last_index_is_done(seed: int | None) -> None:
+    samplers = [CountingAtTheEnd() for _ in range(2)]
+    loaders = [DataLoader(Indices(SIZE), 2, sampler=samplers[rank], shard=(rank, 2), seed=seed) for rank in range(2)]
+    whole = torch.utils.data.DataLoader(Indices(SIZE), SIZE, sampler=CountingAtTheEnd())
+    for _ in range(3):
+        (expected,) = [batch.tolist() for batch in whole]
+        ranks = [torch.cat(list(loader)).tolist() for loader in loaders]
+        assert [index for pair in zip(*ranks, strict=True) for index in pair] == expected
+
+
 def test_an_epoch_left_in_its_middle_leaves_the_sampler_at_its_end() -> None:
     def make() -> Any:
         return DataLoader(Indices(SIZE), 2, sampler=Counting(), shard=(1, 2))
