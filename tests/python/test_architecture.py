@@ -165,7 +165,7 @@ _OF_OTHERS = {
     "loader.dataloader": {"_shutdown_workers"},
     "loader.loader_order": {"_auto_collation", "_dataset_kind"},
     "order.settings": {"_auto_collation", "_dataset_kind", "_index_sampler"},
-    "stream.hugging_face": {"_distributed"},
+    "stream.hugging_face": {"_distributed", "_epoch"},
     "worker.unpicklable": {"_Pickler"},
     "xarray.stored": {"_data"},
 }

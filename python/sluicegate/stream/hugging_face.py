@@ -38,6 +38,15 @@ def split_among_ranks(stream: Any, rank: int, world_size: int) -> Any:
     return part
 
 
+def own_epoch(stream: Any) -> None:
+    """Give this process an epoch of its own of a Hugging Face stream.
+
+    Processes share it, and its `set_epoch` adds to it what is missing. If each of several workers sets it, two of them
+    may add, and read the shards of an epoch that is none.
+    """
+    stream._epoch = stream.epoch
+
+
 def buffered(stream: Any) -> int:
     """Return how many samples the shuffle buffers of a Hugging Face stream hold, which are not in its state."""
     count, examples = 0, [stream._ex_iterable]

@@ -29,6 +29,8 @@ from sluicegate.rng.global_generators import set_global_state
 from sluicegate.rng.sample import SampleSeeding
 from sluicegate.rng.stream_seeding import StreamSeeding
 from sluicegate.state.place_state import PlaceState
+from sluicegate.stream.hugging_face import is_hugging_face, own_epoch
+from sluicegate.stream.resumable import read_by
 
 from . import envelope
 from . import error as worker_error
@@ -146,6 +148,8 @@ class _Loop:
             if resumed is not None and resumed.over:
                 # First restore how the finished epoch left the dataset, then begin the requested epoch.
                 if resumed.states:
+                    # A stream of `datasets` takes up a state only in the epoch that the state is of.
+                    self._tell_epoch(max(duty.epoch - 1, 0))
                     self._begin(resumed, None)
                 self._put_back(resumed)
                 resumed, self.before = None, resumed
@@ -234,6 +238,9 @@ class _Loop:
 
     def _tell_epoch(self, epoch: int) -> None:
         if self.tells_epoch and epoch != self.epoch:
+            for stream in read_by(self.dataset):
+                if is_hugging_face(stream):
+                    own_epoch(stream)
             self.dataset.set_epoch(epoch)
             self.epoch = epoch
 
