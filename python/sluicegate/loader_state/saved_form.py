@@ -59,7 +59,13 @@ def saved(state: LoaderState) -> dict[str, Any]:
         "next_worker": next_worker,
         "workers": workers,
     }
-    more = {"replay": state.replay, "is_at_end": state.is_at_end, "rng_of_loop": state.rng_of_loop}
+    more = {
+        "requests_ahead": [list(each) if isinstance(each, list) else each for each in state.requests_ahead],
+        "requests_checksum": state.requests_checksum,
+        "replay": state.replay,
+        "is_at_end": state.is_at_end,
+        "rng_of_loop": state.rng_of_loop,
+    }
     return form | {name: fact for name, fact in more.items() if fact}
 
 
@@ -116,6 +122,8 @@ def read(form: Any) -> LoaderState:
         base_seed=count_or_none("base_seed"),
         epoch_told=count_or_none("epoch_told"),
         requests_drawn=count_or_none("requests_drawn"),
+        requests_ahead=_requests(form.get("requests_ahead", [])),
+        requests_checksum=form.get("requests_checksum"),
         order=form["order"],
         replay=check_number("replay", form.get("replay", 0)),
         sampler=_sampler(form["sampler"]),
@@ -131,6 +139,10 @@ def _check_contradictions(state: LoaderState) -> None:
     received, drawn = state.batches_received, state.requests_drawn
     if drawn is not None and drawn - received > _MOST_AHEAD:
         raise was_changed("requests_drawn", drawn, f"should be at most `batches_received` + {_MOST_AHEAD}")
+    if (ahead := len(state.requests_ahead)) > max((drawn or 0) - received, 0):
+        raise was_changed("requests_drawn", drawn, f"`requests_ahead` has {ahead} requests")
+    if type(state.requests_checksum) not in (int, type(None)):
+        raise was_changed("requests_checksum", state.requests_checksum, "should be an integer")
     if state.order is not None and not isinstance(state.order, str):
         raise was_changed("order", state.order, "should be the state of a generator, as text")
     if state.in_epoch and state.finished:
@@ -140,6 +152,14 @@ def _check_contradictions(state: LoaderState) -> None:
             raise was_changed("in_epoch", False, f"`{name}` is {reprlib.repr(begun)}")
     if received and not state.drawn:
         raise was_changed("drawn", False, f"`batches_received` is {received}")
+
+
+def _requests(requests: Any) -> Any:
+    for request in check_list("requests_ahead", requests):
+        for index in request if isinstance(request, list) else [request]:
+            if type(index) is not int:
+                raise was_changed("requests_ahead", request, "should be an integer, or a list of them")
+    return requests
 
 
 def _ahead(ranges: Any, received: int) -> list[list[int]]:

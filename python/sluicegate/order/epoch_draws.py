@@ -7,6 +7,7 @@ from collections.abc import Callable
 from sluicegate.state.loader_state import LoaderState
 
 from .draws import Draws
+from .yielded_requests import YieldedRequests
 
 
 class EpochDraws:
@@ -33,6 +34,7 @@ class EpochDraws:
         self.order = resumed.order
         # How many requests a user-defined sampler has yielded, if that may have advanced the generators.
         self.requests = resumed.requests_drawn
+        self.yielded = YieldedRequests()
 
     def end_iter(self) -> None:
         """Note that everything was drawn that `iter` draws: a change until the first request is the user's."""

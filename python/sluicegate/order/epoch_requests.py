@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +18,7 @@ from .epoch_progress import EpochProgress
 from .ids import BatchIds
 from .plan import Ordering, make_plan
 from .requests import Slice, planned_of, size_of, without
-from .sampler_stream import SamplerStream, leave_epoch
+from .sampler_stream import SamplerStream, leave_epoch, name_of_asked
 from .torch_order import known_requests
 
 
@@ -128,7 +129,8 @@ def drawn(
                 sampler_iter = iter(index_sampler)  # Torch called `iter` too early, or, with a seed, not at all.
             state = progress.sampler_place() if past else None
             before = sampler.left_before()
-            stream = SamplerStream(index_sampler, sampler_iter, state, past, drawing.order, before)
+            see_past = functools.partial(drawing.yielded.add, received=past)
+            stream = SamplerStream(index_sampler, sampler_iter, state, past, drawing.order, before, see_past)
             sampler.stream = stream if stream.is_stateful else None
     requests: Iterator[Any] = stream if draws is None else _seeded(stream, draws)
     # The draws of a stateful sampler are determined by its state, so its requests are not counted.
@@ -140,6 +142,14 @@ def drawn(
         if is_counted and drawing.requests is not None:
             count = max(drawing.requests - past, 0)
         first = [_own(request) for request in itertools.islice(requests, count)]
+        if is_counted:
+            resumed = progress.resumed
+            kept = list(resumed.requests_ahead) or first
+            if kept != first or resumed.requests_checksum not in (None, drawing.yielded.checksum(past)):
+                _warn_of_other_requests(index_sampler)
+            first = kept
+            for number, request in enumerate(first, past):
+                drawing.yielded.add(number, request, past)
         requests = itertools.chain(first, requests)
         yield BEGUN
     for number, request in enumerate(requests, past):
@@ -147,6 +157,7 @@ def drawn(
             request = _own(request)
         if is_counted:
             drawing.requests = max(drawing.requests or 0, number + 1)
+            drawing.yielded.add(number, request, received.count)
         if type(request) is Slice:  # Same as `size_of`, without the call.
             end = position + request.stop - request.start
         else:
@@ -157,6 +168,17 @@ def drawn(
             ids.sampler_state = sampler.end = stream.state()
         if not (left_out.is_something or ahead) or _is_wanted(progress, ids):
             yield ids
+
+
+def _warn_of_other_requests(index_sampler: Any) -> None:
+    warnings.warn(
+        f"load_state_dict: {name_of_asked(index_sampler)} does not yield the indices again that it yielded before the "
+        "state was saved: it draws in the middle of an epoch, and something else draws from the same generator; if its "
+        "indices depend on those before, the rest of the epoch may repeat samples and leave some out; give it a "
+        "generator of its own, or state_dict and load_state_dict",
+        UserWarning,
+        stacklevel=10,
+    )
 
 
 def _own(request: Any) -> Any:

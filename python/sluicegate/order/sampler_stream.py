@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -33,6 +33,7 @@ class SamplerStream:
         past: how many batches of the epoch to skip: by `state`, or by reading and dropping them.
         order: the state of a generator from which a `RandomSampler` draws the order, instead of its own.
         before: what `left` or `state` returned at the end of the previous epoch, if known.
+        see_past: called with the number of each batch that is read and dropped, and the batch.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class SamplerStream:
         past: int,
         order: str | None = None,
         before: SamplerPlace | None = None,
+        see_past: Callable[[int, Any], None] = lambda number, request: None,
     ) -> None:
         self._batches = index_sampler if is_torchs(index_sampler, BatchSampler) else None
         thing = index_sampler if self._batches is None else self._batches.sampler
@@ -71,7 +73,8 @@ class SamplerStream:
         self._length = _length(thing) if self.is_stateful else None
         self._is_over = self._has_ended
         if state is None and past:
-            next(itertools.islice(self, past, past), None)
+            for number, request in enumerate(itertools.islice(self, past)):
+                see_past(number, request)
 
     def __iter__(self) -> SamplerStream:
         return self
@@ -155,6 +158,11 @@ def place_now(index_sampler: Any) -> SamplerPlace | None:
     with contextlib.suppress(Exception):
         return SamplerPlace(left=PlaceState({"thing": copy.deepcopy(thing.state_dict())}))
     return None
+
+
+def name_of_asked(index_sampler: Any) -> str:
+    """Return the class of what is asked for indices."""
+    return type(_asked(index_sampler)).__name__
 
 
 def _asked(index_sampler: Any) -> Any:

@@ -41,6 +41,8 @@ class LoaderState:
         num_workers: the argument of the loader.
         order: the state of a generator from which the order is drawn instead of from the sampler's.
         requests_drawn: the number of requests made of a user-defined sampler, if these may have drawn.
+        requests_ahead: of these, those that were not received; empty if they are not lists of integers, or integers.
+        requests_checksum: of those received; None if it is not known.
         base_seed: the seed of the workers; None if there is none to keep.
         begins_iterator: True if a seed of workers is drawn before the order.
         fetching: what fetches, and where it is.
@@ -67,6 +69,8 @@ class LoaderState:
     num_workers: int = 0
     order: str | None = None
     requests_drawn: int | None = None
+    requests_ahead: Sequence[Any] = ()
+    requests_checksum: int | None = None
     base_seed: int | None = None
     begins_iterator: bool = True
     fetching: Fetching = field(default_factory=Fetching)

@@ -1,0 +1,65 @@
+"""`YieldedRequests`: what a user-defined sampler has yielded in an epoch."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+
+class YieldedRequests:
+    """What a user-defined sampler has yielded in an epoch, if it may draw from generators that others draw from, too.
+
+    A resumed loader draws the epoch again, without what others drew in between: a training loop with dropout, or a
+    dataset without workers. So the requests that were made ahead are kept for the state, and of those received a
+    checksum is, which tells whether what is drawn again is the same.
+
+    Examples:
+        >>> yielded = YieldedRequests()
+        >>> for number, request in enumerate([[0, 3], [2, 1], [4]]):
+        ...     yielded.add(number, request, received=1)
+        >>> yielded.ahead(received=1)
+        [[2, 1], [4]]
+        >>> again = YieldedRequests()
+        >>> again.add(0, [0, 3], received=1)
+        >>> again.checksum(received=1) == yielded.checksum(received=1)
+        True
+    """
+
+    def __init__(self) -> None:
+        self._kept: deque[Any] = deque()
+        # The number of the first one that is kept, and the checksum of those before it; None if they are not integers.
+        self._first = 0
+        self._checksum: int | None = 0
+
+    def add(self, number: int, request: Any, received: int) -> None:
+        """Add request `number` of the epoch, unless it was added before; `received` were received by now."""
+        if number == self._first + len(self._kept):
+            # A copy: a dataset may change the list that it is given.
+            self._kept.append(request.copy() if type(request) is list else request)
+            self._drop(received)
+
+    def ahead(self, received: int) -> list[Any]:
+        """Return the requests after the first `received` ones; none if they are not lists of integers, or integers."""
+        self._drop(received)
+        return list(self._kept) if all(map(_is_of_integers, self._kept)) else []
+
+    def checksum(self, received: int) -> int | None:
+        """Return the checksum of the first `received` requests, the same in every process; None if there is none."""
+        self._drop(received)
+        return self._checksum
+
+    def _drop(self, received: int) -> None:
+        while self._kept and self._first < received:
+            request = self._kept.popleft()
+            self._first += 1
+            if self._checksum is not None:
+                # Hashes of integers, and of tuples of them, do not depend on the process.
+                self._checksum = hash((self._checksum, *_indices(request))) if _is_of_integers(request) else None
+
+
+def _indices(request: Any) -> Any:
+    return request if type(request) is list else (request,)
+
+
+def _is_of_integers(request: Any) -> bool:
+    return set(map(type, _indices(request))) <= {int}

@@ -1,0 +1,155 @@
+"""Samplers that draw in the middle of an epoch, while something else draws from the same generator."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from doubles.stateful import Indices
+from sluicegate import DataLoader
+
+SIZE = 36
+
+
+class OfEach:
+    """Draws each index by itself."""
+
+    def __len__(self) -> int:
+        return SIZE
+
+    def __iter__(self) -> Iterator[int]:
+        for _ in range(SIZE):
+            yield int(torch.randint(SIZE, ()))
+
+
+class Endless:
+    """Draws another permutation whenever one has been read."""
+
+    def __iter__(self) -> Iterator[int]:
+        while True:
+            yield from torch.randperm(SIZE // 3).tolist()
+
+
+class Episodes:
+    """Batches of random samples of random classes, as few-shot training takes them."""
+
+    def __len__(self) -> int:
+        return 12
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for _ in range(12):
+            yield (torch.randperm(9)[:2] + 9 * torch.randint(4, ())).tolist()
+
+
+class Leftovers:
+    """Draws what is left: the next index depends on all before."""
+
+    def __len__(self) -> int:
+        return SIZE
+
+    def __iter__(self) -> Iterator[int]:
+        left = [*range(SIZE)]
+        while left:
+            yield left.pop(int(torch.randint(len(left), ())))
+
+
+GIVEN: dict[str, Callable[[], dict[str, Any]]] = {
+    "of each": lambda: {"sampler": OfEach(), "batch_size": 3},
+    "endless": lambda: {"sampler": Endless(), "batch_size": 3},
+    "episodes": lambda: {"batch_sampler": Episodes()},
+    "leftovers": lambda: {"sampler": Leftovers(), "batch_size": 3},
+    "single": lambda: {"sampler": OfEach(), "batch_size": None},
+}
+
+
+def loader(name: str, workers: int) -> Any:
+    return DataLoader(Indices(SIZE), num_workers=workers, **GIVEN[name]())
+
+
+def read(iterator: Iterator[Any], count: int, draws: bool) -> list[Any]:
+    batches = []
+    for _ in range(count):
+        batches.append(torch.as_tensor(next(iterator)).tolist())
+        if draws:
+            torch.rand(3)  # A loop with dropout.
+    return batches
+
+
+@pytest.mark.parametrize("stop", [1, 4, 7])
+@pytest.mark.parametrize("draws", [False, True])
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("name", GIVEN)
+def test_the_rest_of_an_epoch_is_the_uninterrupted_one_or_a_warning(
+    name: str, workers: int, draws: bool, stop: int
+) -> None:
+    torch.manual_seed(1)
+    made = loader(name, workers)
+    iterator = iter(made)
+    before = read(iterator, stop, draws)
+    state = json.loads(json.dumps(made.state_dict()))
+    rest = read(iterator, 12 - stop, draws)
+
+    torch.manual_seed(2)
+    resumed = loader(name, workers)
+    resumed.load_state_dict(state)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = read(iter(resumed), 12 - stop, draws)
+    warned = [str(warning.message) for warning in caught if "does not yield the indices again" in str(warning.message)]
+    assert before
+    # Their indices depend on those before, which are not drawn again if the loop draws between them.
+    depends = name in ("endless", "leftovers") and draws
+    assert found == rest or (depends and warned)
+    assert draws or not warned
+
+
+def test_a_sampler_that_yields_other_indices_is_named() -> None:
+    torch.manual_seed(1)
+    made = loader("leftovers", 0)
+    iterator = iter(made)
+    read(iterator, 5, draws=True)
+    state = made.state_dict()
+    resumed = loader("leftovers", 0)
+    resumed.load_state_dict(state)
+    with pytest.warns(UserWarning, match="Leftovers does not yield .* give it a generator of its own, or state_dict"):
+        next(iter(resumed))
+
+
+def test_a_state_of_a_state_holds_what_was_requested_ahead() -> None:
+    torch.manual_seed(1)
+    made = loader("episodes", 2)
+    iterator = iter(made)
+    read(iterator, 3, draws=True)
+    state = made.state_dict()
+    rest = read(iterator, 9, draws=True)
+    for taken in range(1, 4):
+        resumed = loader("episodes", 2)
+        resumed.load_state_dict(json.loads(json.dumps(state)))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "load_state_dict: Episodes does not yield")
+            assert read(iter(resumed), taken, draws=True) == rest[:taken]
+        state, rest = resumed.state_dict(), rest[taken:]
+        assert len(state["requests_ahead"]) == min(4, len(rest))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("requests_ahead", [["x"]], "should be an integer, or a list of them"),
+        ("requests_ahead", 3, "should be a list"),
+        ("requests_ahead", [[1]] * 99, "`requests_ahead` has 99 requests"),
+        ("requests_checksum", "x", "should be an integer"),
+    ],
+)
+def test_what_was_changed_is_named(key: str, value: Any, words: str) -> None:
+    made = loader("of each", 2)
+    next(iter(made))
+    state = made.state_dict()
+    state[key] = value
+    with pytest.raises(ValueError, match=words):
+        loader("of each", 2).load_state_dict(state)
