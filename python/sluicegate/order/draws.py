@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from sluicegate.rng.generator_state import torch_way
+from sluicegate.rng.generator_state import way_of
 from sluicegate.rng.global_generators import (
     LIBRARIES,
     global_generators,
@@ -47,7 +47,7 @@ def take(settings: LoaderSettings) -> Draws:
         if generator is None:
             names_global = True
         else:
-            own.append((name, torch_way(generator).take()))
+            own.append((name, _taken(generator)))
     libraries: dict[str, bytes] = {}
     if names_global:
         libraries = dict(zip(LIBRARIES, global_generators().take(), strict=True))
@@ -70,7 +70,7 @@ def put(settings: LoaderSettings, state: Mapping[str, str]) -> None:
 def take_own(index_sampler: object) -> Draws:
     """Return the states of the generators that a user-defined sampler owns, which no seed of the loader sets."""
     generators = _own_generators(index_sampler)
-    return Draws(tuple((name, torch_way(generator).take()) for name, generator in generators.items()), {})
+    return Draws(tuple((name, _taken(generator)) for name, generator in generators.items()), {})
 
 
 def put_own(index_sampler: object, state: Mapping[str, str]) -> None:
@@ -80,25 +80,37 @@ def put_own(index_sampler: object, state: Mapping[str, str]) -> None:
             set_generator_state(generator, state[name])
 
 
-def _own_generators(index_sampler: object) -> dict[str, torch.Generator]:
+def _taken(generator: object) -> bytes:
+    way = way_of(generator)
+    assert way is not None
+    return way.take()
+
+
+def _own_generators(index_sampler: object) -> dict[str, object]:
     """Return the generators of nested samplers by their names in states."""
     return {name: generator for name, generator in _of_samplers(index_sampler, []) if generator is not None}
 
 
-def _generators(settings: LoaderSettings) -> list[tuple[str, torch.Generator | None]]:
+def _generators(settings: LoaderSettings) -> list[tuple[str, object]]:
     """Return the generators of the loader and its nested samplers, by name; None for the global generators."""
     return [("generator", settings.generator), *_of_samplers(settings.index_sampler, [settings.generator])]
 
 
-def _of_samplers(sampler: object, known: list[object]) -> list[tuple[str, torch.Generator | None]]:
-    found: list[tuple[str, torch.Generator | None]] = []
+def _of_samplers(sampler: object, known: list[object]) -> list[tuple[str, object]]:
+    found: list[tuple[str, object]] = []
     for depth in range(_DEEPEST):
         if sampler is None:
             break
         own, inner = attributes(sampler, "generator", "sampler")
+        own = own if isinstance(own, torch.Generator) else None
         if id(own) not in map(id, known):
             known.append(own)
-            found.append((f"sampler_generator_{depth}", own if isinstance(own, torch.Generator) else None))
+            found.append((f"sampler_generator_{depth}", own))
+        # Samplers of users have them under any name.
+        for attribute, held in list(getattr(sampler, "__dict__", {}).items()):
+            if id(held) not in map(id, known) and way_of(held) is not None:
+                known.append(held)
+                found.append((f"sampler_{depth}_{attribute}", held))
         sampler = inner
     return found
 

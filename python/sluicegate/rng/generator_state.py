@@ -182,6 +182,29 @@ class TorchWay:
     seed = put
 
 
+class NumpyGeneratorWay:
+    """Access to a `numpy.random.Generator` through its public API."""
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self._bit_generator = generator.bit_generator
+
+    def take(self) -> bytes:
+        """Return the state as JSON."""
+        return json.dumps(self._bit_generator.state, default=_listed).encode()
+
+    def put(self, state: bytes) -> None:
+        """Set the state.
+
+        Raises:
+            ValueError: not a state of such a generator.
+        """
+        found = json.loads(state, object_hook=_unlisted)
+        name = type(self._bit_generator).__name__
+        if not isinstance(found, dict) or found.get("bit_generator") != name:
+            raise ValueError(f"expected a state of {name}, but got that of another bit generator")
+        self._bit_generator.state = found
+
+
 class OtherTorchWay:
     """Access to a `torch.Generator` whose state has an unknown format: of another device, or another version."""
 
@@ -216,6 +239,19 @@ def torch_way(generator: torch.Generator) -> TorchWay | OtherTorchWay:
     if generator.device.type == "cpu" and generator.get_state().numel() == TORCH_FORM_BYTES:
         return TorchWay(generator)
     return OtherTorchWay(generator)
+
+
+def way_of(generator: object) -> PythonWay | NumpyWay | NumpyGeneratorWay | TorchWay | OtherTorchWay | None:
+    """Return access to a generator of Python's, NumPy's or torch's; None for any other object."""
+    if isinstance(generator, torch.Generator):
+        return torch_way(generator)
+    if type(generator) is random.Random:
+        return PythonWay(generator)
+    if type(generator) is np.random.Generator:
+        return NumpyGeneratorWay(generator)
+    if type(generator) is np.random.RandomState and generator.get_state(legacy=False)["bit_generator"] == "MT19937":
+        return NumpyWay(generator)
+    return None
 
 
 def generator_of_key(key: int) -> torch.Generator:

@@ -26,7 +26,7 @@ import torch
 
 from sluicegate import _core
 
-from .generator_state import TORCH_FORM_BYTES, NumpyWay, OtherNumpyWay, PythonWay, TorchWay, torch_way
+from .generator_state import TORCH_FORM_BYTES, NumpyWay, OtherNumpyWay, PythonWay, TorchWay, torch_way, way_of
 
 __all__ = [
     "generator_state",
@@ -118,17 +118,23 @@ def generator_state(generator: torch.Generator) -> str:
     return state_text(torch_way(generator).take())
 
 
-def set_generator_state(generator: torch.Generator, state: str) -> None:
-    """Set `generator` to a result of `generator_state`, in any process.
+def set_generator_state(generator: object, state: str) -> None:
+    """Set a generator, of Python's, NumPy's or torch's, to what `way_of(generator).take()` returned, in any process.
+
+    Args:
+        generator: the generator.
+        state: the `state_text` of its state.
 
     Raises:
         ValueError: not such a state.
     """
-    given = _bytes(state, "torch.Generator")
+    name = "torch.Generator" if isinstance(generator, torch.Generator) else type(generator).__name__
+    given, way = _bytes(state, name), way_of(generator)
+    assert way is not None
     try:
-        torch_way(generator).put(given)
+        way.put(given)
     except ValueError as error:
-        raise ValueError(f"the state of a torch.Generator: {error}") from None
+        raise ValueError(f"the state of a {name}: {error}") from None
 
 
 def as_text(states: tuple[bytes, bytes, bytes], libraries: Collection[str] = LIBRARIES) -> dict[str, str]:

@@ -1,0 +1,80 @@
+"""Samplers with a generator of their own, of any library and under any name: a resume continues with it."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from doubles.stateful import Indices
+from sluicegate import DataLoader
+
+SIZE = 12
+GENERATORS: dict[str, Callable[[], Any]] = {
+    "torch": lambda: torch.Generator().manual_seed(3),
+    "python": lambda: random.Random(3),
+    "numpy": lambda: np.random.default_rng(3),
+    "philox": lambda: np.random.Generator(np.random.Philox(3)),
+    "old numpy": lambda: np.random.RandomState(3),
+}
+
+
+class Shuffling:
+    def __init__(self, name: str, generator: Any) -> None:
+        setattr(self, name, generator)
+        self._name = name
+
+    def __len__(self) -> int:
+        return SIZE
+
+    def __iter__(self) -> Iterator[int]:
+        generator = getattr(self, self._name)
+        order = list(range(SIZE))
+        if isinstance(generator, torch.Generator):
+            order = torch.randperm(SIZE, generator=generator).tolist()
+        else:
+            generator.shuffle(order)
+        yield from order
+
+
+@pytest.mark.parametrize("received", [None, 0, 2])
+@pytest.mark.parametrize("seed", [None, 7])
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("name", ["generator", "rng", "_g"])
+@pytest.mark.parametrize("kind", GENERATORS)
+def test_the_epochs_after_a_resume_have_their_order(
+    kind: str, name: str, workers: int, seed: int | None, received: int | None
+) -> None:
+    def make() -> Any:
+        sampler = Shuffling(name, GENERATORS[kind]())
+        return DataLoader(Indices(SIZE), 4, sampler=sampler, num_workers=workers, seed=seed)
+
+    def numbers(batches: Any) -> list[int]:
+        return torch.cat(list(batches)).tolist()
+
+    made = make()
+    first = numbers(made)
+    iterator = iter(made) if received is not None else None
+    for _ in range(received or 0):
+        assert iterator is not None
+        next(iterator)
+    state = json.loads(json.dumps(made.state_dict()))
+    rest = [numbers(made if iterator is None else iterator), numbers(made)]
+    assert rest[1] != first
+    resumed = make()
+    resumed.load_state_dict(state)
+    assert [numbers(resumed), numbers(resumed)] == rest
+
+
+def test_a_state_of_another_bit_generator_is_named() -> None:
+    made = DataLoader(Indices(SIZE), 4, sampler=Shuffling("rng", np.random.default_rng(3)))
+    next(iter(made))
+    resumed = DataLoader(Indices(SIZE), 4, sampler=Shuffling("rng", np.random.Generator(np.random.Philox(3))))
+    resumed.load_state_dict(made.state_dict())
+    with pytest.raises(ValueError, match="the state of a Generator: expected a state of Philox, but got"):
+        next(iter(resumed))
