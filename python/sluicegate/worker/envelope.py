@@ -95,6 +95,10 @@ def _storage(number: int, dtype: torch.dtype | None) -> Any:
     return _torch.storage_of(_reading.leaves[number], dtype)
 
 
+def _with_dtype(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return tensor.view(dtype)
+
+
 def _sparse(layout: torch.layout, parts: tuple[Any, ...]) -> torch.Tensor:
     """Rebuild a sparse tensor without torch's helper, which keeps each one for `torch.load` to validate: forever."""
     if layout is torch.sparse_coo:
@@ -133,6 +137,8 @@ class _Pickler(ForkingPickler):
             # Torch shares the memory of these through its own handles: on a device, the only way.
             if item.device.type not in ("cpu", "meta"):
                 return NotImplemented
+            if (alike := _torch.tensor_of_plain_dtype(item)) is not None:
+                return _with_dtype, (alike, item.dtype)
             rebuild, arguments, *rest = item.__reduce_ex__(self.proto)
             return (_sparse if rebuild is _torch.rebuild_sparse_tensor else rebuild, arguments, *rest)
         if kind is np.ndarray:

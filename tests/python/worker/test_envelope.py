@@ -54,6 +54,8 @@ def delivered(data: ModuleType, make: Any, **arguments: Any) -> Any:
         lambda: torch.tensor(5, dtype=torch.bfloat16),
         lambda: torch.zeros(3, dtype=torch.uint16),
         lambda: torch.zeros(2, dtype=torch.float8_e5m2),
+        lambda: torch.arange(6, dtype=torch.uint8).view(torch.bits8).view(2, 3).t(),
+        lambda: torch.arange(6, dtype=torch.int16).view(torch.bits16),
         list,
         lambda: {"a": [torch.ones(2), "b", 3], "c": (np.float32(2), None)},
     ],
