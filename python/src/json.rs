@@ -27,7 +27,7 @@ pub(super) fn parse<'py>(py: Python<'py>, text: &[u8]) -> Result<Bound<'py, PyAn
     let value = Value { py, is_exact: &is_exact }.deserialize(&mut deserializer);
     let value = value.and_then(|value| deserializer.end().map(|()| value));
     let value = value.map_err(|error| format!("invalid JSON: {error}"))?;
-    if is_exact.get() {
+    if is_exact.get() || !has_long_integer(text) {
         return Ok(value);
     }
     let by_python = || py.import(intern!(py, "json"))?.call_method1(intern!(py, "loads"), (PyBytes::new(py, text),));
@@ -38,6 +38,41 @@ pub(super) fn parse<'py>(py: Python<'py>, text: &[u8]) -> Result<Bound<'py, PyAn
 fn may_be_an_integer(value: f64) -> bool {
     const END: f64 = 9_223_372_036_854_775_808.0; // 2^63
     value.abs() >= END || (value == 0.0 && value.is_sign_negative())
+}
+
+/// True if a number in this JSON is an integer that may have more than 64 bits, or is `-0`.
+fn has_long_integer(text: &[u8]) -> bool {
+    const DIGITS_OF_64_BITS: usize = 19;
+    let mut rest = text;
+    while let Some((&first, behind)) = rest.split_first() {
+        match first {
+            b'"' => rest = &behind[end_of_text(behind)..],
+            b'-' | b'0'..=b'9' => {
+                let is_of_number = |byte: &u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
+                let (number, behind) = rest.split_at(rest.iter().take_while(|byte| is_of_number(byte)).count());
+                let is_integer = number[1..].iter().all(u8::is_ascii_digit);
+                if is_integer && (number == b"-0" || number.len() >= DIGITS_OF_64_BITS) {
+                    return true;
+                }
+                rest = behind;
+            }
+            _ => rest = behind,
+        }
+    }
+    false
+}
+
+/// Where the text ends that begins after a quote, behind the closing one.
+fn end_of_text(text: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(&byte) = text.get(at) {
+        match byte {
+            b'"' => return at + 1,
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    text.len()
 }
 
 /// The values of all `texts` by key, in the order of the first one's keys, when each is an object of these keys in this
@@ -53,9 +88,12 @@ pub(super) fn by_key<'a, 'py>(
     for text in texts {
         let mut deserializer = Deserializer::new(SliceRead::new(text));
         (&mut columns).deserialize(&mut deserializer).and_then(|()| deserializer.end()).ok()?;
+        if !is_exact.replace(true) && has_long_integer(text) {
+            return None;
+        }
         columns.rows += 1;
     }
-    is_exact.get().then(|| columns.names.into_iter().zip(columns.values).collect())
+    Some(columns.names.into_iter().zip(columns.values).collect())
 }
 
 /// What was read of objects of the same keys.
