@@ -144,7 +144,12 @@ class Pair:
 
         It may need to see the end to start over. An iterator that has started over by itself resumes from `state`.
         """
+        has_both = "thing" in state and "iterator" in state
+        before = copy.deepcopy(self.thing.state_dict()) if has_both else None
         if next(self.iterator, _END) is _END:
+            if has_both and not _are_equal(self.thing.state_dict(), before):
+                # What the iterator does to the iterable at its end, it had done when the state was taken.
+                restore(self.thing, state["thing"])
             return
         if is_lazy(self.iterator):
             self.iterator = iter(())  # Closes the old one first: a generator may act then.
