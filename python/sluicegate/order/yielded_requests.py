@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+# How many requests are kept before it is looked at which of them were received.
+_MANY = 64
+
 
 class YieldedRequests:
     """What a user-defined sampler has yielded in an epoch, if it may draw from generators that others draw from, too.
@@ -33,10 +36,12 @@ class YieldedRequests:
 
     def add(self, number: int, request: Any, received: int) -> None:
         """Add request `number` of the epoch, unless it was added before; `received` were received by now."""
-        if number == self._first + len(self._kept):
+        kept = self._kept
+        if number == self._first + len(kept):
             # A copy: a dataset may change the list that it is given.
-            self._kept.append(request.copy() if type(request) is list else request)
-            self._drop(received)
+            kept.append(request.copy() if type(request) is list else request)
+            if len(kept) >= _MANY:  # Not for each batch: that took longer than a small batch should.
+                self._drop(received)
 
     def ahead(self, received: int) -> list[Any]:
         """Return the requests after the first `received` ones; none if they are not lists of integers, or integers."""
@@ -53,8 +58,11 @@ class YieldedRequests:
             request = self._kept.popleft()
             self._first += 1
             if self._checksum is not None:
-                # Hashes of integers, and of tuples of them, do not depend on the process.
-                self._checksum = hash((self._checksum, *_indices(request))) if _is_of_integers(request) else None
+                # Hashes of integers, and of tuples of them, do not depend on the process. The first index is looked at
+                # for all of them.
+                indices = _indices(request)
+                is_of_integers = not indices or type(indices[0]) is int
+                self._checksum = hash((self._checksum, *indices)) if is_of_integers else None
 
 
 def _indices(request: Any) -> Any:
