@@ -89,7 +89,7 @@ test-tight: $(VENV)/.built ## Run the tests that depend on slots with two of the
 	$(PYTEST) --tight tests/python
 
 test-loom: $(VENV)/.installed ## Check the rings and bells in every interleaving
-	RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=target/loom $(BEHIND) cargo test --locked --quiet --lib loom
+	RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=target/loom $(BEHIND) cargo test --locked --quiet --profile loom --lib loom
 
 # An hour finds more: make test-soak SOAK_SECONDS=3600
 SOAK_SECONDS := 60
