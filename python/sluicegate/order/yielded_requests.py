@@ -58,11 +58,9 @@ class YieldedRequests:
             request = self._kept.popleft()
             self._first += 1
             if self._checksum is not None:
-                # Hashes of integers, and of tuples of them, do not depend on the process. The first index is looked at
-                # for all of them.
-                indices = _indices(request)
-                is_of_integers = not indices or type(indices[0]) is int
-                self._checksum = hash((self._checksum, *indices)) if is_of_integers else None
+                # Hashes of integers, and of tuples of them, do not depend on the process.
+                is_of_integers = _is_of_integers(request)
+                self._checksum = hash((self._checksum, *_indices(request))) if is_of_integers else None
 
 
 def _indices(request: Any) -> Any:

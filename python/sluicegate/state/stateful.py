@@ -144,7 +144,7 @@ class Pair:
 
         It may need to see the end to start over. An iterator that has started over by itself resumes from `state`.
         """
-        has_both = "thing" in state and "iterator" in state
+        has_both = "thing" in state and "iterator" in state and is_stateful(self.thing)
         before = copy.deepcopy(self.thing.state_dict()) if has_both else None
         if next(self.iterator, _END) is _END:
             if has_both and not _are_equal(self.thing.state_dict(), before):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.utils.data
 
 from doubles.stateful import Indices
 from sluicegate import DataLoader
@@ -135,6 +136,27 @@ def test_a_state_of_a_state_holds_what_was_requested_ahead() -> None:
             assert read(iter(resumed), taken, draws=True) == rest[:taken]
         state, rest = resumed.state_dict(), rest[taken:]
         assert len(state["requests_ahead"]) == min(4, len(rest))
+
+
+@pytest.mark.parametrize("items", [[0, "a"], [1, [2]], [3, {"x": 4}], ["a", "b"], [0, None], [], [True, False]])
+def test_items_of_other_types_are_no_part_of_a_state(items: list[Any]) -> None:
+    class Anything:
+        def __iter__(self) -> Iterator[Any]:
+            for _ in range(200):
+                yield items
+
+    class AnythingGoes(torch.utils.data.Dataset):
+        def __getitem__(self, index: Any) -> int:
+            return 0
+
+    made = DataLoader(AnythingGoes(), batch_sampler=Anything(), collate_fn=len, num_workers=2)
+    iterator = iter(made)
+    assert [next(iterator) for _ in range(150)] == [len(items)] * 150
+    state = made.state_dict()
+    if items:
+        assert not {"requests_ahead", "requests_checksum"} & state.keys()
+    made.load_state_dict(json.loads(json.dumps(state)))
+    assert len(list(made)) == 50
 
 
 @pytest.mark.parametrize(
