@@ -282,6 +282,7 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
             if (resumed := self._position.resumed) is not None:
                 resumed.read_again(begun)
                 self._position.dropped, self._position.resumed = resumed.dropped, None
+                self._position.awaited = {name: begun for name, had_last in resumed.going_on.items() if not had_last}
             self._position.running = begun
             self._passes.add(begun)
         return self._position.running
@@ -290,6 +291,11 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
         """Return the pass for class `name` to read: the running one if the class can join it, otherwise a new one."""
         with self._lock:
             running = self._running_pass()
+            resumed = self._position.awaited.pop(name, running)
+            if resumed is not running and not resumed.closed:
+                # A class that had ended has begun another pass before this one was read on.
+                resumed.join(name)
+                return resumed
             if running.join(name):
                 return running
             if not running.ended and running.is_read_but_for(name):
@@ -300,7 +306,8 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
                 )
             self._position.knows_all |= running.ended
             for unread, samples in running.unread().items():
-                self._count_dropped(unread, samples)
+                if not running.ended or unread not in self._position.awaited:
+                    self._count_dropped(unread, samples)
             if not running.ended:
                 running.close()
             self._position.running = None

@@ -58,6 +58,7 @@ class SplitPosition:
         knows_all: True once a pass was read to its end.
         ending: classes that got their last sample of a pass before the loaded state was taken, but had not seen the
             end.
+        awaited: the resumed pass, by class that was in the middle of it and has not been read since.
         dropped: how many samples of each class were never delivered.
     """
 
@@ -67,10 +68,12 @@ class SplitPosition:
     seen: dict[Hashable, None] = field(default_factory=dict)
     knows_all: bool = False
     ending: set[Hashable] = field(default_factory=set)
+    awaited: dict[Hashable, SplitPass] = field(default_factory=dict)
     dropped: Counter[Hashable] = field(default_factory=Counter)
 
     def leave(self) -> None:
         """Leave the running pass and drop the samples waiting in it."""
+        self.awaited = {}
         if self.running is not None:
             self.running.close()
             self.running = None

@@ -166,3 +166,25 @@ def test_a_shuffle_buffer_goes_on_with_its_pass(seed: int | None) -> None:
         other.load_state_dict(within)
         assert json.loads(json.dumps(other.state_dict())) == within
         assert read(other, "abab") == rest
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_class_that_had_ended_does_not_end_the_pass_of_another(order: tuple[int, int]) -> None:
+    def split() -> Any:
+        samples = [{"k": number % 3 % 2, "x": number} for number in range(12)]
+        return split_by_class(samples, label="k", batch_size=2, classes=[0, 1], when_full="spill")
+
+    with split() as made:
+        ended, going_on = iter(made[0]), iter(made[1])
+        whole = [batch["x"].tolist() for batch in ended]
+        assert next(going_on)["x"].tolist() == [1, 4]
+        state = json.loads(json.dumps(made.state_dict()))
+        rest = [batch["x"].tolist() for batch in going_on]
+    with split() as resumed, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "the stream of a split_by_class is fast-forwarded")
+        resumed.load_state_dict(state)
+        iterators = {name: iter(resumed[name]) for name in order}
+        assert [batch["x"].tolist() for batch in iterators[1]] == rest == [[7, 10]]
+        assert [batch["x"].tolist() for batch in iterators[0]] == whole
+        assert [batch["x"].tolist() for batch in resumed[1]] == [[1, 4], [7, 10]]
+        assert not resumed.dropped
