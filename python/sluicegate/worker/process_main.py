@@ -148,8 +148,6 @@ class _Loop:
             if resumed is not None and resumed.over:
                 # First restore how the finished epoch left the dataset, then begin the requested epoch.
                 if resumed.states:
-                    # A stream of `datasets` takes up a state only in the epoch that the state is of.
-                    self._tell_epoch(max(duty.epoch - 1, 0))
                     self._begin(resumed, None)
                 self._put_back(resumed)
                 resumed, self.before = None, resumed
@@ -198,10 +196,11 @@ class _Loop:
         # has begun.
         left, self.fetcher = self.fetcher, None
         collate_fn = placing(self.collate_fn, self.end) if duty.auto_collation else self.collate_fn
+        # A finished epoch that is read again draws what it drew before, provided epochs were counted. A stream of
+        # `datasets` takes up a state only in the epoch that the state is of.
+        number = max(duty.epoch - 1, 0) if epoch is None else epoch
         seeding: SampleSeeding | StreamSeeding | None = self.seeding
         if duty.seed is not None and self.is_stream:
-            # A finished epoch that is read again draws what it drew before, provided epochs were counted.
-            number = max(duty.epoch - 1, 0) if epoch is None else epoch
             seeding = StreamSeeding(duty.seed, duty.seed_samples, self.worker, number)
             seeding.take_over()
         try:
@@ -210,10 +209,9 @@ class _Loop:
             before = self.reporter.generators() if self.is_stream else None
             start = before if self.has_begun else None
             self.has_begun = True
-            if epoch is not None:
-                if self.is_stream:
-                    self.epoch = None  # An epoch left before its first batch begins again.
-                self._tell_epoch(epoch)
+            if self.is_stream:
+                self.epoch = None  # An epoch left before its first batch begins again.
+            self._tell_epoch(number)
             self.fetcher = make_fetcher(
                 duty.dataset_kind,
                 self.dataset,
