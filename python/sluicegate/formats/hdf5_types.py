@@ -57,10 +57,10 @@ def record_members(
         is_text = dtype.kind == "S" and with_text
         try:
             stored = kind.get_member_type(kind.get_member_index(own.encode()))
-            if not is_text:
-                check_numbers(dtype, stored)
-            elif not by_library:
+            if is_text:
                 _check_text(stored)
+            else:
+                check_numbers(dtype, stored)
         except NotReadError as error:
             is_library_only = isinstance(error, LibraryOnlyError)
             if member is None and not is_library_only:
