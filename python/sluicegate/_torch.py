@@ -71,7 +71,6 @@ __all__ = [
     "storage_of",
     "tensor_is_dense",
     "tensor_is_plain",
-    "tensor_of_plain_dtype",
     "untyped",
     "worker_info",
 ]
@@ -229,16 +228,6 @@ def tensor_is_dense(tensor: torch.Tensor) -> bool:
         and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
     )
 
-
-def tensor_of_plain_dtype(tensor: torch.Tensor) -> torch.Tensor | None:
-    """Return a view of a tensor, of a dtype that the core does not know, as integers; None for other tensors."""
-    if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested or tensor.dtype in DTYPE_NAMES:
-        return None
-    alike = _INTEGERS.get(tensor.element_size())
-    return None if alike is None else tensor.view(alike)
-
-
-_INTEGERS = {1: torch.uint8, 2: torch.int16}
 
 DTYPE_NAMES = {
     dtype: name

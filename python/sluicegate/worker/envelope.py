@@ -95,6 +95,17 @@ def _storage(number: int, dtype: torch.dtype | None) -> Any:
     return _torch.storage_of(_reading.leaves[number], dtype)
 
 
+# By the bytes of an element.
+_INTEGERS = {1: torch.uint8, 2: torch.int16}
+
+
+def _as_integers(tensor: torch.Tensor) -> torch.Tensor | None:
+    """Return a view of a tensor, of a dtype that the core does not know, as integers; None for other tensors."""
+    is_strided = tensor.layout is torch.strided and not tensor.is_quantized and not tensor.is_nested
+    integers = _INTEGERS.get(tensor.element_size())
+    return tensor.view(integers) if is_strided and tensor.dtype not in _torch.DTYPE_NAMES and integers else None
+
+
 def _with_dtype(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return tensor.view(dtype)
 
@@ -137,8 +148,8 @@ class _Pickler(ForkingPickler):
             # Torch shares the memory of these through its own handles: on a device, the only way.
             if item.device.type not in ("cpu", "meta"):
                 return NotImplemented
-            if (alike := _torch.tensor_of_plain_dtype(item)) is not None:
-                return _with_dtype, (alike, item.dtype)
+            if (integers := _as_integers(item)) is not None:
+                return _with_dtype, (integers, item.dtype)
             rebuild, arguments, *rest = item.__reduce_ex__(self.proto)
             return (_sparse if rebuild is _torch.rebuild_sparse_tensor else rebuild, arguments, *rest)
         if kind is np.ndarray:
