@@ -126,18 +126,7 @@ class OtherNumpyWay:
         Raises:
             ValueError: not a state.
         """
-        name = type(self._bit_generator).__name__
-        try:
-            found = json.loads(state, object_hook=_unlisted)
-        except ValueError:
-            raise ValueError(
-                f"expected a state of numpy's {name}, which numpy.random draws from now, but got invalid JSON"
-            ) from None
-        if not isinstance(found, dict) or found.get("bit_generator") != name:
-            raise ValueError(
-                f"expected a state of {name}, which numpy.random draws from now, but got a different bit generator's"
-            )
-        self._generator.set_state(found)
+        self._generator.set_state(_state_of(self._bit_generator, state, ", which numpy.random draws from now"))
 
 
 class TorchWay:
@@ -198,11 +187,7 @@ class NumpyGeneratorWay:
         Raises:
             ValueError: not a state of such a generator.
         """
-        found = json.loads(state, object_hook=_unlisted)
-        name = type(self._bit_generator).__name__
-        if not isinstance(found, dict) or found.get("bit_generator") != name:
-            raise ValueError(f"expected a state of {name}, but got that of another bit generator")
-        self._bit_generator.state = found
+        self._bit_generator.state = _state_of(self._bit_generator, state)
 
 
 class OtherTorchWay:
@@ -274,6 +259,22 @@ def _unpacked(state: bytes) -> tuple[Any, ...]:
 def _check_length(state: bytes, size: int) -> None:
     if len(state) != size:
         raise ValueError(f"expected a state of {size} bytes, but got {len(state)}")
+
+
+def _state_of(bit_generator: Any, state: bytes, remark: str = "") -> dict[str, Any]:
+    """Return the state of a bit generator from its JSON.
+
+    Raises:
+        ValueError: not JSON, or the state of another class.
+    """
+    name = type(bit_generator).__name__
+    try:
+        found = json.loads(state, object_hook=_unlisted)
+    except ValueError:
+        raise ValueError(f"expected a state of numpy's {name}{remark}, but got invalid JSON") from None
+    if not isinstance(found, dict) or found.get("bit_generator") != name:
+        raise ValueError(f"expected a state of {name}{remark}, but got a different bit generator's")
+    return found
 
 
 def _listed(value: Any) -> Any:
