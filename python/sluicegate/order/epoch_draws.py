@@ -34,7 +34,7 @@ class EpochDraws:
         self.order = resumed.order
         # How many requests a user-defined sampler has yielded, if that may have advanced the generators.
         self.requests = resumed.requests_drawn
-        self.yielded = YieldedRequests()
+        self.yielded = YieldedRequests(resumed.requests_ahead, resumed.batches_received, resumed.requests_checksum)
 
     def end_iter(self) -> None:
         """Note that everything was drawn that `iter` draws: a change until the first request is the user's."""

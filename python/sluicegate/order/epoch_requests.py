@@ -20,6 +20,7 @@ from .plan import Ordering, make_plan
 from .requests import Slice, planned_of, size_of, without
 from .sampler_stream import SamplerStream, leave_epoch, name_of_asked
 from .torch_order import known_requests
+from .yielded_requests import YieldedRequests
 
 
 def planned(progress: EpochProgress, seeding: Seeding | None, ordering: Ordering) -> Iterator[BatchIds]:
@@ -110,6 +111,8 @@ def drawn(
     epoch = _begin(progress, seeding)
     received, sampler, drawing = progress.received, progress.sampler, progress.draws
     past, position = received.count, received.start
+    # What the sampler yields of what was yielded before.
+    again = YieldedRequests()
     left_out, ahead = progress.left_out, received.ahead
     stream: Any = None if seed is not None else known_requests(index_sampler, engine, past, drawing.order)
     is_known = stream is not None
@@ -129,7 +132,7 @@ def drawn(
                 sampler_iter = iter(index_sampler)  # Torch called `iter` too early, or, with a seed, not at all.
             state = progress.sampler_place() if past else None
             before = sampler.left_before()
-            see_past = functools.partial(drawing.yielded.add, received=past)
+            see_past = functools.partial(again.add, received=past)
             stream = SamplerStream(index_sampler, sampler_iter, state, past, drawing.order, before, see_past)
             sampler.stream = stream if stream.is_stateful else None
     requests: Iterator[Any] = stream if draws is None else _seeded(stream, draws)
@@ -143,13 +146,14 @@ def drawn(
             count = max(drawing.requests - past, 0)
         first = [_own(request) for request in itertools.islice(requests, count)]
         if is_counted:
-            resumed = progress.resumed
-            kept = list(resumed.requests_ahead) or first
-            if kept != first or resumed.requests_checksum not in (None, drawing.yielded.checksum(past)):
-                _warn_of_other_requests(index_sampler)
-            first = kept
+            yielded = drawing.yielded
             for number, request in enumerate(first, past):
-                drawing.yielded.add(number, request, past)
+                again.add(number, request, past)
+            if not yielded.is_like(again, past):
+                _warn_of_other_requests(index_sampler)
+            first = yielded.ahead(past) or first
+            for number, request in enumerate(first, past):
+                yielded.add(number, request, past)
         requests = itertools.chain(first, requests)
         yield BEGUN
     for number, request in enumerate(requests, past):

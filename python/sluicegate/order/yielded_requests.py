@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from typing import Any
 
 # How many requests are kept before it is looked at which of them were received.
@@ -16,6 +17,11 @@ class YieldedRequests:
     dataset without workers. So the requests that were made ahead are kept for the state, and of those received a
     checksum is, which tells whether what is drawn again is the same.
 
+    Args:
+        ahead: requests that were made ahead when the state was taken that the epoch resumes from.
+        received: how many were received before these.
+        checksum: of those received; None if it is not known.
+
     Examples:
         >>> yielded = YieldedRequests()
         >>> for number, request in enumerate([[0, 3], [2, 1], [4]]):
@@ -28,11 +34,11 @@ class YieldedRequests:
         True
     """
 
-    def __init__(self) -> None:
-        self._kept: deque[Any] = deque()
+    def __init__(self, ahead: Iterable[Any] = (), received: int = 0, checksum: int | None = None) -> None:
+        self._kept: deque[Any] = deque(ahead)
         # The number of the first one that is kept, and the checksum of those before it; None if they are not integers.
-        self._first = 0
-        self._checksum: int | None = 0
+        self._first = received
+        self._checksum = checksum if received else 0
 
     def add(self, number: int, request: Any, received: int) -> None:
         """Add request `number` of the epoch, unless it was added before; `received` were received by now."""
@@ -52,6 +58,11 @@ class YieldedRequests:
         """Return the checksum of the first `received` requests, the same in every process; None if there is none."""
         self._drop(received)
         return self._checksum
+
+    def is_like(self, other: YieldedRequests, received: int) -> bool:
+        """Return True if the requests are those of `other`, as far as they are known: older states have none."""
+        checksum, ahead = self.checksum(received), self.ahead(received)
+        return checksum in (None, other.checksum(received)) and ahead in ([], other.ahead(received))
 
     def _drop(self, received: int) -> None:
         while self._kept and self._first < received:

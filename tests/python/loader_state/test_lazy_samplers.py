@@ -138,6 +138,46 @@ def test_a_state_of_a_state_holds_what_was_requested_ahead() -> None:
         assert len(state["requests_ahead"]) == min(4, len(rest))
 
 
+def test_a_sampler_that_waits_for_its_epoch_has_them_in_the_state_before_its_first_batch() -> None:
+    class WithEpochs(Episodes):
+        def set_epoch(self, epoch: int) -> None:
+            pass
+
+    def make() -> Any:
+        return DataLoader(Indices(SIZE), batch_sampler=WithEpochs(), num_workers=2)
+
+    torch.manual_seed(1)
+    made = make()
+    iterator = iter(made)
+    read(iterator, 3, draws=True)
+    state = json.loads(json.dumps(made.state_dict()))
+    assert len(state["requests_ahead"]) == 4
+    resumed = make()
+    resumed.load_state_dict(state)
+    iter(resumed)
+    again = resumed.state_dict()
+    assert [again[name] for name in ("requests_ahead", "requests_checksum")] == [
+        state[name] for name in ("requests_ahead", "requests_checksum")
+    ]
+
+
+@pytest.mark.parametrize("name", ["of each", "leftovers"])
+def test_an_older_state_that_has_none_of_them_is_no_warning(name: str) -> None:
+    torch.manual_seed(1)
+    made = loader(name, 2)
+    iterator = iter(made)
+    for taken in (0, 3):
+        read(iterator, taken, draws=False)
+        state = made.state_dict()
+        state.pop("requests_checksum", None)
+        state.pop("requests_ahead")
+        resumed = loader(name, 2)
+        resumed.load_state_dict(state)
+        resumed_iterator = iter(resumed)
+        assert len(resumed.state_dict()["requests_ahead"]) == 4
+        assert torch.is_tensor(next(resumed_iterator))
+
+
 @pytest.mark.parametrize("items", [[0, "a"], [1, [2]], [3, {"x": 4}], ["a", "b"], [0, None], [], [True, False]])
 def test_items_of_other_types_are_no_part_of_a_state(items: list[Any]) -> None:
     class Anything:
