@@ -137,9 +137,7 @@ def test_it_reads_what_pythons_csv_reads(tmp_path: Path) -> None:
     for size in (5, 40, 3000):
         cells = [["".join(dice.choices('",\n\r ab', k=dice.randrange(size))) for _ in range(3)] for _ in range(300)]
         cells = [[cell.replace("\r", "") if "\n" not in cell else cell for cell in row] for row in cells]
-        quoting = {"quoting": dice.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL])}
-        # The default makes Python's writer quote each cell with one of these characters.
-        text = table(cells, **quoting)
+        text = table(cells, quoting=dice.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]))
         path = put(tmp_path / "x", text)
         dataset = CsvDataset(path, {str(column): str for column in range(3)}, header=False)
         expected = [row for row in csv.reader(io.StringIO(text, newline="")) if row]

@@ -9,6 +9,7 @@ import pytest
 import torch
 from PIL import Image, ImageFile, ImageOps
 
+from checks.pillow import pillows
 from sluicegate import decode_image
 
 SHARED = pathlib.Path(__file__).parents[4] / "shared" / "data" / "jpeg"
@@ -31,12 +32,6 @@ def encoded(image: Image.Image, format: str, **options) -> bytes:
     file = io.BytesIO()
     image.save(file, format, **options)
     return file.getvalue()
-
-
-def pillows(data: bytes, mode: str) -> torch.Tensor:
-    image = Image.open(io.BytesIO(data)).convert(mode)
-    array = np.array(image)
-    return torch.from_numpy(array[None] if array.ndim == 2 else array.transpose(2, 0, 1).copy())
 
 
 RGB = Image.fromarray(photograph())

@@ -13,19 +13,15 @@ import torch
 from PIL import Image
 
 from cases.tiff_files import TiffFile
+from checks.pillow import pillows
 from sluicegate import DamagedImageError, ImageFolderDataset, _core, decode_image
 
 # By photometric interpretation: the number of channels.
 COLORS = {0: 1, 1: 1, 2: 3, 5: 4}
 
 
-def pillows(data: bytes, mode: str) -> torch.Tensor:
-    array = np.array(Image.open(io.BytesIO(data)).convert(mode))
-    return torch.from_numpy(array[None] if array.ndim == 2 else array.transpose(2, 0, 1).copy())
-
-
-def pixels(channels: int, dtype: Any = np.uint8) -> np.ndarray:
-    return np.random.default_rng(3).integers(0, 256, (21, 37, channels)).astype(dtype)
+def pixels(channels: int) -> np.ndarray:
+    return np.random.default_rng(3).integers(0, 256, (21, 37, channels), dtype=np.uint8)
 
 
 def random_file(draw: random.Random) -> TiffFile:
