@@ -3,7 +3,7 @@
 use super::super::Reason;
 use super::super::image::Image;
 use super::decode_options::{DecodeOptions, Orientation};
-use super::exif::{orientation, swaps, turn};
+use super::exif::{orientation, turn, turned_size};
 use super::image_format::ImageFormat;
 use super::image_mode::ImageMode;
 use super::jpeg;
@@ -54,9 +54,7 @@ pub fn image_size(encoded: &[u8]) -> Result<(usize, usize), Reason> {
     match format {
         ImageFormat::Jpeg => jpeg::size(encoded),
         ImageFormat::Raster(raster) => {
-            let (width, height) = raster::size(encoded, raster)?;
-            let is_swapped = swaps(orientation(encoded, format, Orientation::AsStored));
-            Ok(if is_swapped { (height, width) } else { (width, height) })
+            Ok(turned_size(raster::size(encoded, raster)?, orientation(encoded, format, Orientation::AsStored)))
         }
     }
 }

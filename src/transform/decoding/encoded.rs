@@ -37,7 +37,7 @@ impl<'a> Encoded<'a> {
             }
         };
         let turn = exif::orientation(bytes, format, options.orientation);
-        let [width, height] = if exif::swaps(turn) { [height, width] } else { [width, height] };
+        let (width, height) = exif::turned_size((width, height), turn);
         // An image that is rotated is decoded whole: mapping its parts to parts of the file risks more errors than it
         // saves work.
         let jpeg = jpeg.filter(|_| turn == Turn::NoTransforms);

@@ -48,12 +48,15 @@ fn jpeg_segment(encoded: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// True if rows become columns.
-pub(in crate::transform) fn swaps(orientation: Orientation) -> bool {
-    !matches!(
-        orientation,
-        Orientation::NoTransforms | Orientation::FlipHorizontal | Orientation::Rotate180 | Orientation::FlipVertical
-    )
+/// Returns the width and height of an image after it is rotated.
+pub(in crate::transform) fn turned_size((width, height): (usize, usize), orientation: Orientation) -> (usize, usize) {
+    match orientation {
+        Orientation::NoTransforms
+        | Orientation::FlipHorizontal
+        | Orientation::Rotate180
+        | Orientation::FlipVertical => (width, height),
+        _ => (height, width),
+    }
 }
 
 /// Returns the image, rotated and mirrored.
@@ -64,7 +67,7 @@ pub(in crate::transform) fn turn(image: Image, orientation: Orientation) -> Imag
     if orientation == Orientation::NoTransforms {
         return image;
     }
-    let (new_height, new_width) = if swaps(orientation) { (width, height) } else { (height, width) };
+    let (new_width, new_height) = turned_size((width, height), orientation);
     let mut pixels = Vec::with_capacity(image.pixels().len());
     for y in 0..new_height {
         for x in 0..new_width {

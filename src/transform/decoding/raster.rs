@@ -13,6 +13,7 @@ use image::{ColorType, DynamicImage, ImageDecoder, ImageError, ImageResult, Limi
 use super::super::Reason;
 use super::super::image::Image;
 use super::decode_options::{DecodeOptions, check_size};
+use super::gif::filled_around_frame;
 use super::tiff::{TiffPixels, decode_inks, divided_by_alpha};
 use crate::DType;
 
@@ -62,7 +63,7 @@ pub(in crate::transform) fn decode(
     // Parsers of six formats: a panic in one of them means a damaged image, like any other failure.
     let decoded = catch_unwind(|| match format {
         RasterFormat::Gif => {
-            decode_unguarded(encoded, format, options).and_then(|image| super::gif::filled_around_frame(encoded, image))
+            decode_unguarded(encoded, format, options).and_then(|image| filled_around_frame(encoded, image))
         }
         RasterFormat::Tiff => decode_tiff(encoded, options),
         format => decode_unguarded(encoded, format, options),
