@@ -37,7 +37,6 @@ class StreamIterator(WorkerIterator):
 
     def _begin_nothing(self) -> None:
         super()._begin_nothing()
-        self._is_ahead = True
         # The batch that is being fetched here, and its worker: if a signal handler raises, the next call fetches it.
         self._here: tuple[int, BatchIds] | None = None
         # True if that has left a worker anywhere between two batches.
@@ -46,21 +45,15 @@ class StreamIterator(WorkerIterator):
     def _next_data(self) -> Any:
         if (threads := self._threads) is None:
             return super()._next_data()
-        self._is_ahead = threads.pace.pays_ahead() and self._here is None
-        if self._is_ahead or not self._primed or self._next_under_way() is not None:
+        pays_ahead = threads.pace.pays_ahead() and self._here is None
+        self._ahead.is_paused = not pays_ahead
+        if pays_ahead or not self._primed or self._next_under_way() is not None:
             return super()._next_data()
         return self._next_here(threads)
 
-    def _ask_owed(self) -> bool:
-        return self._is_ahead and super()._ask_owed()
-
-    def _ask_for_turn(self) -> bool:
-        if not self._is_ahead and self._owed and not self._exhausted:
-            # Fetching here begins with the next batch.
-            self._owed -= 1
-            self._ask_for_next()
-            return True
-        return super()._ask_for_turn()
+    def _request_turn(self) -> bool:
+        # Fetching here begins with the next batch.
+        return self._ahead.request_in_pause() or super()._request_turn()
 
     def _next_here(self, threads: ThreadWorkers) -> Any:
         threads.check()
@@ -71,18 +64,17 @@ class StreamIterator(WorkerIterator):
             threads = self._mend()
         start = time.perf_counter()
         try:
-            while (here := self._here or self._next_request()) is not None:
+            while (here := self._here or self._ahead.next()) is not None:
                 worker, ids = self._here = here
                 if not threads.can_fetch(worker, ids.request, _PATIENCE):
                     self._here = None
-                    self._owed -= 1
-                    self._ask_new(worker, ids)
+                    self._ahead.request_in_place_of_deferred(worker, ids)
                     return super()._next_data()
                 self._is_torn = True
-                answer = threads.answer_here(worker, self._epoch, self._under_way.asked, ids)
+                answer = threads.answer_here(worker, self._epoch, self._ahead.under_way.asked, ids)
                 if answer.ended:
                     self._reports.retire(worker, answer.report)
-                    self._retire(worker)
+                    self._retire(worker, self._ahead.assignment)
                     self._end_here(worker)
                     continue
                 if answer.error is not None and threads.closed:
@@ -98,7 +90,7 @@ class StreamIterator(WorkerIterator):
         raise StopIteration
 
     def _end_here(self, worker: int) -> None:
-        self._assignment.done(worker)
+        self._ahead.assignment.done(worker)
         self._here, self._is_torn = None, False
 
     def _mend(self) -> ThreadWorkers:
@@ -113,8 +105,9 @@ class StreamIterator(WorkerIterator):
         self._places = places
         self._group = self._take_workers(self._resources)
         self._epoch = self._group.first_epoch
+        self._ahead.use(self._group, self._epoch)
         for worker in self._reports.retired:
-            self._retire(worker)
+            self._retire(worker, self._ahead.assignment)
         self._is_torn = False
         assert self._threads is not None
         return self._threads

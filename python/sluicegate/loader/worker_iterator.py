@@ -10,7 +10,7 @@ from typing import Any
 
 from torch.utils.data import IterDataPipe, MapDataPipe
 
-from sluicegate import _core, _torch
+from sluicegate import _torch
 from sluicegate.fetch.collate import stacking
 from sluicegate.fetch.messages import sampler_name
 from sluicegate.order.ids import BatchIds
@@ -32,9 +32,9 @@ from sluicegate.worker.thread_workers import ThreadWorkers
 
 from .assignment import Assignment
 from .epoch_iterator import EpochIterator
+from .requests_ahead import RequestsAhead
 from .resources import LoaderResources, resources_of
 from .stream_reports import Reports
-from .under_way import UnderWay
 
 
 class WorkerIterator(EpochIterator):
@@ -52,12 +52,8 @@ class WorkerIterator(EpochIterator):
             raise AssertionError("prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter")
         self._in_order = settings.in_order
         self._prefetch_factor: int = settings.prefetch_factor
-        self._snapshot_every = settings.snapshot_every
         resources = resources_of(loader)
         self.engine = resources.engine(settings)
-        self._bytes_ahead = self.engine.bytes_ahead
-        # Its part of what may be ahead in bytes; nothing when there is nothing to come.
-        self._party: _core.Party | None = None
         self._is_stream = settings.is_stream
         if self._is_stream:
             refuse_workers(self._dataset)
@@ -105,7 +101,7 @@ class WorkerIterator(EpochIterator):
             seed_samples=self._seed_samples,
             epoch=self._progress.epoch,
             tells_epoch=self._tells_epoch(),
-            snapshot_every=self._snapshot_every,
+            snapshot_every=self.settings.snapshot_every,
             run=self._run,
             allows_native=self.settings.allows_native,
             # Processes that do not persist begin every epoch as the dataset is in this one.
@@ -123,7 +119,7 @@ class WorkerIterator(EpochIterator):
             collate_fn=self._collate_fn,
             init_fn=init_fn,
             prefetch_factor=self._prefetch_factor,
-            bytes_ahead=self._bytes_ahead,
+            bytes_ahead=self.engine.bytes_ahead,
             memory=resources.worker_memory,
             pinned=self._destination.memory,
             key=self._destination.key,
@@ -147,7 +143,7 @@ class WorkerIterator(EpochIterator):
         self._epoch += 1
         # Batches fetched ahead of an epoch that was left have advanced the workers, although they were never received.
         reports, self._places = self._reports, []
-        for answer in self._under_way.answers():
+        for answer in self._ahead.under_way.answers():
             reports.note(answer)
         # If the wait below is interrupted, there must be no epoch rather than one without workers.
         self._begin_nothing()
@@ -173,15 +169,16 @@ class WorkerIterator(EpochIterator):
             first = resumed.fetching.next_worker if is_same else progress.received.count % self._num_workers
         if self._is_stream:
             progress.fix_epoch()
-        self._assignment = Assignment(self._num_workers, self._prefetch_factor, self._in_order, first)
+        assignment = Assignment(self._num_workers, self._prefetch_factor, self._in_order, first)
         progress.received.out_of_turn = not self._in_order and not self._is_stream
         self._reports = Reports(self._num_workers, self._places, first)
         for worker in self._reports.retired:
-            self._retire(worker)
+            self._retire(worker, assignment)
         progress.fetching = self._reports.state
-        self._party = self._bytes_ahead.join()
+        party = self.engine.bytes_ahead.join()
         self._open(self.engine)
-        self._exhausted = self._primed = False
+        self._ahead = RequestsAhead(self._group, self._epoch, self._requests, assignment, party)
+        self._primed = False
         # Threads share the global generators, which are therefore not seeded per sample. Draws from them are detected
         # while the consumer waits for the first batch and draws nothing itself.
         self._watch: GlobalDrawWatch | None = None
@@ -192,60 +189,15 @@ class WorkerIterator(EpochIterator):
         self._settle(None if waits else self._prime)
 
     def _begin_nothing(self) -> None:
-        self._assignment = Assignment(self._num_workers, self._prefetch_factor, self._in_order)
-        self._under_way = UnderWay()
-        # How many more are to be requested once the bound in bytes has room for them.
-        self._owed = 0
-        self._party = None
-        self._exhausted = self._primed = True
+        assignment = Assignment(self._num_workers, self._prefetch_factor, self._in_order)
+        self._ahead = RequestsAhead(self._group, self._epoch, iter(()), assignment, None)
+        self._primed = True
 
     def _prime(self) -> None:
         if self._watch is not None:
             self._watch.arm()
-        self._assignment.share(self._group.parties)
-        for _ in range(self._assignment.ahead - len(self._under_way) - self._owed):
-            self._ask_for_one_more()
+        self._ahead.begin()
         self._primed = True
-
-    def _ask_for_one_more(self) -> None:
-        """Request one more batch: now, or when there is room for it in bytes."""
-        self._owed += 1
-        self._ask_owed()
-
-    def _ask_owed(self) -> bool:
-        """Request deferred batches as far as there is room for them; return True if there was any."""
-        asked, party = self._under_way.asked, self._party
-        while self._owed and (party is None or len(self._under_way) < party.room):
-            self._owed -= 1
-            self._ask_for_next()
-        return self._under_way.asked > asked
-
-    def _ask_for_next(self) -> None:
-        if (following := self._next_request()) is not None:
-            self._ask_new(*following)
-
-    def _next_request(self) -> tuple[int, BatchIds] | None:
-        """Return the next request, and the worker it is for; None if there is none."""
-        ids = None if self._exhausted else next(self._requests, None)
-        if ids is None:
-            self._exhausted = True
-            return None
-        worker = self._assignment.next_worker()
-        return None if worker is None else (worker, ids)
-
-    def _ask_new(self, worker: int, ids: BatchIds) -> None:
-        ids.worker = worker
-        self._ask(self._under_way.asked, ids)
-
-    def _ask(self, number: int, ids: BatchIds) -> None:
-        try:
-            self._under_way.add(number, ids)
-            self._group.fetch(ids.worker, self._epoch, number, ids)
-        except BaseException:
-            # No worker was asked, so none must be waited for.
-            self._under_way.withdraw(number)
-            self._assignment.done(ids.worker)
-            raise
 
     def _next_data(self) -> Any:
         self._group.check()
@@ -257,12 +209,10 @@ class WorkerIterator(EpochIterator):
             # Not in `iter()`: trainers set the epoch of such a sampler between that call and the first batch.
             self._prime()
         if self._dataset_kind == _torch.DatasetKind.Map:
-            # Restore the full number if an exception came between taking a batch and requesting another.
-            while len(self._under_way) + self._owed < self._assignment.capacity and not self._exhausted:
-                self._ask_for_one_more()
+            self._ahead.refill()
         while True:
             turn = self._turn()
-            answer = self._under_way.answer(turn)
+            answer = self._ahead.under_way.answer(turn)
             if answer is None and (answer := self._await(turn)) is None:
                 continue
             if answer.ended:
@@ -272,14 +222,14 @@ class WorkerIterator(EpochIterator):
             if self._watch is not None:
                 self._warn_of_draws(self._watch)
             number, worker = answer.number, answer.worker
-            ids = self._under_way.remove(number)
-            self._assignment.done(worker)
+            ids = self._ahead.under_way.remove(number)
+            self._ahead.assignment.done(worker)
             if answer.size:
                 # Only when it is its turn: how far other workers read ahead must not depend on timing.
-                self._bytes_ahead.learn(answer.size)
+                self.engine.bytes_ahead.learn(answer.size)
             is_left_out = self._is_left_out(number, ids)
-            if number not in self._under_way:  # Otherwise the rest of the batch takes its place.
-                self._ask_for_one_more()
+            if number not in self._ahead.under_way:  # Otherwise the rest of the batch takes its place.
+                self._ahead.request_one_more()
             if is_left_out:
                 continue
             if not self._receive(worker, ids, answer.report):
@@ -319,7 +269,7 @@ class WorkerIterator(EpochIterator):
         self._group.gather()  # Pinned blocks are filled from now on.
         # A copy: threads may add to the inbox at any time.
         inbox = [answer for answer in tuple(self._group.inbox) if answer.epoch == self._epoch]
-        for answer in itertools.islice(self._under_way.ready(inbox, self._in_order), self._destination.ahead):
+        for answer in itertools.islice(self._ahead.under_way.ready(inbox, self._in_order), self._destination.ahead):
             answer.begin(self._destination)
 
     def _warn_of_draws(self, watch: GlobalDrawWatch) -> None:
@@ -351,8 +301,7 @@ class WorkerIterator(EpochIterator):
             return False
         if remaining is not None:
             ids.request = remaining
-            self._assignment.under_way[ids.worker] += 1
-            self._ask(number, ids)
+            self._ahead.request_rest(number, ids)
         else:
             self._progress.received.skip(ids)
         return True
@@ -363,45 +312,46 @@ class WorkerIterator(EpochIterator):
             if (turn := self._next_under_way()) is not None:
                 return turn
             # Deferred batches are requested if all others belong to streams that have ended.
-            if not self._ask_for_turn():
+            if not self._request_turn():
                 self._finish()
                 raise StopIteration
 
     def _next_under_way(self) -> int | None:
         """Return the number of the next batch, in order, that was requested and can still arrive."""
-        return self._under_way.next(self._assignment.active)
+        return self._ahead.under_way.next(self._ahead.assignment.active)
 
-    def _ask_for_turn(self) -> bool:
+    def _request_turn(self) -> bool:
         """Request what is delivered next; return True if there was something."""
-        return self._ask_owed()
+        return self._ahead.request_deferred()
 
     def _finish(self) -> None:
         self._progress.finished = True
-        self._party = None
+        self._ahead.leave()
         if not self._persistent_workers:
             self._shutdown_workers()
 
     def _await(self, number: int) -> Answer | None:
         """Wait for an answer; return it if its batch is the one to deliver now."""
-        self._wait(self._under_way.worker(number))
+        self._wait(self._ahead.under_way.worker(number))
         answer = self._group.inbox[0]
         # None waits for those of an earlier epoch.
-        is_kept = answer.epoch == self._epoch and self._under_way.keep(answer)
+        is_kept = answer.epoch == self._epoch and self._ahead.under_way.keep(answer)
         # Last: if a signal handler raises before this, the answer is taken again.
         self._group.inbox.popleft()
         return answer if is_kept and (answer.number == number or not self._in_order) else None
 
     def _end_stream(self, answer: Answer) -> None:
         """Handle the end of a stream at its turn: how far other workers read ahead must not depend on timing."""
-        if self._assignment.active[answer.worker]:
+        ahead = self._ahead
+        if ahead.assignment.active[answer.worker]:
             self._reports.retire(answer.worker, answer.report)
-            self._retire(answer.worker)
-            self._ask_for_one_more()
+            self._retire(answer.worker, ahead.assignment)
+            ahead.request_one_more()
         # Last: if a signal handler raises before this, the end is handled again.
-        self._under_way.remove(answer.number)
+        ahead.under_way.remove(answer.number)
 
-    def _retire(self, worker: int) -> None:
-        self._assignment.end(worker)
+    def _retire(self, worker: int, assignment: Assignment) -> None:
+        assignment.end(worker)
         if not self._persistent_workers:
             self._group.dismiss(worker)
 
@@ -431,7 +381,7 @@ class WorkerIterator(EpochIterator):
 
     def _shutdown_workers(self) -> None:
         """Stop the workers; trainers call this to end an iterator early."""
-        self._party = None
+        self._ahead.leave()
         self._group.close()
 
     def __del__(self) -> None:

@@ -1,0 +1,121 @@
+"""`RequestsAhead`: what an epoch requests of its workers, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sluicegate import _core
+from sluicegate.order.ids import BatchIds
+from sluicegate.worker.group import WorkerGroup
+
+from .assignment import Assignment
+from .under_way import UnderWay
+
+
+class RequestsAhead:
+    """Requests batches of workers before their turn, as far as there is room for them, in number and in bytes.
+
+    Args:
+        group: the workers.
+        epoch: the number that the epoch has for them.
+        requests: the batches of the epoch.
+        assignment: which worker fetches which of them.
+        party: the epoch's part of what may be ahead in bytes; None for no bound.
+
+    Attributes:
+        assignment: the argument.
+        under_way: the batches requested and not delivered yet.
+        is_exhausted: True if there is nothing more to request.
+        is_paused: True while deferred batches stay deferred, even if there is room for them.
+    """
+
+    def __init__(
+        self,
+        group: WorkerGroup,
+        epoch: int,
+        requests: Iterator[BatchIds],
+        assignment: Assignment,
+        party: _core.Party | None,
+    ) -> None:
+        self.assignment = assignment
+        self.under_way = UnderWay()
+        self.is_exhausted = self.is_paused = False
+        self._group, self._epoch = group, epoch
+        self._requests, self._party = requests, party
+        # How many more are to be requested once there is room for them in bytes.
+        self._deferred = 0
+
+    def use(self, group: WorkerGroup, epoch: int) -> None:
+        """Request of other workers from now on; the arguments are those of the constructor."""
+        self._group, self._epoch = group, epoch
+
+    def begin(self) -> None:
+        """Request the first batches."""
+        self.assignment.share(self._group.parties)
+        for _ in range(self.assignment.ahead - len(self.under_way) - self._deferred):
+            self.request_one_more()
+
+    def refill(self) -> None:
+        """Request what is missing, because an exception came between taking a batch and requesting another."""
+        while len(self.under_way) + self._deferred < self.assignment.capacity and not self.is_exhausted:
+            self.request_one_more()
+
+    def request_one_more(self) -> None:
+        """Request one more batch: now, or when there is room for it in bytes."""
+        self._deferred += 1
+        self.request_deferred()
+
+    def request_deferred(self) -> bool:
+        """Request deferred batches as far as there is room for them; return True if there was any."""
+        asked, party = self.under_way.asked, self._party
+        while self._deferred and not self.is_paused and (party is None or len(self.under_way) < party.room):
+            self._deferred -= 1
+            if (following := self.next()) is not None:
+                self._request_next(*following)
+        return self.under_way.asked > asked
+
+    def request_in_pause(self) -> bool:
+        """Request one deferred batch while paused; return True if there was one."""
+        if not self.is_paused or not self._deferred or self.is_exhausted:
+            return False
+        self._deferred -= 1
+        if (following := self.next()) is not None:
+            self._request_next(*following)
+        return True
+
+    def request_in_place_of_deferred(self, worker: int, ids: BatchIds) -> None:
+        """Request what `next` has returned, in place of a deferred batch."""
+        self._deferred -= 1
+        self._request_next(worker, ids)
+
+    def next(self) -> tuple[int, BatchIds] | None:
+        """Return the next batch to request, and the worker it is for; None if there is none."""
+        ids = None if self.is_exhausted else next(self._requests, None)
+        if ids is None:
+            self.is_exhausted = True
+            return None
+        worker = self.assignment.next_worker()
+        return None if worker is None else (worker, ids)
+
+    def _request_next(self, worker: int, ids: BatchIds) -> None:
+        ids.worker = worker
+        self._request(self.under_way.asked, ids)
+
+    def request_rest(self, number: int, ids: BatchIds) -> None:
+        """Request what is still wanted of a batch that was removed from those under way, in its place."""
+        self.assignment.under_way[ids.worker] += 1
+        self._request(number, ids)
+
+    def _request(self, number: int, ids: BatchIds) -> None:
+        try:
+            self.under_way.add(number, ids)
+            self._group.fetch(ids.worker, self._epoch, number, ids)
+        except BaseException:
+            # No worker was asked, so none must be waited for.
+            self.under_way.withdraw(number)
+            self.assignment.done(ids.worker)
+            raise
+
+    def leave(self) -> None:
+        """Return the epoch's part of what may be ahead in bytes."""
+        self._party = None
