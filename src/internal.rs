@@ -7,7 +7,7 @@ pub use crate::dataset::format::{ArrowTable, Step, TableValue};
 pub use crate::dataset::format::{BrokenImages, ImageLink, ImageSources, broken_images};
 pub use crate::dataset::format::{
     CacheInfo, Damages, DocumentPiece, NestedBytes, StreamPacking, TarShards, TokenOutput, TokenShardLayout,
-    TokenShards, UnpackedFolder, Wait, WholeSamples, WrittenShard, take_notices,
+    TokenShards, UnpackedFolder, Wait, WholeSamples, WrittenShard, matching_paths, take_notices,
 };
 #[cfg(feature = "zarr")]
 pub use crate::dataset::format::{

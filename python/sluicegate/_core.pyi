@@ -65,6 +65,7 @@ __all__ = [
     "json_lines_stream",
     "length_bucket_batch_sampler",
     "linked_image",
+    "matching_paths",
     "mds_dataset",
     "mixture_sampler",
     "npy_dataset",
@@ -154,6 +155,7 @@ class Dataset:
     def stacks_with(self, other: Dataset) -> bool: ...
 
 def npy_dataset(name: str, paths: Sequence[str | PathLike[str]]) -> Dataset: ...
+def matching_paths(pattern: str, most: int) -> list[str]: ...
 def npz_dataset(paths: Sequence[str | PathLike[str]], fields: list[str] | None) -> Dataset: ...
 def raw_dataset(
     paths: Sequence[str | PathLike[str]],

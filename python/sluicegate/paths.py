@@ -6,10 +6,12 @@ import contextlib
 import itertools
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
+from glob import has_magic
 from typing import Any
 
-from .path_pattern import has_magic, matches
+from . import _core
 
 Path = str | bytes | os.PathLike[str]
 Paths = Path | Iterable[Path]
@@ -119,11 +121,27 @@ def _matching(path: str) -> Iterator[str]:
         if os.path.lexists(pattern) or not has_magic(pattern):
             yield os.path.abspath(pattern)
             continue
-        found = sorted(set(matches(pattern)))
+        found = matches(pattern)
         if not found:
             of = "" if pattern == path else f" (of {path!r})"
             raise FileNotFoundError(f"no file matches {pattern!r}{of}")
         yield from map(os.path.abspath, found)
+
+
+def matches(pattern: str, most: int = sys.maxsize) -> list[str]:
+    """Return the paths that match `pattern`, sorted by name.
+
+    `*`, `?` and `[...]` match within one name, and `**` matches any number of folders. A name that begins with a dot is
+    matched only by a pattern that begins with one. Folders without read permission are skipped. Braces are letters.
+
+    Args:
+        pattern: the pattern.
+        most: how many paths are enough.
+
+    Raises:
+        OSError: a folder can't be read for another reason: there are no file descriptors left, or the disk is failing.
+    """
+    return sorted(set(_core.matching_paths(pattern, most)))
 
 
 def without_braces(pattern: str) -> Iterator[str]:

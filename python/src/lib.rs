@@ -94,6 +94,8 @@ mod _core {
     #[pymodule_export]
     use super::format::parquet::parquet_dataset;
     #[pymodule_export]
+    use super::format::path_pattern::matching_paths;
+    #[pymodule_export]
     use super::format::raw::{raw_dataset, raw_stream};
     #[pymodule_export]
     use super::format::safetensors::safetensors_dataset;

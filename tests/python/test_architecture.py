@@ -24,7 +24,6 @@ LEAVES = {
     "known_length",
     "named_error",
     "packing",
-    "path_pattern",
     "paths",
     "progress_line",
 }

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from glob import has_magic
 from typing import Any, Literal
 
 from sluicegate import _core
 from sluicegate.native.dataset import NativeDataset, leaves_out, native_format
-from sluicegate.path_pattern import has_magic, matches
-from sluicegate.paths import Paths, local, without_braces
+from sluicegate.paths import Paths, local, matches, without_braces
 
 
 @native_format
@@ -132,8 +132,8 @@ def _of_one(path: str) -> list[tuple[str, str | None]]:
     for each in without_braces(path):
         # `**` is not expanded here. Matches are not listed, because there may be very many files.
         pattern = os.sep.join("*" if part == "**" else part for part in each.split(os.sep))
-        first = None if os.path.isdir(each) else next(matches(pattern), None)
-        folders = sorted(matches(pattern)) if first is not None and os.path.isdir(first) else []
+        first = [] if os.path.isdir(each) else matches(pattern, most=1)
+        folders = matches(pattern) if first and os.path.isdir(first[0]) else []
         if folders and all(map(os.path.isdir, folders)):
             found += [(folder, None) for folder in folders]
         else:

@@ -11,6 +11,7 @@ pub(crate) mod mds;
 pub(crate) mod npy;
 pub(crate) mod npz;
 pub(crate) mod parquet;
+pub(crate) mod path_pattern;
 pub(crate) mod raw;
 pub(crate) mod safetensors;
 pub(crate) mod tar;

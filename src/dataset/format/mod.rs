@@ -45,7 +45,7 @@ pub use self::columnar::{ColumnKind, ColumnarOptions, Decimals, FillValue, Nesti
 pub use self::csv::{Csv, CsvHeader};
 pub use self::field::NestedBytes;
 pub use self::field::{Content, NestedType, NestedValue, SampleBlock, TypedField};
-pub use self::file::take_notices;
+pub use self::file::{matching_paths, take_notices};
 pub use self::folder::{Folder, FolderClasses, FolderLinks, FolderOptions};
 #[cfg(feature = "image")]
 pub use self::image::{BrokenImages, EncodedField, ImageLink, ImageSources, broken_images};

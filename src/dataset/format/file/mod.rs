@@ -12,6 +12,7 @@ pub(super) mod notices;
 pub(super) mod open_file;
 pub(super) mod page_cache;
 pub(super) mod parts;
+pub(super) mod path_pattern;
 pub(super) mod pool;
 pub(super) mod recent_files;
 pub(super) mod room;
@@ -20,3 +21,4 @@ pub(super) mod source_files;
 pub(super) mod text_file;
 
 pub use notices::take_notices;
+pub use path_pattern::matching_paths;

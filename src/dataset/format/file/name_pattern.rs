@@ -5,7 +5,7 @@
 /// only by a component that begins with one.
 #[derive(Debug)]
 pub(in crate::dataset::format) struct NamePattern {
-    components: Vec<Vec<char>>,
+    components: Vec<Vec<Letter>>,
 }
 
 impl NamePattern {
@@ -16,17 +16,17 @@ impl NamePattern {
 
     /// True if `path`, relative and with `/` between its components, is meant.
     pub(in crate::dataset::format) fn matches(&self, path: &[u8]) -> bool {
-        let path: Vec<Vec<char>> = path.split(|byte| *byte == b'/').map(letters).collect();
+        let path: Vec<Vec<Letter>> = path.split(|byte| *byte == b'/').map(letters).collect();
         // By component of the pattern, from the last: at which components of the path the rest of it may begin.
         let mut rest = vec![false; path.len() + 1];
         rest[path.len()] = true;
         for component in self.components.iter().rev() {
             let mut here = vec![false; path.len() + 1];
-            let folders = component == &['*', '*'];
+            let folders = component.as_slice() == [STAR, STAR];
             for at in (0..path.len()).rev() {
                 here[at] = match folders {
                     // At the end it stands for a name, too: a file is not below itself.
-                    true => rest[at] || ((here[at + 1] || rest[at + 1]) && !path[at].starts_with(&['.'])),
+                    true => rest[at] || ((here[at + 1] || rest[at + 1]) && !path[at].starts_with(&[DOT])),
                     false => rest[at + 1] && name_matches(component, &path[at]),
                 };
             }
@@ -36,25 +36,36 @@ impl NamePattern {
     }
 }
 
+/// A letter of a name: a character, or a byte that is not UTF-8, which has a number that no character has.
+pub(super) type Letter = u32;
+
+const STAR: Letter = b'*' as Letter;
+const DOT: Letter = b'.' as Letter;
+const OPEN: Letter = b'[' as Letter;
+
+/// The first number that stands for no character: in it, Python has the bytes that are not UTF-8.
+const NO_CHARACTER: Letter = 0xDC00;
+
 /// The letters of a name: `?` stands for one of them, not for one byte. As in Python's `glob`, a byte that is not UTF-8
 /// counts as a letter.
-fn letters(name: &[u8]) -> Vec<char> {
+pub(super) fn letters(name: &[u8]) -> Vec<Letter> {
     let mut letters = Vec::with_capacity(name.len());
     for chunk in name.utf8_chunks() {
-        letters.extend(chunk.valid().chars());
-        letters.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+        letters.extend(chunk.valid().chars().map(Letter::from));
+        letters.extend(chunk.invalid().iter().map(|byte| NO_CHARACTER + Letter::from(*byte)));
     }
     letters
 }
 
-fn name_matches(pattern: &[char], name: &[char]) -> bool {
-    if name.starts_with(&['.']) && !pattern.starts_with(&['.']) {
+/// True if `pattern`, one component of a [`NamePattern`], means `name`.
+pub(super) fn name_matches(pattern: &[Letter], name: &[Letter]) -> bool {
+    if name.starts_with(&[DOT]) && !pattern.starts_with(&[DOT]) {
         return false;
     }
     // Where to resume when the letters after the last `*` do not fit: after it, one letter of the name further.
     let (mut at, mut letter, mut star) = (0, 0, None);
     while letter < name.len() {
-        if pattern.get(at) == Some(&'*') {
+        if pattern.get(at) == Some(&STAR) {
             star = Some((at, letter));
             at += 1;
         } else if let Some(next) = one_matches(&pattern[at..], name[letter]) {
@@ -66,19 +77,20 @@ fn name_matches(pattern: &[char], name: &[char]) -> bool {
             return false;
         }
     }
-    pattern[at..].iter().all(|letter| *letter == '*')
+    pattern[at..].iter().all(|letter| *letter == STAR)
 }
 
 /// The length of the first element of `pattern`, if it stands for `letter`.
-fn one_matches(pattern: &[char], letter: char) -> Option<usize> {
+fn one_matches(pattern: &[Letter], letter: Letter) -> Option<usize> {
+    const ANY: Letter = b'?' as Letter;
     match *pattern.first()? {
-        '?' => Some(1),
-        '[' => {
-            let negated = pattern.get(1) == Some(&'!');
+        ANY => Some(1),
+        OPEN => {
+            let negated = pattern.get(1) == Some(&Letter::from(b'!'));
             let start = 1 + usize::from(negated);
             // A bracket that comes first is one of the letters; without an end the bracket is a plain letter.
-            let Some(end) = (start + 1..pattern.len()).find(|&end| pattern[end] == ']') else {
-                return (letter == '[').then_some(1);
+            let Some(end) = (start + 1..pattern.len()).find(|&end| pattern[end] == Letter::from(b']')) else {
+                return (letter == OPEN).then_some(1);
             };
             (is_one_of(&pattern[start..end], letter) != negated).then_some(end + 1)
         }
@@ -86,9 +98,10 @@ fn one_matches(pattern: &[char], letter: char) -> Option<usize> {
     }
 }
 
-fn is_one_of(mut letters: &[char], letter: char) -> bool {
+fn is_one_of(mut letters: &[Letter], letter: Letter) -> bool {
+    const DASH: Letter = b'-' as Letter;
     while let [first, rest @ ..] = letters {
-        if let ['-', last, rest @ ..] = rest {
+        if let [DASH, last, rest @ ..] = rest {
             if (*first..=*last).contains(&letter) {
                 return true;
             }
@@ -132,6 +145,8 @@ mod tests {
         let name = b"\xe6\x97.\xff";
         let matches = |pattern: &str| NamePattern::new(pattern.as_bytes()).matches(name);
         assert!(matches("??.?") && !matches("?.?"));
+        let one = NamePattern::new(b"*\xff");
+        assert!(one.matches(name) && !one.matches(b"\xe6\x97.\xfe"));
     }
 
     #[test]
