@@ -35,8 +35,9 @@ class Assignment:
 
     def share(self, parties: int) -> None:
         """Divide the capacity by the `parties` iterators that the workers fetch for, but keep a minimum."""
-        least = 1 if self.in_order else len(self.active)
-        self.capacity = max(self.capacity // parties, least)
+        # Out of order, each worker takes an equal part: what is left over could be requested of none.
+        unit = 1 if self.in_order else len(self.active)
+        self.capacity = max(self.capacity // parties // unit, 1) * unit
 
     def next_worker(self) -> int | None:
         """Return the worker for the next batch; None if all have ended or have fallen behind."""

@@ -57,7 +57,9 @@ class RequestsAhead:
 
     def refill(self) -> None:
         """Request what is missing, because an exception came between taking a batch and requesting another."""
-        while len(self.under_way) + self._deferred < self.assignment.capacity and not self.is_exhausted:
+        if self.is_exhausted:
+            return
+        for _ in range(self.assignment.capacity - len(self.under_way) - self._deferred):
             self.request_one_more()
 
     def request_one_more(self) -> None:
@@ -90,12 +92,16 @@ class RequestsAhead:
 
     def next(self) -> tuple[int, BatchIds] | None:
         """Return the next batch to request, and the worker it is for; None if there is none."""
+        # In this order: a batch that no worker could be asked for would be lost.
+        worker = self.assignment.next_worker()
+        if worker is None:
+            return None
         ids = None if self.is_exhausted else next(self._requests, None)
         if ids is None:
             self.is_exhausted = True
+            self.assignment.done(worker)
             return None
-        worker = self.assignment.next_worker()
-        return None if worker is None else (worker, ids)
+        return worker, ids
 
     def _request_next(self, worker: int, ids: BatchIds) -> None:
         ids.worker = worker

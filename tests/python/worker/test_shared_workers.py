@@ -99,6 +99,16 @@ def test_all_classes_are_read_by_as_many_workers_as_were_asked_for(
         assert not in_order or indices(batches) == alone
 
 
+@pytest.mark.parametrize("prefetch_factor", [3, 5])
+@pytest.mark.parametrize("worker_type", KINDS)
+def test_out_of_order_no_batch_is_lost_where_loaders_divide_what_workers_take(
+    worker_type: str, prefetch_factor: int
+) -> None:
+    loaders = made(batch_size=1, prefetch_factor=prefetch_factor, in_order=False, worker_type=worker_type)
+    for label, batches in in_turn(loaders).items():
+        assert sorted(indices(batches)) == [index for index in range(60) if LABELS[index] == label]
+
+
 def test_the_processes_end_with_the_last_iterator() -> None:
     loaders = made()
     first, second = iter(loaders[0]), iter(loaders[1])
