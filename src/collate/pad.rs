@@ -118,10 +118,16 @@ impl Collate for PadSamples {
         let mut layout = BatchLayout::with_room(samples, schema.fields().len());
         for (number, field) in schema.fields().iter().enumerate() {
             let padding = self.fills.iter().find(|(padded, _)| *padded == number && field.is_variable());
-            let Some((_, padding)) = padding.filter(|(_, padding)| padding.fill.len() == field.dtype().bytes()) else {
+            let Some((_, padding)) = padding else {
                 add_stacked(&mut layout, schema, number, sizes)?;
                 continue;
             };
+            let (given, expected) = (padding.fill.len(), field.dtype().bytes());
+            if given != expected {
+                let reason =
+                    format!("the fill of field `{}` has {given} bytes, but a value has {expected}", field.name());
+                return Err(Error::InvalidArgument { argument: "padding", reason });
+            }
             let (_, longest) = elements_of(schema, number, sizes)?;
             let room = padding.room(field.name(), longest)?;
             let lengths = layout.add(field, samples, size_of::<i64>())?;

@@ -14,6 +14,13 @@ fn every_collate_keeps_the_contract() {
 }
 
 #[test]
+fn a_fill_that_is_not_one_value_is_refused() {
+    let schema = Schema::new([Field::variable("token", DType::UInt16, [])]);
+    let refused = PadSamples::new().field(0, [0; 8]).layout(&schema, &Sizes::new(&schema, 2)).unwrap_err();
+    assert_eq!(refused.to_string(), "padding: the fill of field `token` has 8 bytes, but a value has 2");
+}
+
+#[test]
 fn stacking_adds_an_axis_in_front_and_starts_every_field_as_torch_does() {
     let schema = Schema::new([Field::new("flag", DType::Bool, []), Field::new("image", DType::UInt8, [3, 2])]);
     let layout = StackSamples.layout(&schema, &Sizes::fixed(65)).unwrap();

@@ -68,7 +68,7 @@ class PythonIterator(EpochIterator):
             run=self._run,
             reads_heads=settings.allows_native,
         )
-        resumed_place, before = place, self._progress.place_before
+        resumed_place, before = place, next(iter(self._progress.places_before), None)
         if place is not None and place.over:
             if place.states:
                 # As it was left by the epoch that has ended; then the one that is asked for.
@@ -165,10 +165,10 @@ def _fetching(
     return Fetching() if state is None else Fetching(places=[_with_rng(state, seeding)])
 
 
-def _left(place: StreamPlace, seeding: Any) -> PlaceState | None:
+def _left(place: StreamPlace, seeding: Any) -> list[PlaceState]:
     """Where a lazy stream is left, for the epoch after it."""
     left = place.left()
-    return None if left is None else _with_rng(left, seeding)
+    return [] if left is None else [_with_rng(left, seeding)]
 
 
 def _with_rng(place: PlaceState, seeding: Any) -> PlaceState:

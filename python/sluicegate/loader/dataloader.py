@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
@@ -556,7 +557,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         Raises:
             TypeError, ValueError: a number is not an integer, or is negative.
         """
-        many: Any = [batches] if hasattr(batches, "__index__") else batches
+        try:
+            many: Iterable[int] = [operator.index(batches)]  # type: ignore[arg-type]
+        except TypeError:  # So do arrays that have several numbers, although they have `__index__`.
+            many = batches  # type: ignore[assignment]
         self._loader_progress.left_out.add_batches(self._epoch_or_running(epoch), many)
 
     def skip_samples(self, indices: Iterable[int]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -68,6 +69,13 @@ class Reports:
     def places(self) -> list[PlaceState | None]:
         """Return each worker's position; None for workers that have reported nothing."""
         return [self._place(worker) for worker in range(len(self._places))]
+
+    def left(self) -> list[PlaceState | None]:
+        """Return where each worker leaves the epoch, for the next one; an empty list if that is not known."""
+        # A worker that could not report its place cannot after the next batch either.
+        with contextlib.suppress(RuntimeError):
+            return [None if place is None else place.left() for place in self.places()]
+        return []
 
     def _place(self, worker: int) -> PlaceState | None:
         state, generators, start = self._states[worker], self._generators[worker], self._starts[worker]

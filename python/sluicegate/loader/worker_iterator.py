@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import itertools
 import warnings
@@ -153,10 +152,8 @@ class WorkerIterator(EpochIterator):
         else:
             number, tells_epoch = self._progress.epoch, self._tells_epoch()
             self._group.resume(self._epoch, self._shared_seed, number, tells_epoch, self._wait, reports.note)
-            # The places where the previous epoch left them, until workers report new ones. A worker that could not
-            # report its place cannot after the next batch either.
-            with contextlib.suppress(RuntimeError):
-                self._places = [None if place is None else place.left() for place in reports.places()]
+            # Until workers report new ones.
+            self._places = reports.left()
         self._begin()
 
     def _begin(self) -> None:
@@ -171,7 +168,7 @@ class WorkerIterator(EpochIterator):
             progress.fix_epoch()
         assignment = Assignment(self._num_workers, self._prefetch_factor, self._in_order, first)
         progress.received.out_of_turn = not self._in_order and not self._is_stream
-        self._reports = Reports(self._num_workers, self._places, first)
+        self._reports = Reports(self._num_workers, self._places or progress.places_before, first)
         for worker in self._reports.retired:
             self._retire(worker, assignment)
         progress.fetching = self._reports.state
@@ -326,6 +323,8 @@ class WorkerIterator(EpochIterator):
 
     def _finish(self) -> None:
         self._progress.finished = True
+        if self._are_threads and self._is_stream:
+            self._progress.leave = self._reports.left
         self._ahead.leave()
         if not self._persistent_workers:
             self._shutdown_workers()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sluicegate.state.loader_state import LoaderState
 from sluicegate.state.place_state import Fetching, PlaceState
@@ -45,11 +45,11 @@ class EpochProgress:
         # None until something is drawn: until then it is the next epoch, which trainers may still set.
         self._number: int | None = resumed.epoch if resumed.drawn else None
         self._last_set: int | None = None
-        # With `num_workers=0`, where the stream of the previous epoch was left: a lazy stream has no place in an epoch
-        # that has not begun.
-        self.place_before: PlaceState | None = None
-        # Returns where the stream of this epoch was left, if that must be known before another epoch begins.
-        self.leave: Callable[[], PlaceState | None] = lambda: None
+        # Where the previous epoch left a stream that this process reads, by worker: a lazy stream has no place in an
+        # epoch that has not begun.
+        self.places_before: Sequence[PlaceState | None] = ()
+        # Returns them for this epoch.
+        self.leave: Callable[[], Sequence[PlaceState | None]] = tuple
         # Returns the state of the fetcher or the workers. They do not refer to this object, which would be a cycle.
         self.fetching: Callable[[], Fetching] = Fetching
         # True once the sampler was asked for its first batch; and once the epoch has ended.

@@ -74,7 +74,7 @@ class LoaderProgress:
             progress.sampler.at_first = self.sampler_place_now(settings)
         if before is not None:
             if pending is None:
-                progress.place_before = before.leave()
+                progress.places_before = before.leave()
                 if not before.is_drawn:
                     progress.sampler.untold = before.sampler.untold
                 if not before.finished:

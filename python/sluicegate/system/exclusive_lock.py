@@ -57,16 +57,19 @@ class ExclusiveLock:
                     os.remove(self.path)
                 return self
             # The previous owner may have removed the file in the meantime.
-            if os.path.lexists(self.path) and os.path.samestat(os.fstat(lock), os.stat(self.path)):
-                self.descriptor = lock
-                _locked.add(self)
-                return self
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(lock), os.stat(self.path)):
+                    self.descriptor = lock
+                    _locked.add(self)
+                    return self
             os.close(lock)
 
     def __exit__(self, *_: object) -> None:
         """Release the lock."""
         if self.descriptor is not None:
-            os.remove(self.path)
+            # Someone may have removed what looked like a leftover.
+            with suppress(FileNotFoundError):
+                os.remove(self.path)
             os.close(self.descriptor)
             self.descriptor = None
 

@@ -198,12 +198,14 @@ class ZarrJob:
 
     def discard(self) -> None:
         """Keep the finished rows of a job that has failed; leave nothing if there are none."""
+        if self.store is None:
+            return
         with suppress(OSError):
-            if self.store is not None and not self.is_whole:
+            if not self.is_whole:
                 self._note()
                 self._save()
-            if self.store is not None and not self.rows:
-                shutil.rmtree(self.folder)
+            if not self.rows:
+                shutil.rmtree(self.folder, ignore_errors=True)
                 os.remove(self._file.path)
 
     def __enter__(self) -> ZarrJob:

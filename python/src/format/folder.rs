@@ -19,7 +19,7 @@ pub(crate) fn folder_dataset(
     py: Python<'_>,
     root: PathBuf,
     folders: Vec<PathBuf>,
-    pattern: Option<String>,
+    pattern: Option<OsString>,
     extensions: Vec<String>,
     has_classes: bool,
     follow_links: bool,

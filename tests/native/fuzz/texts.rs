@@ -91,6 +91,6 @@ pub(super) fn name_pattern(bytes: &[u8]) {
         }
     }
     let Ok(pattern) = std::str::from_utf8(&bytes[..bytes.len().min(2000)]) else { return };
-    let options = FolderOptions { pattern: Some(pattern.to_owned()), ..FolderOptions::default() };
+    let options = FolderOptions { pattern: Some(pattern.into()), ..FolderOptions::default() };
     read_opened(Folder::open(&folder, &options));
 }

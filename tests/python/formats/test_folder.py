@@ -106,6 +106,7 @@ def test_names_that_are_not_utf_8_are_decoded_as_python_does(tmp_path: Path) -> 
     dataset = FolderDataset(tmp_path)
     in_order = sorted(names)
     assert [sample["path"] for sample in dataset] == [os.fsdecode(name) for name in in_order]
+    assert [each["path"] for each in FolderDataset(tmp_path / os.fsdecode(b"*\xfe.txt"))] == [os.fsdecode(names[0])]
     check_format(dataset, [{"bytes": name, "path": os.fsdecode(name)} for name in in_order])
 
 

@@ -150,9 +150,10 @@ def test_skipped_batches_of_the_next_epoch_do_not_come(batches: Any, left: set[i
 
 
 def test_any_iterable_of_batches_can_be_skipped() -> None:
-    made = loader()
-    made.skip(number for number in (1, 4))
-    assert list(numbered(made)) == [0, 2, 3, 5, 6]
+    for batches in ((number for number in (1, 4)), numpy.array([1, 4]), torch.tensor([1, 4])):
+        made = loader()
+        made.skip(batches)
+        assert list(numbered(made)) == [0, 2, 3, 5, 6]
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])

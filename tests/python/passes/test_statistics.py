@@ -290,6 +290,13 @@ def test_one_at_a_time_uses_a_state(tmp_path: Path) -> None:
         statistics(torch.arange(3), state=tmp_path / "state")
 
 
+def test_a_lock_that_someone_has_removed_is_released(tmp_path: Path) -> None:
+    lock = ExclusiveLock(str(tmp_path / "state.lock"), "uses it", "state")
+    with lock:
+        (tmp_path / "state.lock").unlink()
+    assert lock.descriptor is None
+
+
 @pytest.mark.parametrize(
     ("dataset", "error", "words"),
     [

@@ -67,7 +67,8 @@ impl Search {
         match part {
             Part::AnyFolders => self.at_any_depth(folder, rest)?,
             Part::Pattern(pattern) => {
-                for (path, kind) in entries(folder, |name| name_matches(pattern, &letters(name)))? {
+                for (name, kind) in entries(folder, |name| name_matches(pattern, &letters(name)))? {
+                    let path = join(folder, &name);
                     if rest.is_empty() {
                         self.add(path);
                     } else if is_folder(&path, kind)? {
@@ -103,10 +104,11 @@ impl Search {
         } else if !folder.is_empty() {
             self.add(folder.to_vec());
         }
-        for (path, kind) in entries(folder, |name| !name.starts_with(b"."))? {
+        for (name, kind) in entries(folder, |name| !name.starts_with(b"."))? {
             if self.found.len() >= self.most {
                 break;
             }
+            let path = join(folder, &name);
             if is_folder(&path, kind)? {
                 self.above.push(identity);
                 self.at_any_depth(&path, rest)?;
@@ -135,7 +137,7 @@ fn path_of(bytes: &[u8]) -> &Path {
     Path::new(if bytes.is_empty() { OsStr::new(".") } else { OsStr::from_bytes(bytes) })
 }
 
-/// The paths of the entries of `folder` whose names are meant, and what they are. All are read at once, so that only one folder
+/// The names of the entries of `folder` that are meant, and what they are. All are read at once, so that only one folder
 /// is open at a time.
 fn entries(folder: &[u8], is_meant: impl Fn(&[u8]) -> bool) -> Result<Vec<(Vec<u8>, Option<FileType>)>> {
     let list = || -> io::Result<Vec<DirEntry>> { fs::read_dir(path_of(folder))?.collect() };
@@ -144,7 +146,8 @@ fn entries(folder: &[u8], is_meant: impl Fn(&[u8]) -> bool) -> Result<Vec<(Vec<u
         watch::advance(1)?;
         let name = entry.file_name().into_vec();
         if is_meant(&name) {
-            found.push((join(folder, &name), entry.file_type().ok()));
+            let kind = entry.file_type().ok();
+            found.push((name, kind));
         }
     }
     Ok(found)

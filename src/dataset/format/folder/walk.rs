@@ -1,7 +1,7 @@
 //! [`walk`]: the files below a folder, in order.
 
 use std::cmp::Ordering;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ pub struct FolderOptions {
     /// The ends of the names that are meant, in any case (`.jpg`); all where there is none.
     pub extensions: Vec<String>,
     /// A pattern of the paths below the root that are meant (`*/images/*.png`), if not all.
-    pub pattern: Option<String>,
+    pub pattern: Option<OsString>,
 }
 
 impl Default for FolderOptions {
