@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +14,7 @@ from sluicegate.formats.npy import NpyDataset
 from sluicegate.loader.dataloader import DataLoader
 from sluicegate.progress_line import ProgressLine
 from sluicegate.recognition.source import is_untouched, native_source
+from sluicegate.rng.global_generators import keeping_generators
 from sluicegate.sampler.class_index import plain_label
 
 # The names under which a label is searched for if none is given.
@@ -48,7 +47,7 @@ def scanned_labels(dataset: Dataset[Any], part: Part, **workers: Any) -> Any:
             return column
     labels: list[Any] = []
     count = len(dataset)  # type: ignore[arg-type]
-    with _generators_kept(), ProgressLine(f"labels of {type(dataset).__name__}", count) as progress:
+    with keeping_generators(), ProgressLine(f"labels of {type(dataset).__name__}", count) as progress:
         for block in DataLoader(_Labels(dataset, part), batch_size=_BLOCK, collate_fn=_as_it_is, **workers):
             labels += block
             progress.advance(len(block))
@@ -135,14 +134,3 @@ def _is_folder_of_images(dataset: Any) -> bool:
     while type(dataset) is Subset:
         dataset = dataset.dataset
     return type(dataset) is ImageFolderDataset and is_untouched(dataset)
-
-
-@contextlib.contextmanager
-def _generators_kept() -> Iterator[None]:
-    python, numpy, torchs = random.getstate(), np.random.get_state(), torch.get_rng_state()
-    try:
-        yield
-    finally:
-        random.setstate(python)
-        np.random.set_state(numpy)
-        torch.set_rng_state(torchs)

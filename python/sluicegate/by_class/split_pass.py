@@ -329,7 +329,7 @@ class SplitPass:
         waited = time.monotonic() - self._in_hand_since
         self._waiting[me] = name
         try:
-            hope = self._hope(self._part(full), me)
+            hope = self._hope(self._part(full))
             if hope is None or (hope == "" and waited >= deadlines.SPLIT_GRACE):
                 raise RuntimeError(self._deadlock_in_words(name, full))
             if hope and waited >= deadlines.STALL and not self._has_warned:
@@ -344,7 +344,7 @@ class SplitPass:
         finally:
             del self._waiting[me]
 
-    def _hope(self, part: SplitPart, me: threading.Thread) -> str | None:
+    def _hope(self, part: SplitPart) -> str | None:
         """Return the name of the thread that may empty `part`; "" if one may still come; None if none can."""
         reader = part.reader
         if reader is not None and reader.is_alive():

@@ -11,7 +11,7 @@ from sluicegate.checked_number import checked_number
 from sluicegate.image.field import ImageField
 from sluicegate.image.named_fields import image_field
 from sluicegate.native.blocks import BlockedDataset
-from sluicegate.native.dataset import Kind, Lists, checked_lists, list_kind, native_format
+from sluicegate.native.dataset import Kind, Lists, checked_lists, leaves_out, list_kind, native_format
 from sluicegate.paths import Path, Paths, expand, local
 
 from .tar_listing import listing_beside, listing_of
@@ -153,8 +153,7 @@ class TarDataset(BlockedDataset):
         self.fields = checked_fields(fields)
         if on_missing not in ("error", "skip", "none"):
             raise ValueError(f"on_missing: expected 'error', 'skip' or 'none', but got {on_missing!r}")
-        if on_error not in ("raise", "skip"):
-            raise ValueError(f"on_error: expected 'raise' or 'skip', but got {on_error!r}")
+        leaves_out(on_error)
         self.on_missing = on_missing
         self.lists = checked_lists(lists)
         self.on_error = on_error

@@ -11,7 +11,6 @@ from torch.utils.data import ConcatDataset, StackDataset, Subset
 
 from sluicegate import _torch
 from sluicegate.fetch.batch_source import BatchSource, batch_source, draws_from_seed, lacks_order, lacks_seed
-from sluicegate.fetch.collate_in_place import stacks_as_torch
 from sluicegate.native.dataset import NativeDataset
 from sluicegate.order.epochs import Epochs
 from sluicegate.order.settings import LoaderSettings
@@ -19,10 +18,19 @@ from sluicegate.recognition import torchvision_datasets
 from sluicegate.recognition.collated_source import uncollated_reason
 from sluicegate.recognition.source import is_untouched
 from sluicegate.recognition.torchvision_head import HeadDataset, with_native_heads
-from sluicegate.recognition.worker_seeding import only_seeds
 from sluicegate.stream.native import NativeStream
 from sluicegate.stream.shuffle_buffer import ShuffleBuffer
 
+from .refusals import (
+    OTHER_COLLATE,
+    Refusal,
+    refused_batches,
+    refused_ids,
+    refused_modes,
+    refused_native,
+    refused_set_up,
+    refused_stacking,
+)
 from .stream_threads import process_reason
 
 _logger = logging.getLogger("sluicegate")
@@ -96,65 +104,54 @@ def _python(settings: LoaderSettings) -> str:
     return "python threads" if settings.worker_type == "thread" else "python processes"
 
 
-def _refused(settings: LoaderSettings) -> tuple[str, str | None] | None:
+def _refused(settings: LoaderSettings) -> Refusal | None:
     """Return the reason and the remedy if the arguments alone force Python; otherwise None."""
     if settings.is_stream:
         if isinstance(settings.dataset, (NativeStream, ShuffleBuffer)):
             return _refused_stream(settings)
-        return f"iterable-style dataset class {type(settings.dataset).__name__} is iterated in Python", None
-    if (refusal := settings.native_refusal) is not None:
-        return refusal
-    if not settings.auto_collation:
-        return "batch_size is None, so samples are not collated", "give batch_size"
-    if settings.num_workers > 0 and settings.worker_init_fn is not None:
-        if settings.worker_type == "thread":
-            return "worker_init_fn is given", "leave out worker_init_fn"
-        if not only_seeds(settings.worker_init_fn):
-            return "worker_init_fn may do more than seed generators", "leave out worker_init_fn"
-    if settings.sample_id is not None:
-        return "with_ids(sample_id=...) looks at each sample", "use ids.sample_indices"
-    return None
+        return Refusal(f"iterable-style dataset class {type(settings.dataset).__name__} is iterated in Python")
+    return refused_native(settings) or refused_batches(settings) or refused_set_up(settings) or refused_ids(settings)
 
 
-def _refused_stream(settings: LoaderSettings) -> tuple[str, str | None] | None:
+def _refused_stream(settings: LoaderSettings) -> Refusal | None:
     """Return the same as `_refused`, for a stream that the core can read."""
-    if not settings.auto_collation:
-        return "batch_size is None, so samples are not collated", "give batch_size"
-    if not stacks_as_torch(settings.collate_fn):
-        return "collate_fn is not torch's default", "leave out collate_fn"
+    if (refusal := refused_stacking(settings)) is not None:
+        return refusal
     reason = _python_reason(settings.dataset)
-    return None if reason is None else (reason, None)
+    return None if reason is None else Refusal(reason)
 
 
-def _refused_draws(settings: LoaderSettings, source: BatchSource) -> tuple[str, str | None] | None:
+def _refused_draws(settings: LoaderSettings, source: BatchSource) -> Refusal | None:
     """Return the same for a loader whose samples the core can read, if Python must draw their random values."""
     if lacks_seed(source, settings.seed):
         drawn = _drawn(settings.dataset) or type(settings.dataset).__name__
-        return f"{drawn} draws random values, which Python draws without a seed", "give seed= to the loader"
+        return Refusal(f"{drawn} draws random values, which Python draws without a seed", "give seed= to the loader")
     if draws_from_seed(source, settings.seed):
-        return f"{type(settings.collate_fn).__name__} draws what it masks, which Python does with a seed", None
+        return Refusal(f"{type(settings.collate_fn).__name__} draws what it masks, which Python does with a seed")
     if settings.seed is not None and not settings.seed_samples and source.draws_in_order:
-        return "seed_samples is False, so random values follow from no seed", "leave out seed_samples"
+        return Refusal("seed_samples is False, so random values follow from no seed", "leave out seed_samples")
     if lacks_order(source, settings.seed, in_order=bool(settings.in_order)):
-        return "in_order is False, and an error changes what is drawn after it", "leave out in_order, or give seed="
+        return Refusal(
+            "in_order is False, and an error changes what is drawn after it", "leave out in_order, or give seed="
+        )
     return None
 
 
-def _unread(settings: LoaderSettings) -> tuple[str, str | None]:
+def _unread(settings: LoaderSettings) -> Refusal:
     """Return the reason and the remedy for which `batch_source` returned None."""
     dataset, name = settings.dataset, type(settings.dataset).__name__
-    if _torch.modes_are_active():
-        return "a torch function or dispatch mode is active", "leave the mode before iterating"
+    if (refusal := refused_modes()) is not None:
+        return refusal
     if not _torch.collate_is_default(settings.collate_fn):
         reason = uncollated_reason(dataset, settings.collate_fn)
-        return ("collate_fn is not torch's default", "leave out collate_fn") if reason is None else (reason, None)
+        return OTHER_COLLATE if reason is None else Refusal(reason)
     if (reason := _python_reason(dataset)) is not None:
-        return reason, None
+        return Refusal(reason)
     if isinstance(dataset, NativeDataset):
-        return f"{name} has a part that Python runs", None
+        return Refusal(f"{name} has a part that Python runs")
     if is_untouched(dataset) or type(dataset).__module__ == "datasets.arrow_dataset":
-        return f"{name} has a form or a part that the core does not read", None
-    return f"dataset class {name} is not recognized", "use a native dataset"
+        return Refusal(f"{name} has a form or a part that the core does not read")
+    return Refusal(f"dataset class {name} is not recognized", "use a native dataset")
 
 
 def _head(settings: LoaderSettings) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch.utils.data import BatchSampler
 
+from sluicegate.known_length import known_length
 from sluicegate.rng.global_generators import set_generator_state
 from sluicegate.sampler import is_ours
 from sluicegate.state.place_state import PlaceState
@@ -70,7 +71,7 @@ class SamplerStream:
         self._is_over = False
         # After the last index, some samplers report the start of their next pass: after it, or together with it.
         self._has_ended = state is not None and state.has_ended
-        self._length = _length(thing) if self.is_stateful else None
+        self._length = known_length(thing) if self.is_stateful else None
         self._is_over = self._has_ended
         if state is None and past:
             for number, request in enumerate(itertools.islice(self, past)):
@@ -168,10 +169,3 @@ def name_of_asked(index_sampler: Any) -> str:
 def _asked(index_sampler: Any) -> Any:
     """Return what is asked for indices: the sampler in torch's `BatchSampler`, or the sampler itself."""
     return index_sampler.sampler if is_torchs(index_sampler, BatchSampler) else index_sampler
-
-
-def _length(sampler: Any) -> int | None:
-    try:
-        return len(sampler)
-    except (TypeError, NotImplementedError):
-        return None

@@ -16,6 +16,8 @@ from torch.utils.data import Subset
 from sluicegate import _core, _torch
 from sluicegate.native.dataset import Kind, hand_over_fields
 
+from . import hugging_face
+from .hugging_face import is_list
 from .source import Source, is_untouched, subset_source
 from .transformers_collators import Collator, Part, collator_of, copy_of
 
@@ -107,17 +109,12 @@ def _rows(dataset: Any, collator: Collator, collate_fn: Any) -> Source | str:
         if isinstance(inner, str):
             return inner
         return subset_source(dataset, inner) or "Subset has indices that the core does not read"
-    if type(dataset).__module__ == "datasets.arrow_dataset":
-        from . import hugging_face  # Not until the package that it is about is imported.
-
-        if hugging_face.is_dataset(dataset):
-            return _of_table(dataset, collator, collate_fn)
+    if hugging_face.is_dataset(dataset):
+        return _of_table(dataset, collator, collate_fn)
     return f"dataset class {type(dataset).__name__} is not recognized with {collator.name}"
 
 
 def _of_table(dataset: Any, collator: Collator, collate_fn: Any) -> Source | str:
-    from . import hugging_face
-
     state = hugging_face.state_of(dataset)
     known = _KNOWN.get(dataset)
     if known is None or not hugging_face.is_same(known[0], state) or known[1] != collator:
@@ -130,8 +127,6 @@ def _of_table(dataset: Any, collator: Collator, collate_fn: Any) -> Source | str
 
 
 def _read(dataset: Any, collator: Collator, collate_fn: Any) -> Source | str:
-    from . import hugging_face
-
     attributes = vars(dataset)
     format_type = attributes["_format_type"]
     if format_type not in ("torch", None) or attributes["_format_kwargs"] or not len(dataset):
@@ -212,18 +207,14 @@ def _is_text(types: Any, values: Any) -> bool:
     return bool(types.is_string(values) or types.is_large_string(values))
 
 
-def _is_list(types: Any, values: Any) -> bool:
-    return bool(types.is_list(values) or types.is_large_list(values) or types.is_fixed_size_list(values))
-
-
 def _is_readable(types: Any, values: Any, part: Part) -> bool:
     """Return True if the core reads a column of the type `values` as `part` requires."""
     if part.padding is not None:
-        return _is_list(types, values) and types.is_integer(values.value_type)
+        return is_list(types, values) and types.is_integer(values.value_type)
     if part.takes == "number":
         return bool(types.is_integer(values) or types.is_floating(values))
     if part.takes == "list":
-        return _is_list(types, values) and (types.is_integer(values.value_type) or types.is_floating(values.value_type))
+        return is_list(types, values) and (types.is_integer(values.value_type) or types.is_floating(values.value_type))
     return True
 
 

@@ -218,7 +218,7 @@ def _column(
                 return None
             structure[part.name] = nested
         return structure or None
-    if _is_list(types, values) and not _is_number(types, _innermost(types, values)):
+    if is_list(types, values) and not _is_number(types, _innermost(types, values)):
         of_items = feature[0] if isinstance(feature, list) else getattr(feature, "feature", None)
         if of_items is None or not first.is_valid or len(first) > _MOST_FIELDS:
             return None
@@ -236,7 +236,8 @@ def _column(
     return len(kinds) - 1
 
 
-def _is_list(types: Any, values: Any) -> bool:
+def is_list(types: Any, values: Any) -> bool:
+    """Return True if `values` is an Arrow type of lists; `types` is `pyarrow.types`."""
     return bool(types.is_list(values) or types.is_large_list(values) or types.is_fixed_size_list(values))
 
 
@@ -245,7 +246,7 @@ def _is_in_list(path: Path) -> bool:
 
 
 def _innermost(types: Any, values: Any) -> Any:
-    while _is_list(types, values):
+    while is_list(types, values):
         values = values.value_type
     return values
 

@@ -38,7 +38,7 @@ from sluicegate.native.dataset import (
     has_own_batches,
 )
 
-from . import torchvision_datasets
+from . import hugging_face, torchvision_datasets
 
 TENSOR_DTYPES = frozenset(_torch.DTYPE_NAMES.values())
 
@@ -153,8 +153,6 @@ def _read_natively(dataset: Any, in_worker: bool) -> Source | None:
 
 
 def _hugging_face(dataset: Any) -> Source | None:
-    from . import hugging_face  # Not until the package that it is about is imported.
-
     found = hugging_face.native_parts(dataset) if hugging_face.is_dataset(dataset) else None
     if found is None:
         return None

@@ -11,7 +11,7 @@ from sluicegate.image.damaged import DamagedImageError
 from sluicegate.image.engine import engine_in_words
 from sluicegate.image.field import ImageField
 from sluicegate.image.samples import ImageSamples
-from sluicegate.native.dataset import VIEWED, Kind, collate
+from sluicegate.native.dataset import VIEWED, Kind, collate, leaves_out
 from sluicegate.native.json_batch import json_batch
 from sluicegate.rng.stream_seeding import image_seeding
 
@@ -63,8 +63,7 @@ class NativeStream(ResumableStream[Any]):
     ) -> None:
         # There is no other iterable to read.
         super().__init__((), shard)
-        if on_error not in ("raise", "skip"):
-            raise ValueError(f"on_error: expected 'raise' or 'skip', but got {on_error!r}")
+        leaves_out(on_error)
         if not 0 < max_sample_bytes < 2**63:
             raise ValueError(f"max_sample_bytes: expected a positive number of bytes, but got {max_sample_bytes}")
         self.allow_pipe = bool(allow_pipe)
@@ -91,7 +90,7 @@ class NativeStream(ResumableStream[Any]):
         """Return how these fields are nested in a sample, and the kind of each, as in `NativeDataset`."""
 
     def _stream(self, sources: list[Source]) -> _core.Stream:
-        options = (self.unpack, self.on_error == "skip", self.max_sample_bytes, self.allow_pipe)
+        options = (self.unpack, leaves_out(self.on_error), self.max_sample_bytes, self.allow_pipe)
         return self._make([source.core() for source in sources], options)
 
     def _arguments(self) -> dict[str, Any]:

@@ -119,12 +119,13 @@ class RandomApply(_Several):
 
     def spec(self) -> list[Any] | None:
         """Return the transforms as a list for the core; None if it does not know one of them."""
-        specs = self._specs("spec")
-        return None if specs is None else [{"RandomApply": {"transforms": specs, "p": float(self.p)}}]
+        return self._applied(self._specs("spec"))
 
     def mask_spec(self) -> list[Any] | None:
         """Return the same for masks."""
-        specs = self._specs("mask_spec")
+        return self._applied(self._specs("mask_spec"))
+
+    def _applied(self, specs: list[Any] | None) -> list[Any] | None:
         return None if specs is None else [{"RandomApply": {"transforms": specs, "p": float(self.p)}}]
 
     def __call__(self, *inputs: Any) -> Any:

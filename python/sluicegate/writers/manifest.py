@@ -114,7 +114,7 @@ class ShardManifest:
         """Raise an error if a glob would find files other than this job's or those of a job that it replaces."""
         names, reserved = (self.names, 0) if known is None else _owned(known, self.names)
         owned = set(names.present(range(reserved)))
-        others = [path for path in self.names.look_alikes(0) if path not in owned]
+        others = [path for path in self.names.look_alikes() if path not in owned]
         if others:
             missing = "is damaged" if is_damaged else "does not exist" if known is None else "does not list it"
             raise FileExistsError(

@@ -34,16 +34,15 @@ class ShardNames:
         for number in numbers:
             yield from (path for path in self.paths(number) if os.path.lexists(path))
 
-    def look_alikes(self, count: int) -> list[str]:
-        """Return the paths in the folder that a reader would take for shards, other than shards 0 to `count` - 1.
+    def look_alikes(self) -> list[str]:
+        """Return the paths in the folder that a reader would take for shards.
 
         These are names with any number in place of the placeholder, whatever its width: a glob that finds the shards
         finds them too.
         """
-        ours = {pattern.format(number) for pattern in self.patterns for number in range(count)}
         numbered = re.compile("|".join(map(_numbered, self.patterns)))
         with os.scandir(self.folder) as entries:
-            return sorted(entry.path for entry in entries if entry.name not in ours and numbered.fullmatch(entry.name))
+            return sorted(entry.path for entry in entries if numbered.fullmatch(entry.name))
 
 
 def without_number(pattern: str) -> str:
