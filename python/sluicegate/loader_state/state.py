@@ -131,7 +131,7 @@ def _generators(
     if settings.seed is None:
         # The global generators belong to the process: one rank's are not for another.
         return (drawn or draws.take(settings)).as_text(), None if is_one_of_many() else global_state()
-    if settings.ordering is None and not settings.is_stream:
+    if not settings.is_stream and (settings.ordering is None or settings.ordering.lists_sampler):
         return (drawn or draws.take_own(settings.index_sampler)).as_text() or None, None
     return None, None
 

@@ -27,6 +27,8 @@ def planned(progress: EpochProgress, seeding: Seeding | None, ordering: Ordering
     """Yield the batches of an arithmetic order, from the position of `progress` on."""
     epoch = _begin(progress, seeding)
     received = progress.received
+    if ordering.seed is not None and ordering.lists_sampler:
+        _restore_own(progress, ordering.index_sampler)
     plan = make_plan(ordering, epoch, received.start, functools.partial(_listed, progress))
     received.set_plan(plan)
     first, rank, is_single = received.count, plan.rank, ordering.is_single
@@ -36,6 +38,13 @@ def planned(progress: EpochProgress, seeding: Seeding | None, ordering: Ordering
         ids = BatchIds(first + batch, epoch, plan.position_after(batch) + rank, request)
         if not (left_out.is_something or ahead) or _is_wanted(progress, ids):
             yield ids
+
+
+def _restore_own(progress: EpochProgress, index_sampler: Any) -> None:
+    """Restore the generators that a sampler owns, and keep their states: a seed sets only the global ones."""
+    if progress.resumed.draws is not None:
+        put_own(index_sampler, progress.resumed.draws)
+    progress.draws.generators = take_own(index_sampler)
 
 
 def _listed(progress: EpochProgress, sampler: Any) -> Iterator[Any]:
@@ -119,10 +128,7 @@ def drawn(
     # In seed mode, the draws of a user-defined sampler are determined by the seed too.
     draws = None if seed is None else sampler_seeding(seed, epoch)
     if draws is not None:
-        # The seed sets the global generators, and not those that the sampler owns.
-        if progress.resumed.draws is not None:
-            put_own(index_sampler, progress.resumed.draws)
-        drawing.generators = take_own(index_sampler)
+        _restore_own(progress, index_sampler)
     if not is_known:
         with contextlib.nullcontext() if draws is None else draws.batch():
             if (before := sampler.place_before()) is not None:

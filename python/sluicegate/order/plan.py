@@ -7,7 +7,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -63,6 +63,12 @@ class Ordering:
             return cut is not None and has_order(each)
         return _is_translatable(each) or _makes_batches(each)
 
+    @property
+    def lists_sampler(self) -> bool:
+        """True if a user-defined sampler is listed in full, of an arithmetic order."""
+        each = Whole.of(self).sampler
+        return not (_is_translatable(each) or _makes_batches(each))
+
 
 @dataclass(frozen=True)
 class Whole:
@@ -96,6 +102,8 @@ class Whole:
         own = self.sampler if _makes_batches(self.sampler) else _own(self.sampler)
         return None if own is None else identity_of(own, self.seed)
 
+
+_T = TypeVar("_T")
 
 _SHARD_ITERABLE = (
     "wrap it in sluicegate.shard_iterable, which gives every rank and worker a part of its own, unless it splits "
@@ -269,24 +277,22 @@ def is_random(each: Any) -> bool:
 
 def _explicit(each: Any, ask: Callable[[Any], Iterator[Any]]) -> _core.Order:
     indices = _int64(list(_bounded(each, ask)), each)
-    order = _core.explicit_order(indices)
-    if order is None:
-        raise ValueError(
-            f"shard: {type(each).__name__} yields negative indices, which count from the end; add len(dataset) to them"
-        )
-    return order
+    return _counted_from_zero(each, _core.explicit_order(indices))
 
 
 def _batches_of(batch_sampler: Any, ask: Callable[[Any], Iterator[Any]]) -> _core.Batches:
     batches = [list(batch) for batch in _bounded(batch_sampler, ask)]
     indices = _int64(list(itertools.chain.from_iterable(batches)), batch_sampler)
-    cut = _core.explicit_batches(indices, [len(batch) for batch in batches])
-    if cut is None:
+    return _counted_from_zero(batch_sampler, _core.explicit_batches(indices, [len(batch) for batch in batches]))
+
+
+def _counted_from_zero(each: Any, found: _T | None) -> _T:
+    """Return what the core made of the indices of `each`: None if some are negative."""
+    if found is None:
         raise ValueError(
-            f"shard: {type(batch_sampler).__name__} yields negative indices, which count from the end; "
-            "add len(dataset) to them"
+            f"shard: {type(each).__name__} yields negative indices, which count from the end; add len(dataset) to them"
         )
-    return cut
+    return found
 
 
 def _bounded(each: Any, ask: Callable[[Any], Iterator[Any]]) -> Iterator[Any]:

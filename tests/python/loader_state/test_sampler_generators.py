@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.utils.data import BatchSampler, RandomSampler
 
 from doubles.stateful import Indices
 from sluicegate import DataLoader
@@ -54,8 +55,34 @@ def test_the_epochs_after_a_resume_have_their_order(
         sampler = Shuffling(name, GENERATORS[kind]())
         return DataLoader(Indices(SIZE), 4, sampler=sampler, num_workers=workers, seed=seed)
 
+    check_epochs_after_a_resume(make, received)
+
+
+class Reversed(BatchSampler):
+    def __iter__(self) -> Iterator[list[int]]:
+        return iter([batch[::-1] for batch in super().__iter__()])
+
+
+@pytest.mark.parametrize("received", [None, 0, 2])
+@pytest.mark.parametrize("seed", [None, 7])
+@pytest.mark.parametrize("shard", [(0, 1), (1, 2)])
+@pytest.mark.parametrize("makes_batches", [False, True])
+def test_the_same_with_a_shard(
+    makes_batches: bool, shard: tuple[int, int], seed: int | None, received: int | None
+) -> None:
+    def make() -> Any:
+        generator = torch.Generator().manual_seed(3)
+        chosen: dict[str, Any] = {"sampler": Shuffling("rng", generator), "batch_size": 3}
+        if makes_batches:
+            chosen = {"batch_sampler": Reversed(RandomSampler(range(SIZE), generator=generator), 3, False)}
+        return DataLoader(Indices(SIZE), seed=seed, shard=shard, **chosen)
+
+    check_epochs_after_a_resume(make, received)
+
+
+def check_epochs_after_a_resume(make: Callable[[], Any], received: int | None) -> None:
     def numbers(batches: Any) -> list[int]:
-        return torch.cat(list(batches)).tolist()
+        return [number for batch in batches for number in batch.tolist()]
 
     made = make()
     first = numbers(made)
