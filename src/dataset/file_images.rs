@@ -13,7 +13,7 @@ use super::room_filling::fill_rooms;
 use super::sample_generator::generator_of;
 use super::{Dataset, Drawing, InMemory, ReadMany};
 use crate::rng::GeneratorPlace;
-use crate::transform::{Beginning, Image, ImagePipeline, ImageTransform, JpegScale, PlainFile};
+use crate::transform::{Beginning, Image, ImagePipeline, ImageTransform, PlainFile};
 use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema, TorchGenerator};
 
 /// What reads the image files that this crate does not read to the same bits as Pillow does, or does not read at all.
@@ -109,7 +109,7 @@ impl FileImages {
                 other_len: beside.len(),
             });
         }
-        let pipeline = ImagePipeline::new(transforms).with_scale(JpegScale::Full);
+        let pipeline = ImagePipeline::new(transforms).as_pillow();
         let form = pipeline.form().ok_or_else(|| Error::InvalidArgument {
             argument: "transforms",
             reason: "images become images of several forms: end with a transform that gives them one size".into(),

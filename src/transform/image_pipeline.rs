@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::canvas::{Canvas, JpegScale};
 use super::decoding::decode::decode_image;
-use super::decoding::decode_options::DecodeOptions;
+use super::decoding::decode_options::{DecodeOptions, Truncated};
 use super::decoding::encoded::Encoded;
 use super::decoding::plain_file::PlainFile;
 use super::drawing::{draw_all, draw_with_boxes};
@@ -80,6 +80,13 @@ impl ImagePipeline {
     #[must_use]
     pub fn with_scale(self, scale: JpegScale) -> Self {
         Self { scale, ..self }
+    }
+
+    /// Decodes JPEG as Pillow does, or not at all: a file about which the decoder reports anything is refused.
+    #[must_use]
+    pub fn as_pillow(self) -> Self {
+        let decode = DecodeOptions { truncated: Truncated::RefuseAny, ..self.decode };
+        Self { decode, scale: JpegScale::Full, ..self }
     }
 
     /// Sets the channel order.

@@ -62,6 +62,8 @@ def array_labels(dataset: Any, form: ArrayForm, *, copies: bool, is_transformed:
         NotRecognizedError: they have another form.
     """
     labels = getattr(dataset, form.attributes[0])
+    if form is _CIFAR and is_transformed and type(labels) is not list:
+        raise NotRecognizedError("target_transform is called with NumPy's integers, which overflow")
     if type(dataset).__name__ == "QMNIST":
         if not getattr(dataset, "compat", False):
             raise NotRecognizedError("compat=False: targets are not single integers")

@@ -31,6 +31,11 @@ _FUNCTIONS = {
         *_OF_BOTH,
         *("grayscale_to_rgb", "horizontal_flip", "permute_channels", "to_dtype", "to_image", "vertical_flip"),
     ),
+    "torchvision.transforms._functional_pil": (
+        *("adjust_brightness", "adjust_contrast", "adjust_hue", "adjust_saturation", "adjust_sharpness", "affine"),
+        *("autocontrast", "crop", "equalize", "hflip", "invert", "pad", "posterize", "resize", "rotate", "solarize"),
+        *("to_grayscale", "vflip"),
+    ),
     "torchvision.transforms.v2.functional._geometry": ("interpolate",),
     "torchvision.transforms.autoaugment": ("_apply_op",),
     "PIL.ImageOps": ("autocontrast", "equalize", "invert", "posterize", "solarize"),
@@ -145,9 +150,10 @@ def _are_same(now: dict[str, Any], copy: dict[str, Any]) -> bool:
 
 
 def _has_plain_defaults() -> bool:
-    """Return True if transforms make float32 on the CPU, and nothing is called whenever a module is."""
+    """Return True if transforms make float32 on the CPU, unmarked, and nothing is called whenever a module is."""
     is_plain = torch.get_default_dtype() is torch.float32 and torch.get_default_device().type == "cpu"
-    return is_plain and not _torch.modules_have_global_hooks()
+    marks = sys.modules.get("torchvision.tv_tensors._torch_function_helpers")
+    return is_plain and not (getattr(marks, "_TORCHFUNCTION_SUBCLASS", False) or _torch.modules_have_global_hooks())
 
 
 def _callers(cls: type, steps: list[Any]) -> Iterator[tuple[Any, tuple[str, ...]]]:
@@ -197,7 +203,10 @@ def replaced_part(dataset: Any, form: Form) -> str | None:
     if "__getitems__" in own or hasattr(cls, "__getitems__"):
         return f"{cls.__name__} was given a method __getitems__"
     if not _has_plain_defaults():
-        return "torch's default dtype or device is not float32 or cpu, or a global hook of modules is registered"
+        return (
+            "torch's default dtype or device is not float32 or cpu, a global hook of modules is registered, or "
+            "torchvision.tv_tensors.set_return_type is in effect"
+        )
     steps = _steps(_called(dataset, form))
     for owner, names in _callers(cls, steps):
         for name in names:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import io
+import operator
 import sys
 import weakref
 from typing import Any
@@ -44,11 +45,12 @@ def with_native_heads(dataset: Any) -> Any:
         dataset: any map-style dataset: one of torchvision's with image files, or `Subset` or `ConcatDataset` over it.
     """
     if type(dataset) is Subset and is_untouched(dataset):
-        return _with(dataset, "dataset", with_native_heads(dataset.dataset))
+        part = with_native_heads(dataset.dataset)
+        return dataset if part is dataset.dataset else _Combined(dataset, "dataset", part)
     if type(dataset) is ConcatDataset and is_untouched(dataset):
         parts = [with_native_heads(each) for each in dataset.datasets]
         is_same = all(part is each for part, each in zip(parts, dataset.datasets, strict=True))
-        return dataset if is_same else _with(dataset, "datasets", parts)
+        return dataset if is_same else _Combined(dataset, "datasets", parts)
     form = FILE_FORMS.get(type(dataset).__name__)
     if form is None or form.loader is None or not is_dataset(dataset):
         return dataset
@@ -58,13 +60,40 @@ def with_native_heads(dataset: Any) -> Any:
         return dataset
 
 
-def _with(dataset: Any, name: str, part: Any) -> Any:
-    """Return a shallow copy of `dataset` with another part; `dataset` itself if the part is its own."""
-    if part is getattr(dataset, name):
-        return dataset
-    changed = copy.copy(dataset)
-    setattr(changed, name, part)
-    return changed
+class _Combined:
+    """One of torch's combinators over datasets whose heads run in Rust.
+
+    Args:
+        dataset: the combinator; the one to ask as soon as it is made of something else.
+        name: the attribute with its parts.
+        parts: what to read in their place.
+    """
+
+    def __init__(self, dataset: Any, name: str, parts: Any) -> None:
+        self._dataset, self._facts = dataset, _attributes(dataset)
+        self._changed = copy.copy(dataset)
+        setattr(self._changed, name, parts)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._now()[index]
+
+    def __getitems__(self, indices: list[Any]) -> list[Any]:
+        dataset = self._now()
+        return [dataset[index] for index in indices]
+
+    def _now(self) -> Any:
+        facts = _attributes(self._dataset)
+        is_same = len(facts) == len(self._facts) and all(map(operator.is_, facts, self._facts))
+        return self._changed if is_same else self._dataset
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+
+def _attributes(dataset: Any) -> list[Any]:
+    """Return what a combinator is made of, each dataset of a list by itself."""
+    own = list(vars(dataset).values())
+    return own + (list(dataset.datasets) if type(dataset) is ConcatDataset else [])
 
 
 class HeadDataset:
@@ -110,8 +139,8 @@ class HeadDataset:
 
 def _head_loader(dataset: Any, form: FileForm, loader: Any) -> _HeadLoader | None:
     """Return what opens the files of `dataset` in place of `loader`; None if nothing gives the same."""
-    if (replaced_part(dataset, form) or loads_by_pillow(loader)) is not None:
-        return None
+    if loader is None or (replaced_part(dataset, form) or loads_by_pillow(loader)) is not None:
+        return None  # Without a loader, images are left as they are, and the core makes them images in color.
     transform, _ = called_with(dataset, form)
     paths = form.paths(dataset)
     probes = [paths[index] for index in sorted({0, len(paths) // 2, len(paths) - 1})] if paths else []
@@ -145,7 +174,7 @@ class _HeadLoader:
             try:
                 expected = self.head.in_python(self._loader(path))
             except Exception:
-                return True
+                return self._run(path) is None
             after = torch.random.get_rng_state()
             torch.random.set_rng_state(before)
             made = self._run(path)

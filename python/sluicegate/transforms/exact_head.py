@@ -15,6 +15,7 @@ from .called import is_exactly
 from .exact_pillow import ExactImage
 from .leaves import marked_image
 from .recognize import NotRecognizedError
+from .v1 import inside
 
 __all__ = ["ExactHead", "exact_heads"]
 
@@ -22,6 +23,13 @@ _COMPOSED = "torchvision.transforms", "torchvision.transforms.v2"
 _TO_TENSOR = ("ToTensor", "PILToTensor", "ToImage")
 # Of tensors. The others return views, whose strides other code may see.
 _OF_TENSORS = ("ConvertImageDtype", "Normalize", "ToDtype", "ToPureTensor")
+# Of Pillow images, those that keep what a file says about itself (`Image.info`): others, such as changes of brightness,
+# drop it, some only for some of their draws.
+_KEEP_INFO = (
+    *("CenterCrop", "RandomCrop", "RandomResizedCrop", "Resize", "RandomHorizontalFlip", "RandomVerticalFlip"),
+    *("RandomAffine", "RandomRotation", "Grayscale", "RandomGrayscale", "RGB", "RandomInvert", "RandomPosterize"),
+    *("RandomSolarize", "RandomAutocontrast", "RandomEqualize"),
+)
 _DTYPES = {"uint8": torch.uint8, "float32": torch.float32}
 _IN_COLOR = 3
 
@@ -83,6 +91,7 @@ def exact_heads(transform: Any) -> list[ExactHead]:
     native: list[Any] = []
     heads: dict[bool, ExactHead] = {}
     is_last = is_marked = False
+    keeps_info = True
     for number, step in enumerate(transform.transforms, 1):
         was_pillow, name = image.is_pillow, type(step).__name__
         try:
@@ -91,11 +100,16 @@ def exact_heads(transform: Any) -> list[ExactHead]:
             break
         if not image.is_pillow and name not in (_TO_TENSOR if was_pillow else _OF_TENSORS):
             break
+        if is_marked and is_exactly(step, _COMPOSED[0], (name,)):
+            break  # Whether torchvision's first version keeps the mark depends on what it computes.
+        keeps_info = keeps_info and _keeps_info(step)
         if was_pillow and not image.is_pillow:
             is_last, is_marked = name != "ToTensor", name == "ToImage"
         is_marked = is_marked and name != "ToPureTensor"
         steps.append(step)
         native += added
+        if image.is_pillow and not keeps_info:
+            continue
         rest = list(transform.transforms)[number:]
         heads[image.is_pillow] = ExactHead(
             _core.PillowHead(json.dumps(native), image.is_pillow or is_last),
@@ -106,6 +120,13 @@ def exact_heads(transform: Any) -> list[ExactHead]:
             is_marked,
         )
     return [heads[is_pillow] for is_pillow in (False, True) if is_pillow in heads]
+
+
+def _keeps_info(step: Any) -> bool:
+    parts = list(inside(step))
+    if parts:
+        return all(map(_keeps_info, parts))
+    return type(step).__name__ in _KEEP_INFO and not getattr(step, "pad_if_needed", False)
 
 
 def _pillow_image(values: bytearray, shape: list[int]) -> Any:

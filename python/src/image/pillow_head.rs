@@ -3,7 +3,7 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyByteArray;
-use sluicegate::internal::{Beginning, JpegScale, PlainFile, TransformedImage};
+use sluicegate::internal::{Beginning, PlainFile, TransformedImage};
 use sluicegate::{ChannelOrder, ImagePipeline, TorchGenerator};
 
 use super::file_images::ask_torch_for_exp;
@@ -24,7 +24,7 @@ impl PillowHead {
     fn new(transforms: &str, is_last: bool) -> PyResult<Self> {
         ask_torch_for_exp();
         let order = if is_last { ChannelOrder::Last } else { ChannelOrder::First };
-        Ok(Self(ImagePipeline::new(transforms_of(transforms)?).with_scale(JpegScale::Full).with_order(order)))
+        Ok(Self(ImagePipeline::new(transforms_of(transforms)?).as_pillow().with_order(order)))
     }
 
     /// True if `run` draws from the generator.

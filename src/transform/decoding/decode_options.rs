@@ -53,6 +53,8 @@ pub enum Truncated {
     /// Return an error.
     #[default]
     Refuse,
+    /// The same, and also for what is known to be harmless: of several problems, the decoder reports only the first.
+    RefuseAny,
     /// Return the part that exists; the rest is what the decoder makes of missing data: gray, as with Pillow's
     /// `LOAD_TRUNCATED_IMAGES`.
     Fill,

@@ -57,7 +57,7 @@ pub(in crate::transform) fn decode_part(
     let whole = Region { left: 0, top: 0, width, height };
     // A file that is truncated after the region is damaged too, because the result must not depend on random crops.
     // Other damage in parts that are not decoded cannot be detected.
-    let is_cut = options.truncated == Truncated::Refuse && !has_end(encoded);
+    let is_cut = options.truncated != Truncated::Fill && !has_end(encoded);
     let decoded = match header.unit_width * eighths / EIGHTHS {
         0 => whole,
         _ if is_cut => whole,
@@ -118,8 +118,11 @@ fn decode_region(
 fn is_forgiven(fault: &JpegFault, encoded: &[u8], options: &DecodeOptions) -> bool {
     match fault {
         JpegFault::Fatal(_) => false,
-        JpegFault::Damaged(_) if options.truncated == Truncated::Fill => true,
-        JpegFault::Damaged(said) => has_end(encoded) && HARMLESS.iter().any(|harmless| said.contains(harmless)),
+        JpegFault::Damaged(said) => match options.truncated {
+            Truncated::Fill => true,
+            Truncated::Refuse => has_end(encoded) && HARMLESS.iter().any(|harmless| said.contains(harmless)),
+            Truncated::RefuseAny => false,
+        },
     }
 }
 
@@ -130,7 +133,10 @@ fn has_end(encoded: &[u8]) -> bool {
         match (marker, rest) {
             (0xff, _) => at += 1,
             (0x01 | 0xd0..=0xd8, _) => at += 2,
-            (0xda, _) => return memchr::memmem::rfind(rest, &[0xff, 0xd9]).is_some(),
+            (0xda, [high, low, ..]) => {
+                let header = usize::from(u16::from_be_bytes([*high, *low]));
+                return rest.get(header..).is_some_and(|data| memchr::memmem::rfind(data, &[0xff, 0xd9]).is_some());
+            }
             (_, [high, low, ..]) => at += 2 + usize::from(u16::from_be_bytes([*high, *low])),
             _ => return false,
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.utils.data
@@ -20,6 +21,7 @@ from cases.torchvision_datasets import CLASSES, made
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded"),
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),
+    pytest.mark.filterwarnings("ignore:overflow encountered"),
 ]
 
 NEW_LABELS = {label: 9 - label for label in range(10)}
@@ -38,6 +40,15 @@ def test_target_transforms_that_only_compute(name: str, num_workers: int) -> Non
             torch.manual_seed(5)
             seen.append(list(kind(dataset, batch_size=4, shuffle=True, num_workers=num_workers)))
         assert_same(seen[1], seen[0])
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int64])
+def test_labels_of_numpy_overflow_as_in_torch(dtype: type) -> None:
+    dataset = made("CIFAR10", v1.ToTensor())
+    dataset.targets = np.array(dataset.targets).astype(dtype)
+    dataset.target_transform = lambda y: int((y - 1) * 100)
+    seen = [list(kind(dataset, batch_size=4)) for kind in (torch.utils.data.DataLoader, sluicegate.DataLoader)]
+    assert_same(seen[1], seen[0])
 
 
 def _double(label: int) -> int:

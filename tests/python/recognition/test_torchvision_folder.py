@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.utils.data
@@ -110,6 +111,31 @@ def test_damaged_files_fail_as_in_torch(tmp_path: Path, how: str, num_workers: i
         assert sum(isinstance(each, type) for each in seen) == 4
         for path, encoded in zip(paths, kept, strict=True):
             path.write_bytes(encoded)
+
+
+@pytest.mark.parametrize("where", ["a header", "a stray byte and a header", "the last scan"])
+def test_jpeg_files_without_an_end_fail_as_in_torch(tmp_path: Path, where: str) -> None:
+    """Although the decoder reports something harmless before, or bytes like an end come before the end."""
+    folder = tmp_path / "a"
+    folder.mkdir()
+    noise = np.random.default_rng(0).integers(0, 256, (48, 64, 3), np.uint8)
+    for number in range(4):
+        Image.fromarray(noise).save(folder / f"{number}.jpg", progressive=True)
+    whole = (folder / "1.jpg").read_bytes()
+    scan = whole.rindex(b"\xff\xda")
+    damaged = {
+        "a header": whole[:scan] + b"\xff\xe9\xff\xff" + whole[scan:],
+        "a stray byte and a header": whole[:scan] + b"\x00\xff\xe9\xff\xff" + whole[scan:],
+        "the last scan": whole[: scan + 12],
+    }
+    (folder / "1.jpg").write_bytes(damaged[where])
+    transform = v1.Compose([v1.RandomCrop(8), v1.ToTensor()])
+    seen = [
+        seen_by(kind, ImageFolder(str(tmp_path), transform), batch_size=1)
+        for kind in (torch.utils.data.DataLoader, sluicegate.DataLoader)
+    ]
+    assert_same(seen[1], seen[0])
+    assert sum(isinstance(each, type) for each in seen[0]) == 2
 
 
 def test_damaged_files_of_an_epoch_that_was_left(tmp_path: Path) -> None:

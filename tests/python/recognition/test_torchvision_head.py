@@ -21,7 +21,8 @@ pytest.importorskip("torchvision")
 
 from PIL import Image, ImageOps
 from torchvision import transforms as v1
-from torchvision.datasets import GTSRB, ImageFolder
+from torchvision.datasets import GTSRB, DatasetFolder, ImageFolder, INaturalist
+from torchvision.datasets.folder import pil_loader
 from torchvision.transforms import v2
 
 from cases.image_folders import KINDS, damage, image_file, image_folder
@@ -63,7 +64,8 @@ PIPELINES: dict[str, Callable[[], Any]] = {
         [v1.Resize(30), v1.CenterCrop(24), v1.ToTensor(), v1.Normalize(MEAN, STD), noisy]
     ),
     "sizes that differ": lambda: v1.Compose([v1.Resize(30), noisy, v1.CenterCrop(24), v1.PILToTensor()]),
-    "what is seen of an image": lambda: v1.Compose([v1.RandomCrop(18, pad_if_needed=True), told]),
+    "what is seen of an image": lambda: v1.Compose([v1.RandomCrop(18), told]),
+    "of colors": lambda: v1.Compose([v1.RandomCrop(18), v1.RandomApply([v1.ColorJitter(0.4, 0.4)], p=0.5), told]),
     "of an image turned upright": lambda: v1.Compose([v1.Resize(30), ImageOps.exif_transpose, told]),
     "of a gray image": lambda: v1.Compose([v1.Grayscale(), v1.Resize((20, 22)), told]),
     "of a tensor": lambda: v1.Compose([v1.Resize((20, 22)), v1.ToTensor(), v1.Normalize(MEAN, STD), told]),
@@ -132,6 +134,77 @@ def test_parts_of_datasets(folder: Path) -> None:
     assert_as_torch(both, shuffle=True)
     assert both.datasets[1] is second
     assert subset.dataset is first
+
+
+@pytest.mark.parametrize("change", ["indices", "dataset", "datasets"])
+def test_changed_parts_of_datasets_are_seen_at_the_next_batch(folder: Path, change: str) -> None:
+    seen = []
+    for kind in (torch.utils.data.DataLoader, sluicegate.DataLoader):
+        first, second = (
+            ImageFolder(str(folder), PIPELINES[name]()) for name in ("noise in the middle", "noise at the end")
+        )
+        dataset: Any = Subset(first, list(range(12)))
+        if change == "datasets":
+            dataset = ConcatDataset([first, second])
+
+        def apply(number: int, dataset: Any = dataset, other: Any = second) -> None:
+            if number == 1 and change == "datasets":
+                dataset.datasets[0] = other
+            elif number == 1:
+                setattr(dataset, change, dataset.indices[::-1] if change == "indices" else other)
+
+        seen.append(seen_by(kind, dataset, apply, batch_size=4))
+    assert_same(seen[1], seen[0])
+
+
+@pytest.mark.parametrize(
+    "pipeline",
+    [
+        v1.Compose([v1.RandAugment(), told]),
+        v1.Compose([v1.RandomAdjustSharpness(2, p=0.3), told]),
+        v1.Compose([v1.RandomCrop(50, pad_if_needed=True), told]),
+        v2.Compose([v2.RandomApply([v2.Pad(1)], p=0.3), v2.CenterCrop(20), told]),
+    ],
+    ids=["policy", "sharpness", "padding", "optional"],
+)
+def test_what_a_file_says_of_itself_is_kept_as_in_pillow(folder: Path, pipeline: Any) -> None:
+    """Some transforms drop it for some of their draws, or some sizes."""
+    seen = []
+    for kind in (torch.utils.data.DataLoader, sluicegate.DataLoader):
+        seen.append(seen_by(kind, ImageFolder(str(folder / "dog" / ".."), pipeline), batch_size=4, shuffle=True))
+    assert_same(seen[1], seen[0])
+
+
+@pytest.mark.parametrize("kinds", [("png", "jpeg"), ("jpeg", "jpeg")])
+def test_marks_are_those_of_torchvision(tmp_path: Path, kinds: tuple[str, str]) -> None:
+    """Also if the files that are compared are none that Rust reads."""
+    (tmp_path / "a").mkdir()
+    for number in range(9):
+        noise = np.random.default_rng(number).integers(0, 256, (30, 30, 3), np.uint8)
+        Image.fromarray(noise).save(tmp_path / "a" / f"{number}.img", kinds[number not in (0, 4, 8)])
+    pipeline = v2.Compose([v2.CenterCrop(8), *FLOATS[:2], v1.Normalize(MEAN, STD), told])
+    seen = []
+    for kind in (torch.utils.data.DataLoader, sluicegate.DataLoader):
+        dataset = DatasetFolder(str(tmp_path), pil_loader, (".img",), transform=pipeline)
+        seen.append(seen_by(kind, dataset, batch_size=2))
+    assert_same(seen[1], seen[0])
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_images_that_stay_as_they_are_have_no_head(tmp_path: Path, num_workers: int) -> None:
+    """Those of `INaturalist` without a loader: gray ones stay gray, and others are not made images in color."""
+    folder = tmp_path / "2021_train_mini" / "00000_Animalia_a_b_c_d_e_f"
+    folder.mkdir(parents=True)
+    for number, (mode, kind) in enumerate([("L", "jpeg"), ("RGB", "png"), ("CMYK", "jpeg"), ("RGB", "jpeg")] * 2):
+        noise = np.random.default_rng(number).integers(0, 256, (30, 30), np.uint8)
+        Image.fromarray(noise).convert(mode).save(folder / f"{number}.jpg", kind)
+    dataset = INaturalist(str(tmp_path), "2021_train_mini", transform=v1.Compose([v1.CenterCrop(8), told]))
+    seen = [
+        seen_by(kind, dataset, batch_size=2, num_workers=num_workers)
+        for kind in (torch.utils.data.DataLoader, sluicegate.DataLoader)
+    ]
+    assert_same(seen[1], seen[0])
+    assert not any(isinstance(each, type) for each in seen[0])
 
 
 def doubled(samples: list[Any]) -> Any:
