@@ -17,7 +17,7 @@ from torch.utils.data.graph_settings import apply_random_seed
 from sluicegate import _core, _torch
 from sluicegate.device.destination import Destination, destination_of
 from sluicegate.order import draws
-from sluicegate.order.epoch_requests import BEGUN, drawn, of_stream, planned
+from sluicegate.order.epoch_requests import BEGUN, PlannedRequests, drawn, of_stream
 from sluicegate.order.ids import BatchIds
 from sluicegate.order.loader_arguments import LoaderArguments
 from sluicegate.order.loader_progress import LoaderProgress
@@ -199,7 +199,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         is_drawn = progress.resumed.drawn
         # Functions, not methods: a generator that belongs to this iterator would keep it, and its workers, alive.
         if self._ordering is not None:
-            self._requests = planned(progress, self._seeding, self._ordering)
+            self._requests = PlannedRequests(progress, self._seeding, self._ordering)
         elif self._dataset_kind == _torch.DatasetKind.Iterable:
             self._requests = of_stream(progress, self._loaders_index_sampler)
         else:

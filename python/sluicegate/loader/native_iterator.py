@@ -256,11 +256,18 @@ class NativeIterator(EpochIterator):
         self._under_way[number] = ids
         try:
             self._ask(number, ids)
-        except Exception:
-            # Nothing fetches it, so nothing may wait for it; the next attempt requests it again.
-            del self._under_way[number]
-            self._requests = itertools.chain((ids,), self._requests)
+        except BaseException:
+            if not self._is_asked(number):
+                # Nothing fetches it, so nothing may wait for it; the next attempt requests it again.
+                del self._under_way[number]
+                self._requests = itertools.chain((ids,), self._requests)
             raise
+
+    def _is_asked(self, number: int) -> bool:
+        """Return True if the last batch, `number`, is being fetched; a signal handler may have raised before that."""
+        if self._window is None or number in self._for_python:
+            return number in self._for_python
+        return len(self._window) == len(self._under_way) - len(self._for_python)
 
     def _ask(self, number: int, ids: BatchIds) -> None:
         if self._fetch_seeding is not None and self._window is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import pickle
 from collections.abc import Iterator
 
 from sluicegate import _core
@@ -10,6 +12,9 @@ from sluicegate.worker.group import WorkerGroup
 
 from .assignment import Assignment
 from .under_way import UnderWay
+
+# What `pickle` raises for indices that can't be sent, at every attempt.
+_UNPICKLABLE = (AttributeError, TypeError, pickle.PicklingError)
 
 
 class RequestsAhead:
@@ -116,10 +121,12 @@ class RequestsAhead:
         try:
             self.under_way.add(number, ids)
             self._group.fetch(ids.worker, self._epoch, number, ids)
-        except BaseException:
-            # No worker was asked, so none must be waited for.
+        except BaseException as error:
+            # No worker was asked, so none must be waited for; the next attempt requests it again.
             self.under_way.withdraw(number)
             self.assignment.done(ids.worker)
+            if not isinstance(error, _UNPICKLABLE):
+                self._requests = itertools.chain((ids,), self._requests)
             raise
 
     def leave(self) -> None:

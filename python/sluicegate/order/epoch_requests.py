@@ -23,21 +23,46 @@ from .torch_order import known_requests
 from .yielded_requests import YieldedRequests
 
 
-def planned(progress: EpochProgress, seeding: Seeding | None, ordering: Ordering) -> Iterator[BatchIds]:
-    """Yield the batches of an arithmetic order, from the position of `progress` on."""
-    epoch = _begin(progress, seeding)
-    received = progress.received
-    if ordering.seed is not None and ordering.lists_sampler:
-        _restore_own(progress, ordering.index_sampler)
-    plan = make_plan(ordering, epoch, received.start, functools.partial(_listed, progress))
-    received.set_plan(plan)
-    first, rank, is_single = received.count, plan.rank, ordering.is_single
-    left_out, ahead = progress.left_out, received.ahead
-    for batch in range(len(plan)):
-        request = planned_of((plan, batch, is_single))
-        ids = BatchIds(first + batch, epoch, plan.position_after(batch) + rank, request)
-        if not (left_out.is_something or ahead) or _is_wanted(progress, ids):
-            yield ids
+class PlannedRequests:
+    """Yields the batches of an arithmetic order, from the position of `progress` on.
+
+    Not a generator, which would end the epoch if a signal handler raises in it.
+    """
+
+    def __init__(self, progress: EpochProgress, seeding: Seeding | None, ordering: Ordering) -> None:
+        self._progress, self._seeding, self._ordering = progress, seeding, ordering
+        self._has_begun = False
+        self._batch = self._stop = 0
+
+    def __iter__(self) -> PlannedRequests:
+        return self
+
+    def __next__(self) -> BatchIds:
+        if not self._has_begun:
+            self._has_begun = True  # As a generator, it does not begin again after an error.
+            self._begin()
+        left_out, ahead = self._progress.left_out, self._progress.received.ahead
+        while (batch := self._batch) < self._stop:
+            request = planned_of((self._plan, batch, self._is_single))
+            position = self._plan.position_after(batch) + self._plan.rank
+            ids = BatchIds(self._first + batch, self._epoch, position, request)
+            is_wanted = not (left_out.is_something or ahead) or _is_wanted(self._progress, ids)
+            # Last: if a signal handler raises before this, the batch is made again.
+            self._batch = batch + 1
+            if is_wanted:
+                return ids
+        raise StopIteration
+
+    def _begin(self) -> None:
+        progress, ordering = self._progress, self._ordering
+        self._epoch = _begin(progress, self._seeding)
+        received = progress.received
+        if ordering.seed is not None and ordering.lists_sampler:
+            _restore_own(progress, ordering.index_sampler)
+        self._plan = make_plan(ordering, self._epoch, received.start, functools.partial(_listed, progress))
+        received.set_plan(self._plan)
+        self._first, self._is_single = received.count, ordering.is_single
+        self._stop = len(self._plan)
 
 
 def _restore_own(progress: EpochProgress, index_sampler: Any) -> None:

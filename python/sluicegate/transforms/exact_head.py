@@ -101,7 +101,7 @@ def exact_heads(transform: Any) -> list[ExactHead]:
         if not image.is_pillow and name not in (_TO_TENSOR if was_pillow else _OF_TENSORS):
             break
         if is_marked and is_exactly(step, _COMPOSED[0], (name,)):
-            break  # Whether torchvision's first version keeps the mark depends on what it computes.
+            break  # The transforms of v1 keep some marks, and drop others.
         keeps_info = keeps_info and _keeps_info(step)
         if was_pillow and not image.is_pillow:
             is_last, is_marked = name != "ToTensor", name == "ToImage"
