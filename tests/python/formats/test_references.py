@@ -129,6 +129,16 @@ def test_what_is_wrong_is_named(tmp_path: Path) -> None:
         dataset[0]
 
 
+def test_a_file_that_is_replaced_while_it_is_read_is_an_error(tmp_path: Path) -> None:
+    references, _ = _references(tmp_path)
+    dataset = ZarrDataset(_store(tmp_path, references), "t", cache_bytes=0)
+    dataset[0]
+    (tmp_path / "new.h5").write_bytes((tmp_path / "file.h5").read_bytes())
+    (tmp_path / "new.h5").rename(tmp_path / "file.h5")
+    with pytest.raises(OSError, match=r"file\.h5 changed while it was in use: another file is in its place"):
+        dataset[0]
+
+
 def test_damaged_references_are_read_or_named(tmp_path: Path) -> None:
     references, _ = _references(tmp_path)
     whole = json.dumps({"version": 1, "refs": references}).encode()

@@ -1,7 +1,9 @@
 //! [`References`]: the chunks of an array that lie in files of another format, such as HDF5.
 
+use std::collections::HashMap;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{Advice, fadvise};
 
@@ -20,13 +22,15 @@ pub(crate) struct References {
     path: PathBuf,
     sources: Vec<ReferenceSource>,
     layout: ReferenceLayout,
+    /// By source, its file when a chunk of it was first read, if it was not looked at before.
+    seen: Mutex<HashMap<u32, FileFacts>>,
 }
 
 /// What chunks are read from.
 pub enum ReferenceSource {
     /// A file that must not change while it is read.
     Known(KnownFile),
-    /// A file that was not looked at: references may name millions.
+    /// A file that was not looked at: references may name millions. It must not change once it was read.
     File(PathBuf),
     /// Bytes that are written next to the references.
     Inline(Vec<u8>),
@@ -82,7 +86,7 @@ impl References {
         if let ReferenceLayout::Listed(chunks) = &mut layout {
             chunks.sort_unstable_by_key(|chunk| chunk.number);
         }
-        Self { path, sources, layout }
+        Self { path, sources, layout, seen: Mutex::default() }
     }
 
     /// Fails if the file of the chunks was written to or replaced.
@@ -123,8 +127,10 @@ impl References {
             ReferenceSource::Known(KnownFile(SourceFile { path, .. })) | ReferenceSource::File(path) => {
                 let file = open_regular(path)?;
                 let found = file.metadata().map_err(|source| Error::Io { path: path.clone(), source })?;
-                if let ReferenceSource::Known(KnownFile(known)) = source {
-                    known.check(&FileFacts::of(&found))?;
+                let now = FileFacts::of(&found);
+                match source {
+                    ReferenceSource::Known(KnownFile(known)) => known.check(&now)?,
+                    _ => self.see(chunk.source, path, now)?,
                 }
                 let bytes = chunk.bytes.unwrap_or_else(|| found.len().saturating_sub(chunk.offset));
                 (path.clone(), read_range(&file, path, &name, (chunk.offset, bytes), most_bytes(array))?)
@@ -134,6 +140,14 @@ impl References {
             bytes.resize(array.chunk_bytes(), 0);
         }
         Ok(Some(StoredChunk { path, bytes, skipped: chunk.skipped }))
+    }
+
+    /// Fails if the file of a source is another than when it was first read: its chunks would be of two versions.
+    fn see(&self, source: u32, path: &Path, now: FileFacts) -> Result<()> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = *seen.entry(source).or_insert(now);
+        drop(seen);
+        SourceFile { path: path.to_path_buf(), facts: first, sums: None }.check(&now)
     }
 
     /// Where chunk `number` lies.
