@@ -22,7 +22,7 @@ struct TarParse {
     next: Option<WalkedMember>,
     /// What was found instead of it, while the sample before it was whole.
     failure: Option<Error>,
-    fields: Vec<Wanted>,
+    fields: Vec<StreamedField>,
     typed: Vec<TypedField>,
     on_missing: OnMissing,
     /// Nothing where the fields are all that the first sample has.
@@ -34,7 +34,8 @@ struct TarParse {
     contents: Vec<u8>,
 }
 
-struct Wanted {
+/// A field, and what of it is known so far.
+struct StreamedField {
     field: TarField,
     form: Option<NpyForm>,
     /// Which of its extensions was read for the sample at hand: the lower, the better.
@@ -62,7 +63,7 @@ impl TarParse {
         largest: u64,
     ) -> Result<Self> {
         let has_fields = fields.is_some();
-        let wanted = |field| Wanted { field, form: None, rank: None };
+        let wanted = |field| StreamedField { field, form: None, rank: None };
         let mut parse = Self {
             walk: TarWalk::new(end),
             next: None,
@@ -276,7 +277,7 @@ impl TarParse {
     fn look_at_array(&mut self, member: &WalkedMember, bytes: &mut ByteStream) -> Found<()> {
         let lower = split_name(&member.name).map_or(Vec::new(), |(_, extension)| extension.to_ascii_lowercase());
         let (at, mut left) = (bytes.offset(), member.bytes);
-        let wants = |wanted: &&mut Wanted| {
+        let wants = |wanted: &&mut StreamedField| {
             wanted.field.is_array() && wanted.form.is_none() && wanted.field.extensions.contains(&lower)
         };
         for wanted in self.fields.iter_mut().filter(wants) {
@@ -319,7 +320,7 @@ impl Parse for TarParse {
             if let (false, Ok(name)) = (self.has_fields, String::from_utf8(extension.to_ascii_lowercase())) {
                 let field = TarField::new(name, TarValue::Bytes);
                 if self.fields.iter().all(|wanted| wanted.field.extensions != field.extensions) {
-                    self.fields.push(Wanted { field, form: None, rank: None });
+                    self.fields.push(StreamedField { field, form: None, rank: None });
                 }
             }
             if bytes.offset().saturating_add(member.bytes) > self.largest.max(LOOK) {
