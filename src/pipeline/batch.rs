@@ -3,7 +3,7 @@
 use super::FieldView;
 use crate::collate::{BatchField, BatchLayout, Collate};
 use crate::memory::{Lease, Slab};
-use crate::{BatchWriter, Column, Element, Error, Result, Schema, Sizes};
+use crate::{BatchWriter, Element, Error, Result, Schema, Sizes};
 
 /// The samples of one batch: a slot, and the layout of the fields in it. It stays valid as long as it is kept.
 #[derive(Debug)]
@@ -98,6 +98,11 @@ impl Batch {
         }
     }
 
+    /// Returns the field at position `field`, which exists, for reading.
+    fn existing(&self, field: usize) -> FieldView<'_> {
+        FieldView::new(&self.layout.fields[field], self.layout.columns[field], self.lease.bytes(), self.samples())
+    }
+
     fn no_field(&self, found: String) -> Error {
         let names: Vec<String> = self.fields().iter().map(|field| format!("`{}`", field.name)).collect();
         Error::InvalidArgument { argument: "field", reason: format!("{found}: the batch has {}", names.join(", ")) }
@@ -109,9 +114,7 @@ impl Batch {
     /// If there are not that many fields: [`field_at`](Self::field_at) returns an error for that.
     #[must_use]
     pub fn bytes(&self, field: usize) -> &[u8] {
-        let BatchField { dtype, shape, .. } = &self.layout.fields[field];
-        let bytes = shape.iter().product::<usize>() * dtype.bytes();
-        &self.lease.bytes()[self.layout.columns[field].offset()..][..bytes]
+        self.existing(field).bytes()
     }
 
     /// Returns the bytes of the sample in row `row` of field `field`, in C order and without padding.
@@ -130,12 +133,7 @@ impl Batch {
     /// If there are not that many fields.
     #[must_use]
     pub fn lengths(&self, field: usize) -> Option<Vec<usize>> {
-        let bytes_per_element = match self.layout.columns[field] {
-            Column::Fixed { .. } => return None,
-            Column::Variable { bytes_per_element, .. } | Column::Padded { bytes_per_element, .. } => bytes_per_element,
-        };
-        let length = |row| self.sample(field, row).len().checked_div(bytes_per_element).unwrap_or(0);
-        Some((0..self.layout.samples).map(length).collect())
+        self.existing(field).lengths()
     }
 
     /// Returns a copy of the elements of field `field`.
