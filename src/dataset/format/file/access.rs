@@ -52,6 +52,12 @@ pub(in crate::dataset::format) fn make_private_folder(path: &Path) -> io::Result
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
+/// Returns the folder that the file at `path` is in.
+pub(in crate::dataset::format) fn folder_of(path: &Path) -> &Path {
+    // A bare name has an empty parent, which cannot be opened.
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// True if `file` is the one at `path`, which is not a link to it.
 pub(in crate::dataset::format) fn is_at(file: &File, path: &Path) -> bool {
     let (Ok(ours), Ok(there)) = (file.metadata(), fs::symlink_metadata(path)) else { return false };
@@ -61,8 +67,7 @@ pub(in crate::dataset::format) fn is_at(file: &File, path: &Path) -> bool {
 /// True if the file at `path`, in a folder that everyone may write to, was put there by someone else than this user,
 /// root or the owner of the folder.
 pub(in crate::dataset::format) fn is_of_stranger(metadata: &Metadata, path: &Path) -> bool {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let Ok(folder) = fs::metadata(folder) else { return true };
+    let Ok(folder) = fs::metadata(folder_of(path)) else { return true };
     let known = [geteuid().as_raw(), 0, folder.uid()];
     folder.mode() & 0o002 != 0 && !known.contains(&metadata.uid())
 }

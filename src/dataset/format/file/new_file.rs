@@ -10,7 +10,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, openat, renameat, renameat_with, unlinkat};
 use rustix::io::Errno;
 
-use super::access::FileAccess;
+use super::access::{FileAccess, folder_of};
 
 /// So many random names are tried.
 const ATTEMPTS: usize = 16;
@@ -33,8 +33,7 @@ pub(in crate::dataset::format) struct NewFile {
 impl NewFile {
     /// Begins the file that is to be at `path`, in a folder that exists.
     pub(in crate::dataset::format) fn beside(path: &Path) -> io::Result<Self> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let folder = openat(CWD, folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let folder = openat(CWD, folder_of(path), OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         for _ in 0..ATTEMPTS {
             let mut name = path.file_name().unwrap_or_default().to_owned();
             name.push(format!(".{:08x}{UNFINISHED}", random_number() as u32));

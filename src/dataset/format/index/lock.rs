@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 use rustix::system::uname;
 
-use crate::dataset::format::file::access::{is_at, make_private_folder};
+use crate::dataset::format::file::access::{folder_of, is_at, make_private_folder};
 use crate::watch;
 use crate::{Error, Result};
 
@@ -42,8 +42,7 @@ impl Lock {
     }
 
     fn before(path: &Path, deadline: Duration) -> Result<Option<Self>> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        if make_private_folder(folder).is_err() {
+        if make_private_folder(folder_of(path)).is_err() {
             return Ok(None);
         }
         let mut lock = path.as_os_str().to_owned();

@@ -2,9 +2,9 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::dataset::format::file::access::is_at;
+use crate::dataset::format::file::access::{folder_of, is_at};
 use crate::local_path::check_writable;
 use crate::{Error, Result};
 
@@ -44,8 +44,7 @@ impl ShardFile {
             }
             fs::rename(&self.unfinished, &self.path)?;
             // So that the name is on the disk too.
-            let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-            File::open(folder.unwrap_or_else(|| Path::new(".")))?.sync_all()
+            File::open(folder_of(&self.path))?.sync_all()
         };
         end().map_err(|source| Error::Io { path: self.path.clone(), source })?;
         Ok(self.bytes)
