@@ -213,15 +213,12 @@ impl SampleIndex {
     /// # Errors
     /// As [`get`](Self::get).
     pub(crate) fn file_of(&self, column: usize, row: usize) -> Result<(usize, usize)> {
-        let (mut low, mut high) = (0, self.columns[column].0.len());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if self.file_end(column, middle)? <= row { low = middle + 1 } else { high = middle }
-        }
-        if low == self.columns[column].0.len() {
+        let files = self.columns[column].0.len();
+        let file = partition_point(0..files, |file| Ok(self.file_end(column, file)? <= row))?;
+        if file == files {
             return Err(Error::IndexOutOfRange { index: row, len: self.len(column) });
         }
-        Ok((low, if low == 0 { 0 } else { self.file_end(column, low - 1)? }))
+        Ok((file, if file == 0 { 0 } else { self.file_end(column, file - 1)? }))
     }
 
     /// The length of column `column`.
@@ -325,6 +322,15 @@ impl SampleIndex {
             _ => Ok(()),
         }
     }
+}
+
+/// Returns the first of `rows` for which `is_before` returns false, which it then does for all later ones, or their end.
+pub(crate) fn partition_point(mut rows: Range<usize>, is_before: impl Fn(usize) -> Result<bool>) -> Result<usize> {
+    while !rows.is_empty() {
+        let middle = rows.start + rows.len() / 2;
+        if is_before(middle)? { rows.start = middle + 1 } else { rows.end = middle }
+    }
+    Ok(rows.start)
 }
 
 /// The key of an index of `files` as they are now.

@@ -107,14 +107,12 @@ impl<D: Dataset> WholeSamples<D> {
     /// How many of the samples `all` of the dataset with all of them are left.
     #[must_use]
     pub fn whole_in(&self, all: Range<usize>) -> usize {
+        let Gaps { runs, len } = &self.left.selection;
         let before = |index: usize| {
-            // The first sample at `index` or behind it that is left.
-            let (mut low, mut high) = (0, self.len());
-            while low < high {
-                let middle = low + (high - low) / 2;
-                if self.left.selection.index_at(middle) < index { low = middle + 1 } else { high = middle }
-            }
-            low
+            let ended = runs.partition_point(|(before, left_out)| before + left_out <= index);
+            let left_out = if ended == 0 { 0 } else { runs[ended - 1].1 };
+            // No more than before the run that `index` may be in.
+            (index - left_out).min(runs.get(ended).map_or(*len, |(before, _)| *before))
         };
         before(all.end).saturating_sub(before(all.start))
     }

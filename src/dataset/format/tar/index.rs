@@ -7,7 +7,7 @@ use crate::dataset::format::file::scan::scan;
 use crate::dataset::format::index::columns::{ColumnRole, IndexColumn};
 use crate::dataset::format::index::damages::Damages;
 use crate::dataset::format::index::place::IndexPlace;
-use crate::dataset::format::index::sample_index::SampleIndex;
+use crate::dataset::format::index::sample_index::{SampleIndex, partition_point};
 use crate::{Error, Result};
 
 /// The format of the index, with the version of what its columns mean.
@@ -86,16 +86,8 @@ impl TarIndex {
     pub(super) fn kept_by_file(&self, kept: &SampleIndex) -> Result<Vec<usize>> {
         let mut start = 0;
         let sizes = self.file_ends.iter().map(|&end| {
-            let (mut low, mut high) = (start, kept.len(0));
-            while low < high {
-                let middle = low + (high - low) / 2;
-                if kept.get(0, middle)? < end as u64 {
-                    low = middle + 1;
-                } else {
-                    high = middle;
-                }
-            }
-            Ok(low - std::mem::replace(&mut start, low))
+            let next = partition_point(start..kept.len(0), |row| Ok(kept.get(0, row)? < end as u64))?;
+            Ok(next - std::mem::replace(&mut start, next))
         });
         sizes.collect()
     }
