@@ -30,6 +30,7 @@ use std::sync::Arc;
 use self::mix::Mixed;
 use self::shuffle::Shuffled;
 use self::span::Span;
+use self::window::check_counts;
 use crate::dataset::{Concat, Dataset, Stack, Subset, shared};
 use crate::sampler::{MixtureWeights, StopCriteria};
 use crate::{Result, SampleWriter, Schema};
@@ -173,6 +174,7 @@ pub trait DatasetExt: Dataset + Sized + 'static {
     /// # Ok::<(), sluicegate::Error>(())
     /// ```
     fn window(self, len: usize, stride: usize) -> Result<Window> {
+        check_counts(&[("len", len), ("stride", stride)])?;
         Window::new(shared(self), len, stride)
     }
 
@@ -193,7 +195,8 @@ pub trait DatasetExt: Dataset + Sized + 'static {
     /// # Ok::<(), sluicegate::Error>(())
     /// ```
     fn batch(self, size: usize) -> Result<Window> {
-        Window::batches(shared(self), size)
+        check_counts(&[("size", size)])?;
+        Window::new(shared(self), size, size)
     }
 
     /// Returns these samples and those of `other` side by side: sample i has the fields of both. [`Stack::new`] does

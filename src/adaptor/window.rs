@@ -19,16 +19,6 @@ pub struct Window {
 
 impl Window {
     pub(super) fn new(dataset: Arc<dyn Dataset>, samples: usize, stride: usize) -> Result<Self> {
-        check_counts(&[("len", samples), ("stride", stride)])?;
-        Self::stacked(dataset, samples, stride)
-    }
-
-    pub(super) fn batches(dataset: Arc<dyn Dataset>, size: usize) -> Result<Self> {
-        check_counts(&[("size", size)])?;
-        Self::stacked(dataset, size, size)
-    }
-
-    fn stacked(dataset: Arc<dyn Dataset>, samples: usize, stride: usize) -> Result<Self> {
         let fields = dataset.schema().fields().iter();
         let schema = Schema::new(fields.map(|field| stacked_field(field, samples)).collect::<Result<Vec<_>>>()?);
         let len = dataset.len().checked_sub(samples).map_or(0, |last| last / stride + 1);

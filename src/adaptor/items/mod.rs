@@ -20,6 +20,7 @@ use std::sync::Arc;
 use super::mix::Mixed;
 use super::shuffle::Shuffled;
 use super::span::Span;
+use super::window::check_counts;
 use crate::Result;
 use crate::dataset::ItemDataset;
 use crate::sampler::{MixtureWeights, StopCriteria};
@@ -161,7 +162,8 @@ pub trait ItemDatasetExt: ItemDataset + Sized {
     /// # Ok::<(), sluicegate::Error>(())
     /// ```
     fn window(self, len: usize, stride: usize) -> Result<WindowItems<Self>> {
-        WindowItems::new(self, len, stride)
+        check_counts(&[("len", len), ("stride", stride)])?;
+        Ok(WindowItems::new(self, len, stride))
     }
 
     /// Returns vectors of `size` neighboring items; items at the end that do not fill a vector are dropped. Use this
@@ -181,7 +183,8 @@ pub trait ItemDatasetExt: ItemDataset + Sized {
     /// # Ok::<(), sluicegate::Error>(())
     /// ```
     fn batch(self, size: usize) -> Result<WindowItems<Self>> {
-        WindowItems::batches(self, size)
+        check_counts(&[("size", size)])?;
+        Ok(WindowItems::new(self, size, size))
     }
 
     /// Returns pairs of an item of this dataset and the item at the same index of `other`.

@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use super::{read, read_methods};
-use crate::adaptor::window::check_counts;
 use crate::dataset::{ItemDataset, check_item_count};
 use crate::rng::sample_key;
 use crate::{Error, Result};
@@ -20,14 +19,8 @@ pub struct WindowItems<D> {
 }
 
 impl<D: ItemDataset> WindowItems<D> {
-    pub(super) fn new(dataset: D, items: usize, stride: usize) -> Result<Self> {
-        check_counts(&[("len", items), ("stride", stride)])?;
-        Ok(Self { dataset, items, stride })
-    }
-
-    pub(super) fn batches(dataset: D, size: usize) -> Result<Self> {
-        check_counts(&[("size", size)])?;
-        Ok(Self { dataset, items: size, stride: size })
+    pub(super) fn new(dataset: D, items: usize, stride: usize) -> Self {
+        Self { dataset, items, stride }
     }
 
     fn window(&self, index: usize) -> Result<Range<usize>> {

@@ -23,6 +23,7 @@ pub use zip::StreamZip;
 
 use std::sync::Arc;
 
+use super::window::check_counts;
 use crate::dataset::IterableDataset;
 use crate::{Result, TypedField};
 
@@ -126,7 +127,8 @@ pub trait IterableDatasetExt: IterableDataset + Sized + 'static {
     /// # Ok::<(), sluicegate::Error>(())
     /// ```
     fn window(self, len: usize, stride: usize) -> Result<StreamWindow<Self>> {
-        StreamWindow::new(self, len, stride)
+        check_counts(&[("len", len), ("stride", stride)])?;
+        Ok(StreamWindow::new(self, len, stride))
     }
 
     /// Returns batches of `size` neighboring samples, stacked, as one sample each: `window(size, size)`. Samples at the
@@ -136,7 +138,8 @@ pub trait IterableDatasetExt: IterableDataset + Sized + 'static {
     /// # Errors
     /// As [`window`](Self::window).
     fn batch(self, size: usize) -> Result<StreamWindow<Self>> {
-        StreamWindow::batches(self, size)
+        check_counts(&[("size", size)])?;
+        Ok(StreamWindow::new(self, size, size))
     }
 
     /// Returns these samples and those of `other` with the same ordinals side by side: each has the fields of both. The

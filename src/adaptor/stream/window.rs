@@ -1,7 +1,7 @@
 //! [`StreamWindow`]: consecutive samples of a stream as one sample.
 
 use super::peeked::Peeked;
-use crate::adaptor::window::{check_counts, stacked_field};
+use crate::adaptor::window::stacked_field;
 use crate::dataset::{Advance, IterableDataset, SampleStream, StopSignal, StreamPart, StreamPosition};
 use crate::{Result, SampleBlock, TypedField};
 
@@ -15,14 +15,8 @@ pub struct StreamWindow<D> {
 }
 
 impl<D> StreamWindow<D> {
-    pub(super) fn new(dataset: D, samples: usize, stride: usize) -> Result<Self> {
-        check_counts(&[("len", samples), ("stride", stride)])?;
-        Ok(Self { dataset, samples, stride })
-    }
-
-    pub(super) fn batches(dataset: D, size: usize) -> Result<Self> {
-        check_counts(&[("size", size)])?;
-        Ok(Self { dataset, samples: size, stride: size })
+    pub(super) fn new(dataset: D, samples: usize, stride: usize) -> Self {
+        Self { dataset, samples, stride }
     }
 }
 
