@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::StreamSample;
+use super::peeked::Peeked;
 use crate::dataset::{Advance, IterableDataset, SampleStream, StopSignal, StreamPart, StreamPosition};
 use crate::{Result, SampleBlock, TypedField};
 
@@ -25,9 +26,8 @@ where
     F: Fn(&StreamSample<'_>) -> Result<bool> + Send + Sync + 'static,
 {
     fn stream(&self, part: StreamPart, from: StreamPosition, stop: &StopSignal) -> Result<Box<dyn SampleStream>> {
-        let stream = self.dataset.stream(part, from, stop)?;
-        let read = SampleBlock::new(stream.fields().len());
-        Ok(Box::new(Filtered { stream, read, is_kept: Arc::clone(&self.is_kept), stop: stop.clone() }))
+        let stream = Peeked::new(self.dataset.stream(part, from, stop)?);
+        Ok(Box::new(Filtered { stream, is_kept: Arc::clone(&self.is_kept), stop: stop.clone() }))
     }
 
     fn is_repeatable(&self) -> bool {
@@ -36,9 +36,7 @@ where
 }
 
 struct Filtered<F> {
-    stream: Box<dyn SampleStream>,
-    /// The last sample that was read.
-    read: SampleBlock,
+    stream: Peeked,
     is_kept: Arc<F>,
     stop: StopSignal,
 }
@@ -54,17 +52,12 @@ where
     fn advance(&mut self, into: &mut SampleBlock) -> Result<Advance> {
         // An endless stream may contain no sample that is kept.
         while !self.stop.is_set() {
-            self.read.clear();
-            let advance = self.stream.advance(&mut self.read);
-            self.read.left_out().iter().for_each(|line| into.leave_out(line.clone()));
-            if advance? == Advance::End {
+            if self.stream.advance(into)? == Advance::End {
                 return Ok(Advance::End);
             }
-            let fields = self.stream.fields();
-            let sample = StreamSample::new(fields, &self.read, 0);
+            let sample = self.stream.sample();
             if sample.catch(|| (self.is_kept)(&sample))? {
-                let values: Vec<&[u8]> = (0..fields.len()).map(|field| self.read.value(field, 0)).collect();
-                into.push(fields, &values, self.read.position(0))?;
+                self.stream.copy_to(into)?;
                 return Ok(Advance::Sample);
             }
         }

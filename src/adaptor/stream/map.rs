@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::StreamSample;
+use super::peeked::Peeked;
 use crate::dataset::{Advance, IterableDataset, SampleStream, StopSignal, StreamPart, StreamPosition};
 use crate::{Result, SampleBlock, TypedField};
 
@@ -26,11 +27,10 @@ where
     F: Fn(&StreamSample<'_>, &mut [Vec<u8>]) -> Result<()> + Send + Sync + 'static,
 {
     fn stream(&self, part: StreamPart, from: StreamPosition, stop: &StopSignal) -> Result<Box<dyn SampleStream>> {
-        let stream = self.dataset.stream(part, from, stop)?;
-        let read = SampleBlock::new(stream.fields().len());
+        let stream = Peeked::new(self.dataset.stream(part, from, stop)?);
         let values = vec![Vec::new(); self.fields.len()];
         let (fields, map) = (Arc::clone(&self.fields), Arc::clone(&self.map));
-        Ok(Box::new(Mapped { stream, read, values, fields, map }))
+        Ok(Box::new(Mapped { stream, values, fields, map }))
     }
 
     fn is_repeatable(&self) -> bool {
@@ -39,10 +39,8 @@ where
 }
 
 struct Mapped<F> {
-    stream: Box<dyn SampleStream>,
-    /// The last sample that was read.
-    read: SampleBlock,
-    /// The values made from it.
+    stream: Peeked,
+    /// The values made from the last sample that was read.
     values: Vec<Vec<u8>>,
     fields: Arc<Vec<TypedField>>,
     map: Arc<F>,
@@ -57,17 +55,14 @@ where
     }
 
     fn advance(&mut self, into: &mut SampleBlock) -> Result<Advance> {
-        self.read.clear();
-        let advance = self.stream.advance(&mut self.read);
-        self.read.left_out().iter().for_each(|line| into.leave_out(line.clone()));
-        if advance? == Advance::End {
+        if self.stream.advance(into)? == Advance::End {
             return Ok(Advance::End);
         }
         self.values.iter_mut().for_each(Vec::clear);
-        let sample = StreamSample::new(self.stream.fields(), &self.read, 0);
+        let sample = self.stream.sample();
         sample.catch(|| (self.map)(&sample, &mut self.values))?;
         let values: Vec<&[u8]> = self.values.iter().map(Vec::as_slice).collect();
-        into.push(&self.fields, &values, self.read.position(0))?;
+        into.push(&self.fields, &values, self.stream.position())?;
         Ok(Advance::Sample)
     }
 

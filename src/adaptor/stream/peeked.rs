@@ -1,5 +1,6 @@
-//! [`Peeked`]: one of several streams that are read together by ordinal.
+//! [`Peeked`]: a stream, and its last sample that was read.
 
+use super::StreamSample;
 use crate::dataset::{
     Advance, ConsumedSamples, IterableDataset, SampleStream, StopSignal, StreamPart, StreamPosition, StreamSplit,
 };
@@ -13,6 +14,11 @@ pub(super) struct Peeked {
 }
 
 impl Peeked {
+    pub(super) fn new(stream: Box<dyn SampleStream>) -> Self {
+        let read = SampleBlock::new(stream.fields().len());
+        Self { stream, read, has_ended: false }
+    }
+
     /// Opens `part` of `dataset` from `ordinal` on: earlier samples are skipped, without being decoded if the format
     /// allows it.
     pub(super) fn open(
@@ -30,35 +36,49 @@ impl Peeked {
             // The part that was already read cannot be read again.
             false => StreamPosition { ordinal, ..StreamPosition::default() },
         };
-        let stream = dataset.stream(part, from, stop)?;
-        let read = SampleBlock::new(stream.fields().len());
-        Ok(Self { stream, read, has_ended: false })
+        Ok(Self::new(dataset.stream(part, from, stop)?))
     }
 
     pub(super) fn fields(&self) -> &[TypedField] {
         self.stream.fields()
     }
 
-    /// Returns the ordinal of the last sample that was read.
-    fn ordinal(&self) -> Option<u64> {
-        (!self.read.is_empty()).then(|| self.read.position(0).ordinal.saturating_sub(1))
-    }
-
     /// Reads to the first sample whose ordinal is at least `ordinal` and returns that ordinal, or None at the end.
     /// Items skipped on the way are reported to `into`.
     pub(super) fn seek(&mut self, ordinal: u64, into: &mut SampleBlock) -> Result<Option<u64>> {
         loop {
-            if let Some(found) = self.ordinal().filter(|&found| found >= ordinal) {
+            let last = (!self.read.is_empty()).then(|| self.sample().ordinal());
+            if let Some(found) = last.filter(|&found| found >= ordinal) {
                 return Ok(Some(found));
             }
             if self.has_ended {
                 return Ok(None);
             }
-            self.read.clear();
-            let advance = self.stream.advance(&mut self.read);
-            self.read.left_out().iter().for_each(|line| into.leave_out(line.clone()));
-            self.has_ended = advance? == Advance::End;
+            self.has_ended = self.advance(into)? == Advance::End;
         }
+    }
+
+    /// Reads the next sample. Items skipped on the way are reported to `into`.
+    pub(super) fn advance(&mut self, into: &mut SampleBlock) -> Result<Advance> {
+        self.read.clear();
+        let advance = self.stream.advance(&mut self.read);
+        self.read.left_out().iter().for_each(|line| into.leave_out(line.clone()));
+        advance
+    }
+
+    /// Returns the last sample that was read.
+    pub(super) fn sample(&self) -> StreamSample<'_> {
+        StreamSample::new(self.fields(), &self.read)
+    }
+
+    /// Returns the position after the last sample that was read.
+    pub(super) fn position(&self) -> StreamPosition {
+        self.read.position(0)
+    }
+
+    /// Appends the last sample that was read to `into`.
+    pub(super) fn copy_to(&self, into: &mut SampleBlock) -> Result<()> {
+        into.push(self.fields(), &self.values().collect::<Vec<_>>(), self.position())
     }
 
     /// Returns the bytes of each field of the last sample that was read.

@@ -7,13 +7,13 @@ use crate::{Element, Error, Result, SampleBlock, TypedField};
 #[derive(Clone, Copy)]
 pub struct StreamSample<'a> {
     fields: &'a [TypedField],
+    /// Its first sample is this one.
     block: &'a SampleBlock,
-    row: usize,
 }
 
 impl<'a> StreamSample<'a> {
-    pub(super) fn new(fields: &'a [TypedField], block: &'a SampleBlock, row: usize) -> Self {
-        Self { fields, block, row }
+    pub(super) fn new(fields: &'a [TypedField], block: &'a SampleBlock) -> Self {
+        Self { fields, block }
     }
 
     /// Runs the user's `work` on it; a panic becomes an error that names the ordinal.
@@ -29,7 +29,7 @@ impl<'a> StreamSample<'a> {
     /// Returns its ordinal in the stream.
     #[must_use]
     pub fn ordinal(&self) -> u64 {
-        self.block.position(self.row).ordinal.saturating_sub(1)
+        self.block.position(0).ordinal.saturating_sub(1)
     }
 
     /// Returns its fields.
@@ -44,7 +44,7 @@ impl<'a> StreamSample<'a> {
     /// If there are not that many fields.
     #[must_use]
     pub fn bytes(&self, field: usize) -> &'a [u8] {
-        self.block.value(field, self.row)
+        self.block.value(field, 0)
     }
 
     /// Returns a copy of the elements of field `field`, in C order.

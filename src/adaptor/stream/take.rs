@@ -1,5 +1,6 @@
 //! [`StreamTake`]: the beginning of a stream.
 
+use super::peeked::Peeked;
 use crate::dataset::{Advance, IterableDataset, SampleStream, StopSignal, StreamPart, StreamPosition};
 use crate::{Result, SampleBlock, TypedField};
 
@@ -21,9 +22,8 @@ impl<D> StreamTake<D> {
 
 impl<D: IterableDataset> IterableDataset for StreamTake<D> {
     fn stream(&self, part: StreamPart, from: StreamPosition, stop: &StopSignal) -> Result<Box<dyn SampleStream>> {
-        let stream = self.dataset.stream(part.clone(), from, stop)?;
-        let read = SampleBlock::new(stream.fields().len());
-        Ok(Box::new(Taken { stream, read, part, next: from.ordinal, samples: self.samples }))
+        let stream = Peeked::new(self.dataset.stream(part.clone(), from, stop)?);
+        Ok(Box::new(Taken { stream, part, next: from.ordinal, samples: self.samples }))
     }
 
     fn is_repeatable(&self) -> bool {
@@ -32,11 +32,9 @@ impl<D: IterableDataset> IterableDataset for StreamTake<D> {
 }
 
 struct Taken {
-    stream: Box<dyn SampleStream>,
-    /// The last sample that was read.
-    read: SampleBlock,
+    stream: Peeked,
     part: StreamPart,
-    /// The ordinal after it.
+    /// The ordinal after the last sample that was read.
     next: u64,
     samples: u64,
 }
@@ -58,20 +56,14 @@ impl SampleStream for Taken {
         if !self.may_go_on() {
             return Ok(Advance::End);
         }
-        self.read.clear();
-        let advance = self.stream.advance(&mut self.read);
-        self.read.left_out().iter().for_each(|line| into.leave_out(line.clone()));
-        if advance? == Advance::End {
+        if self.stream.advance(into)? == Advance::End {
             return Ok(Advance::End);
         }
-        let position = self.read.position(0);
-        self.next = position.ordinal;
-        if position.ordinal > self.samples {
+        self.next = self.stream.position().ordinal;
+        if self.next > self.samples {
             return Ok(Advance::End);
         }
-        let fields = self.stream.fields();
-        let values: Vec<&[u8]> = (0..fields.len()).map(|field| self.read.value(field, 0)).collect();
-        into.push(fields, &values, position)?;
+        self.stream.copy_to(into)?;
         Ok(Advance::Sample)
     }
 
