@@ -1,10 +1,11 @@
 //! [`DataFile`]: a file that samples are read from, without a descriptor that stays open.
 
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use super::file_identity::FileIdentity;
 use super::source_files::look_at;
 use crate::local_path::check_readable;
 use crate::memory::{Segment, widen};
@@ -21,9 +22,7 @@ pub(in crate::dataset::format) const MAPPED_FILES: usize = 4096;
 /// [`Error::Shrunk`] or [`Error::Changed`]. One that was removed is read to its end as long as it is mapped.
 pub(in crate::dataset::format) struct DataFile {
     path: PathBuf,
-    bytes: u64,
-    /// Device and inode.
-    identity: (u64, u64),
+    identity: FileIdentity,
     mapping: Option<Segment>,
 }
 
@@ -41,13 +40,12 @@ impl DataFile {
         let path = std::path::absolute(path).map_err(|source| Error::Io { path: path.to_path_buf(), source })?;
         let io = |source| Error::Io { path: path.clone(), source };
         let file = open_regular(&path)?;
-        let found = file.metadata().map_err(io)?;
-        let (bytes, identity) = (found.len(), identity(&found));
+        let identity = FileIdentity::of(&file.metadata().map_err(io)?);
         let mapping = match access {
-            Access::Mapped => Some(Segment::map_file(&file, bytes as usize).map_err(io)?),
+            Access::Mapped => Some(Segment::map_file(&file, identity.bytes as usize).map_err(io)?),
             Access::OpenedForEachRead => None,
         };
-        Ok(Self { path, bytes, identity, mapping })
+        Ok(Self { path, identity, mapping })
     }
 
     /// Its first bytes, at most `most`.
@@ -60,7 +58,7 @@ impl DataFile {
 
     /// The size when it was opened, in bytes.
     pub(in crate::dataset::format) fn bytes(&self) -> u64 {
-        self.bytes
+        self.identity.bytes
     }
 
     /// Reads the integers of `dtype` from byte `offset` on, as int64, as many as `into` has room for; they must lie below
@@ -72,13 +70,13 @@ impl DataFile {
         }
         let io = |source| Error::Io { path: self.path.clone(), source };
         let file = open_regular(&self.path)?;
-        self.compare(&file.metadata().map_err(io)?)?;
+        self.identity.compare(&self.path, &file.metadata().map_err(io)?)?;
         let mut narrow = vec![0; into.len() / size_of::<i64>() * dtype.bytes()];
         match file.read_exact_at(&mut narrow, offset) {
             Ok(()) => widen(dtype, &narrow, into),
             // Cut since the look at its size.
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
-                return Err(self.shrunk(file.metadata().map_err(io)?.len()));
+                return Err(self.identity.shrunk(&self.path, file.metadata().map_err(io)?.len()));
             }
             Err(error) => return Err(io(error)),
         }
@@ -102,37 +100,13 @@ impl DataFile {
 
     /// Fails when the file was cut or replaced before what was read of it last had been copied.
     pub(in crate::dataset::format) fn check(&self) -> Result<()> {
-        let Some(mapping) = &self.mapping else { return Ok(()) };
-        match fs::metadata(&self.path) {
-            Ok(found) => self.compare(&found)?,
-            // Removed: the mapping keeps the contents.
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(source) => return Err(Error::Io { path: self.path.clone(), source }),
-        }
-        // Cut and grown again, or cut and removed.
-        if mapping.has_lost_pages() { Err(self.shrunk(0)) } else { Ok(()) }
+        self.mapping.as_ref().map_or(Ok(()), |mapping| self.identity.check_mapping(&self.path, mapping))
     }
 
     /// The error of contents that the format does not allow.
     pub(in crate::dataset::format) fn refuse(&self, offset: u64, reason: String) -> Error {
         Error::Format { path: self.path.clone(), offset, reason }
     }
-
-    fn compare(&self, found: &Metadata) -> Result<()> {
-        if identity(found) != self.identity {
-            let reason = "another file was put in its place".to_owned();
-            return Err(Error::Changed { path: self.path.clone(), reason });
-        }
-        if found.len() < self.bytes { Err(self.shrunk(found.len())) } else { Ok(()) }
-    }
-
-    fn shrunk(&self, found: u64) -> Error {
-        Error::Shrunk { path: self.path.clone(), expected: self.bytes, found }
-    }
-}
-
-fn identity(found: &Metadata) -> (u64, u64) {
-    (found.dev(), found.ino())
 }
 
 /// Opens a file to read any part of it.

@@ -1,11 +1,10 @@
 //! [`MappedFile`]: a file of fixed contents that is read by its address.
 
 use std::fs::{self, File};
-use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::file_identity::FileIdentity;
 use super::page_cache::PageCache;
 use crate::local_path::check_readable;
 use crate::memory::{Array, Segment};
@@ -18,8 +17,7 @@ use crate::{BatchWriter, Error, Result};
 /// that was removed is read to its end.
 pub(in crate::dataset::format) struct MappedFile {
     path: PathBuf,
-    /// Device and inode.
-    identity: (u64, u64),
+    identity: FileIdentity,
     segment: Arc<Segment>,
     page_cache: PageCache,
 }
@@ -45,9 +43,9 @@ impl MappedFile {
         // Somebody may go to another folder before the next look at it.
         let absolute = std::path::absolute(&path);
         let mapped = absolute.and_then(|path| {
-            let found = file.metadata()?;
+            let identity = FileIdentity { bytes: bytes as u64, ..FileIdentity::of(&file.metadata()?) };
             let segment = Arc::new(Segment::map_file(&file, bytes)?);
-            Ok(Self { path, identity: (found.dev(), found.ino()), segment, page_cache: PageCache::new() })
+            Ok(Self { path, identity, segment, page_cache: PageCache::new() })
         });
         mapped.map_err(|source| Error::Io { path, source })
     }
@@ -65,7 +63,7 @@ impl MappedFile {
         let read = read();
         // Afterwards: a file that is cut within a page has zeros there, and nothing else tells. If it was, this is the reason
         // of whatever went wrong.
-        self.check()?;
+        self.identity.check_mapping(&self.path, &self.segment)?;
         read
     }
 
@@ -90,26 +88,6 @@ impl MappedFile {
             batch.was_read();
             gather(&indices[1..], &mut into.rows_mut(1..indices.len()))
         })
-    }
-
-    fn check(&self) -> Result<()> {
-        let expected = self.segment.len() as u64;
-        let found = match fs::metadata(&self.path) {
-            Ok(found) if (found.dev(), found.ino()) != self.identity => {
-                let reason = "another file was put in its place".to_owned();
-                return Err(Error::Changed { path: self.path.clone(), reason });
-            }
-            Ok(found) => found.len(),
-            // Removed: the mapping keeps the contents.
-            Err(error) if error.kind() == ErrorKind::NotFound => expected,
-            Err(source) => return Err(Error::Io { path: self.path.clone(), source }),
-        };
-        // Cut and grown again, or cut and removed.
-        if found < expected || self.segment.has_lost_pages() {
-            let found = if found < expected { found } else { 0 };
-            return Err(Error::Shrunk { path: self.path.clone(), expected, found });
-        }
-        Ok(())
     }
 }
 

@@ -3,6 +3,7 @@
 pub(super) mod access;
 pub(super) mod block_sums;
 pub(super) mod data_file;
+mod file_identity;
 pub(super) mod known_format;
 pub(super) mod mapped_file;
 pub(super) mod masked_checksum;

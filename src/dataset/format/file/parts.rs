@@ -1,12 +1,11 @@
 //! [`file_parts`]: a dataset for each of many files, a limited number of which are mapped.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::data_file::MAPPED_FILES;
-use super::source_files::FileFacts;
+use super::file_identity::FileIdentity;
 use crate::dataset::format::block::cache::BlockCache;
 use crate::dataset::{Concat, Dataset, ReadMany, read_batch};
 use crate::{BatchWriter, Error, Result, SampleWriter, Schema};
@@ -62,7 +61,7 @@ struct Opened<D> {
 struct Unmapped<D> {
     path: PathBuf,
     number: usize,
-    facts: FileFacts,
+    identity: FileIdentity,
     len: usize,
     schema: Schema,
     opened: Arc<Opened<D>>,
@@ -73,32 +72,16 @@ impl<D: Dataset> Unmapped<D> {
         // Somebody may go to another folder before the next look at it.
         let io = |source| Error::Io { path: path.clone(), source };
         let path = std::path::absolute(&path).map_err(io)?;
-        let facts = FileFacts::of(&fs::metadata(&path).map_err(io)?);
-        Ok(Self { path, number, facts, len: part.len(), schema: part.schema().clone(), opened })
-    }
-
-    /// Fails when another file is at the path, or this one is shorter than it was: the rules of those that stay mapped.
-    fn check(&self) -> Result<()> {
-        match fs::metadata(&self.path).map(|found| FileFacts::of(&found)) {
-            Ok(found) if found.identity != self.facts.identity => {
-                let reason = "another file was put in its place".to_owned();
-                Err(Error::Changed { path: self.path.clone(), reason })
-            }
-            Ok(found) if found.bytes < self.facts.bytes => {
-                Err(Error::Shrunk { path: self.path.clone(), expected: self.facts.bytes, found: found.bytes })
-            }
-            // Removed: what is mapped keeps the contents.
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            found => found.map(drop).map_err(|source| Error::Io { path: self.path.clone(), source }),
-        }
+        let identity = FileIdentity::of(&fs::metadata(&path).map_err(io)?);
+        Ok(Self { path, number, identity, len: part.len(), schema: part.schema().clone(), opened })
     }
 
     fn mapped(&self) -> Result<Arc<D>> {
         self.opened.mapped.get(&self.number, || {
             // Before: what is wrong with a file that is another now is that it is another.
-            self.check()?;
+            self.identity.check(&self.path)?;
             let part = (self.opened.open)(&self.path)?;
-            self.check()?;
+            self.identity.check(&self.path)?;
             if part.len() != self.len || *part.schema() != self.schema {
                 let reason = "it has other samples than before".to_owned();
                 return Err(Error::Changed { path: self.path.clone(), reason });
