@@ -111,10 +111,7 @@ impl Csv {
         index_folder: Option<PathBuf>,
         damages: Damages,
     ) -> Result<Self> {
-        if matches!(delimiter, b'"' | b'\r' | b'\n') || !delimiter.is_ascii() {
-            let reason = format!("{:?} can't separate cells", char::from(delimiter));
-            return Err(Error::InvalidArgument { argument: "delimiter", reason });
-        }
+        check_delimiter(delimiter)?;
         let leave_out = if damages == Damages::Refuse { "" } else { " leave out" };
         let parameters = format!("{delimiter} {header:?}{leave_out}");
         let spans = Spans::open(paths, ("csv 2", &parameters), index_folder, |pool| {
@@ -147,6 +144,15 @@ impl Csv {
     pub fn fields(&self) -> &[TypedField] {
         self.decoding.decoder().fields.typed()
     }
+}
+
+/// Fails if `delimiter` cannot separate cells.
+pub(super) fn check_delimiter(delimiter: u8) -> Result<()> {
+    if matches!(delimiter, b'"' | b'\r' | b'\n') || !delimiter.is_ascii() {
+        let reason = format!("{:?} can't separate cells", char::from(delimiter));
+        return Err(Error::InvalidArgument { argument: "delimiter", reason });
+    }
+    Ok(())
 }
 
 /// The names in the first rows of the files, which are the same in all that have one.

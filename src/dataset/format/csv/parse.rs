@@ -1,15 +1,15 @@
 //! [`CsvParse`]: rows of cells that are read from front to back.
 
-use super::dataset::{CsvHeader, INFERRED_FROM};
+use super::dataset::{CsvHeader, INFERRED_FROM, check_delimiter};
 use super::fields::{CsvFields, names_of};
 use super::row::Cells;
 use super::types::Inference;
+use crate::Result;
 use crate::dataset::format::field::typed_field::TypedField;
 use crate::dataset::format::sequential::StreamFormat;
 use crate::dataset::format::sequential::byte_stream::ByteStream;
 use crate::dataset::format::sequential::parse::{Found, LOOK, Parse, Sample, Step, Trouble};
 use crate::dataset::format::sequential::text_parse::{LineCount, begin_text};
-use crate::{Error, Result};
 
 /// Rows, as [`Csv`](crate::Csv) has them.
 struct CsvParse {
@@ -62,10 +62,7 @@ impl CsvParse {
         delimiter: u8,
         largest: u64,
     ) -> Result<Self> {
-        if matches!(delimiter, b'"' | b'\r' | b'\n') || !delimiter.is_ascii() {
-            let reason = format!("{:?} can't separate cells", char::from(delimiter));
-            return Err(Error::InvalidArgument { argument: "delimiter", reason });
-        }
+        check_delimiter(delimiter)?;
         let largest = usize::try_from(largest).unwrap_or(usize::MAX);
         Ok(Self { fields, defaults, header, delimiter, largest, row: None, lines: LineCount::default() })
     }
