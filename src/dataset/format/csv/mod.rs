@@ -3,6 +3,7 @@
 mod dataset;
 mod fields;
 mod parse;
+mod quotes;
 mod row;
 mod scan;
 mod types;

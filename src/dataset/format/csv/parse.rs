@@ -2,6 +2,7 @@
 
 use super::dataset::{CsvHeader, INFERRED_FROM, check_delimiter};
 use super::fields::{CsvFields, names_of};
+use super::quotes::Place;
 use super::row::Cells;
 use super::types::Inference;
 use crate::Result;
@@ -27,15 +28,6 @@ struct CsvParse {
 struct RowEnd {
     text: usize,
     taken: usize,
-}
-
-/// What the search for the end of a row is in the middle of.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Plain,
-    Quoted,
-    /// Behind a quote in quotes: the closing one, or the first of two that stand for one.
-    QuoteInQuotes,
 }
 
 impl StreamFormat {
@@ -73,38 +65,31 @@ impl CsvParse {
         'window: loop {
             let window = bytes.window();
             while at < window.len() {
-                match place {
-                    Place::QuoteInQuotes => {
-                        let is_doubled = window[at] == b'"';
-                        place = if is_doubled { Place::Quoted } else { Place::Plain };
-                        at += usize::from(is_doubled);
+                if place != Place::Plain {
+                    at = place.skip_quoted(window, at);
+                    continue;
+                }
+                match memchr::memchr3(b'"', b'\n', b'\r', &window[at..]) {
+                    Some(found) if window[at + found] != b'"' => {
+                        let text = at + found;
+                        if text > 0 && text <= self.largest {
+                            return Ok(Some(RowEnd { text, taken: text + 1 }));
+                        }
+                        if text > 0 {
+                            return Err(self.long(bytes, text + 1));
+                        }
+                        // An empty row, as there is between a carriage return and its line feed.
+                        self.take(bytes, 1);
+                        at = 0;
+                        continue 'window;
                     }
-                    Place::Quoted => match memchr::memchr(b'"', &window[at..]) {
-                        Some(found) => (at, place) = (at + found + 1, Place::QuoteInQuotes),
-                        None => at = window.len(),
-                    },
-                    Place::Plain => match memchr::memchr3(b'"', b'\n', b'\r', &window[at..]) {
-                        Some(found) if window[at + found] != b'"' => {
-                            let text = at + found;
-                            if text > 0 && text <= self.largest {
-                                return Ok(Some(RowEnd { text, taken: text + 1 }));
-                            }
-                            if text > 0 {
-                                return Err(self.long(bytes, text + 1));
-                            }
-                            // An empty row, as there is between a carriage return and its line feed.
-                            self.take(bytes, 1);
-                            at = 0;
-                            continue 'window;
+                    Some(found) => {
+                        at += found + 1;
+                        if at == 1 || window[at - 2] == self.delimiter {
+                            (place, quote) = (Place::Quoted, at - 1);
                         }
-                        Some(found) => {
-                            at += found + 1;
-                            if at == 1 || window[at - 2] == self.delimiter {
-                                (place, quote) = (Place::Quoted, at - 1);
-                            }
-                        }
-                        None => at = window.len(),
-                    },
+                    }
+                    None => at = window.len(),
                 }
             }
             if at > self.largest {

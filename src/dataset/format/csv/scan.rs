@@ -1,5 +1,6 @@
 //! Where the rows of a CSV file are: they end with a line feed, a carriage return, or both, but not in quotes.
 
+use super::quotes::Place;
 use crate::Result;
 use crate::dataset::format::file::open_file::OpenFile;
 use crate::dataset::format::file::pool::FilePool;
@@ -54,17 +55,6 @@ pub(super) fn first_row(file: &OpenFile, delimiter: u8) -> Result<Option<(u64, V
     Ok(Some((offset, row)))
 }
 
-/// What the scan is in the middle of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// A cell without quotes, or behind the closing one.
-    Plain,
-    /// A cell in quotes.
-    Quoted,
-    /// Behind a quote in quotes: the closing one, or the first of two that stand for one.
-    QuoteInQuotes,
-}
-
 /// Calls `visit` with each row until it returns false.
 fn visit_rows(file: &OpenFile, delimiter: u8, mut visit: impl FnMut(Span) -> bool) -> Result<()> {
     let start = text_start(file)?;
@@ -73,46 +63,27 @@ fn visit_rows(file: &OpenFile, delimiter: u8, mut visit: impl FnMut(Span) -> boo
     blocks(file, start, file.bytes(), |offset, block| {
         let mut at = 0;
         while at < block.len() {
-            match place {
-                Place::QuoteInQuotes => {
-                    let is_doubled = block[at] == b'"';
-                    place = if is_doubled { Place::Quoted } else { Place::Plain };
-                    at += usize::from(is_doubled);
-                    before = b'"';
-                }
-                Place::Quoted => match memchr::memchr(b'"', &block[at..]) {
-                    Some(found) => {
-                        at += found + 1;
-                        place = Place::QuoteInQuotes;
-                    }
-                    None => at = block.len(),
-                },
-                Place::Plain => match memchr::memchr3(b'"', b'\n', b'\r', &block[at..]) {
-                    Some(found) => {
-                        let found = at + found;
-                        let previous = if found == at { before } else { block[found - 1] };
-                        let end = offset + found as u64;
-                        if block[found] != b'"' {
-                            // Between a carriage return and its line feed is an empty row, as there are others.
-                            if end > row && !visit(Span::new(file, row, end)?) {
-                                goes_on = false;
-                                return Ok(false);
-                            }
-                            row = end + 1;
-                        } else if previous == delimiter || end == row {
-                            place = Place::Quoted;
-                            quote = end;
-                        }
-                        before = block[found];
-                        at = found + 1;
-                    }
-                    None => {
-                        before = block[block.len() - 1];
-                        at = block.len();
-                    }
-                },
+            if place != Place::Plain {
+                at = place.skip_quoted(block, at);
+                continue;
             }
+            let Some(found) = memchr::memchr3(b'"', b'\n', b'\r', &block[at..]) else { break };
+            let found = at + found;
+            let previous = if found == 0 { before } else { block[found - 1] };
+            let end = offset + found as u64;
+            if block[found] != b'"' {
+                // Between a carriage return and its line feed is an empty row, as there are others.
+                if end > row && !visit(Span::new(file, row, end)?) {
+                    goes_on = false;
+                    return Ok(false);
+                }
+                row = end + 1;
+            } else if previous == delimiter || end == row {
+                (place, quote) = (Place::Quoted, end);
+            }
+            at = found + 1;
         }
+        before = block[block.len() - 1];
         Ok(true)
     })?;
     if !goes_on {
