@@ -2,17 +2,14 @@
 
 use std::ops::Range;
 
+use super::extended::{ExtendedHeaders, SPARSE, Stored, TRUNCATED};
 use super::header::{BLOCK, TarHeader, TarKind};
-use super::pax::PaxRecords;
 use crate::Error;
 use crate::dataset::format::file::known_format::foreign;
 use crate::dataset::format::file::open_file::OpenFile;
 
 /// So many bytes are read at once: a header, and where the member is small the next ones too.
 const WINDOW: usize = 4 * BLOCK;
-
-/// The longest name or set of pax records that is read.
-pub(super) const LONGEST_EXTENSION: u64 = 1 << 20;
 
 /// Where an archive ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -81,21 +78,13 @@ impl<'a> TarMembers<'a> {
         if !self.has_ended && self.next == 0 && self.file.bytes() == 0 {
             return Err(self.fatal(0, "the file is empty, which no tar archive is: it was not written".into()));
         }
-        let (mut long_name, mut pax) = (None, PaxRecords::default());
-        let mut extended_at = None;
+        let (mut extended, mut extended_at) = (ExtendedHeaders::default(), None);
         while !self.has_ended && (self.next < self.stop || extended_at.is_some()) {
             let at = self.next;
             let Some((at, header)) = self.header(at)? else { break };
-            let mut data = at + BLOCK as u64;
-            let is_extension =
-                matches!(header.kind, TarKind::LongName | TarKind::LongLink | TarKind::Pax | TarKind::GlobalPax);
-            let bytes = if is_extension { header.bytes } else { pax.bytes.unwrap_or(header.bytes) };
-            let bytes = if header.kind == TarKind::Bare { 0 } else { bytes };
-            let mut name = Some(header.name).filter(|_| !is_extension);
-            if !is_extension {
-                name = pax.path.take().or(long_name.take()).or(name);
-            }
-            if let TarKind::Sparse { mut is_extended } = header.kind {
+            let (kind, mut data) = (header.kind, at + BLOCK as u64);
+            let Stored { name, bytes, is_sparse } = extended.stored(header);
+            if let TarKind::Sparse { mut is_extended } = kind {
                 while is_extended {
                     is_extended = self.block(data)?.is_some_and(|block| block[504] != 0);
                     data += BLOCK as u64;
@@ -111,47 +100,26 @@ impl<'a> TarMembers<'a> {
                 return Err(TarDamage { member: name, ..self.fatal(at, reason) });
             };
             self.next = end.next_multiple_of(BLOCK as u64);
-            match header.kind {
-                TarKind::LongName => {
+            let Some(name) = name else {
+                // The target of a link says nothing about the member.
+                if kind != TarKind::LongLink {
                     let text = self.extension(at, data, bytes)?;
-                    long_name = Some(text.split(|&byte| byte == 0).next().unwrap_or_default().to_vec());
+                    extended.see(kind, at, &text).map_err(|(place, reason)| self.fatal(place, reason))?;
                 }
-                TarKind::Pax | TarKind::GlobalPax => {
-                    let text = self.extension(at, data, bytes)?;
-                    let records =
-                        PaxRecords::parse(&text).map_err(|(place, reason)| self.fatal(data + place as u64, reason))?;
-                    if header.kind == TarKind::Pax {
-                        pax = records;
-                    } else if records != PaxRecords::default() {
-                        let reason =
-                            "a global header gives all members one path or size; pack the archive again".into();
-                        return Err(self.fatal(at, reason));
-                    }
-                }
-                TarKind::LongLink => {}
-                _ => {
-                    let is_sparse = std::mem::take(&mut pax).is_sparse || matches!(header.kind, TarKind::Sparse { .. });
-                    let name = name.unwrap_or_default();
-                    if is_sparse {
-                        let reason = format!(
-                            "member {} is a sparse file, whose contents are not stored as they are: pack it without --sparse",
-                            shown(&name)
-                        );
-                        let path = self.file.source().path.clone();
-                        let error = Error::Format { path, offset: at, reason };
-                        return Err(TarDamage { member: Some(name), error, is_passable: true });
-                    }
-                    if header.kind == TarKind::File && !name.ends_with(b"/") {
-                        return Ok(Some(TarMember { name, header: at, data, bytes }));
-                    }
-                }
+                extended_at = Some(at);
+                continue;
+            };
+            extended_at = None;
+            if is_sparse {
+                let reason = format!("member {} is {SPARSE}", shown(&name));
+                let error = Error::Format { path: self.file.source().path.clone(), offset: at, reason };
+                return Err(TarDamage { member: Some(name), error, is_passable: true });
             }
-            extended_at = is_extension.then_some(at);
+            if kind == TarKind::File && !name.ends_with(b"/") {
+                return Ok(Some(TarMember { name, header: at, data, bytes }));
+            }
         }
-        match extended_at {
-            None => Ok(None),
-            Some(at) => Err(self.fatal(at, "the archive ends after an extended header; it was truncated".into())),
-        }
+        extended_at.map_or(Ok(None), |at| Err(self.fatal(at, TRUNCATED.into())))
     }
 
     /// The header at `at`, or the first one behind the zeros there, and its place; nothing at the end.
@@ -200,9 +168,7 @@ impl<'a> TarMembers<'a> {
 
     /// The contents of the extended header at `at`.
     fn extension(&mut self, at: u64, data: u64, bytes: u64) -> Found<Vec<u8>> {
-        if bytes > LONGEST_EXTENSION {
-            return Err(self.fatal(at, format!("an extended header of {bytes} bytes, where some hundred are usual")));
-        }
+        ExtendedHeaders::check_size(bytes).map_err(|reason| self.fatal(at, reason))?;
         let mut text = vec![0; bytes as usize];
         self.file.read_at(data, &mut text).map_err(|error| self.broken(error))?;
         Ok(text)

@@ -1,6 +1,7 @@
 //! Tar archives by the conventions of WebDataset: read, streamed and written.
 
 mod dataset;
+mod extended;
 mod field;
 mod header;
 mod index;

@@ -1,8 +1,8 @@
 //! [`TarWalk`]: the members of an archive that is read from front to back.
 
+use super::extended::{ExtendedHeaders, SPARSE, Stored, TRUNCATED};
 use super::header::{BLOCK, TarHeader, TarKind};
-use super::members::{LONGEST_EXTENSION, TarEnd, no_archive, shown};
-use super::pax::PaxRecords;
+use super::members::{TarEnd, no_archive, shown};
 use crate::dataset::format::sequential::byte_stream::ByteStream;
 use crate::dataset::format::sequential::parse::{Found, Trouble};
 
@@ -42,64 +42,31 @@ impl TarWalk {
 
     /// The next regular file; nothing at the end of the archive, when all that is behind it was taken too.
     pub(super) fn next(&mut self, bytes: &mut ByteStream) -> Found<Option<WalkedMember>> {
-        let (mut long_name, mut pax, mut begin) = (None, PaxRecords::default(), None);
+        let (mut extended, mut begin) = (ExtendedHeaders::default(), None);
         while !self.has_ended {
             let Some((at, header)) = self.header(bytes)? else { break };
-            let is_extension =
-                matches!(header.kind, TarKind::LongName | TarKind::LongLink | TarKind::Pax | TarKind::GlobalPax);
-            let size = if is_extension { header.bytes } else { pax.bytes.unwrap_or(header.bytes) };
-            let size = if header.kind == TarKind::Bare { 0 } else { size };
-            let first = *begin.get_or_insert(at);
-            match header.kind {
-                TarKind::LongName => {
-                    let text = extension(bytes, at, size)?;
-                    long_name = Some(text.split(|&byte| byte == 0).next().unwrap_or_default().to_vec());
-                    continue;
-                }
-                TarKind::Pax | TarKind::GlobalPax => {
-                    let place = bytes.offset();
-                    let text = extension(bytes, at, size)?;
-                    let refuse = |(at, reason): (usize, String)| rest(place + at as u64, reason);
-                    let records = PaxRecords::parse(&text).map_err(refuse)?;
-                    if header.kind == TarKind::Pax {
-                        pax = records;
-                    } else if records != PaxRecords::default() {
-                        let reason = "a global header gives all members one path or size; pack the archive again";
-                        return Err(rest(at, reason.into()));
-                    }
-                    continue;
-                }
-                TarKind::LongLink => {
-                    extension(bytes, at, size)?;
-                    continue;
-                }
-                _ => {}
-            }
-            let mut is_sparse = std::mem::take(&mut pax.is_sparse);
-            if let TarKind::Sparse { mut is_extended } = header.kind {
-                is_sparse = true;
+            let (kind, first) = (header.kind, *begin.get_or_insert(at));
+            let Stored { name, bytes: size, is_sparse } = extended.stored(header);
+            let Some(name) = name else {
+                let text = extension(bytes, at, size)?;
+                extended.see(kind, at, &text).map_err(|(place, reason)| rest(place, reason))?;
+                continue;
+            };
+            if let TarKind::Sparse { mut is_extended } = kind {
                 while is_extended {
-                    let block = block(bytes)?;
-                    is_extended = block.is_some_and(|block| block[504] != 0);
+                    is_extended = block(bytes)?.is_some_and(|block| block[504] != 0);
                 }
             }
-            let name = std::mem::take(&mut pax).path.or(long_name.take()).unwrap_or(header.name);
             begin = None;
-            let is_file = header.kind == TarKind::File && !name.ends_with(b"/");
+            let is_file = kind == TarKind::File && !name.ends_with(b"/");
             if is_file || is_sparse {
-                let refusal = is_sparse.then(|| {
-                    "it is a sparse file, whose contents are not stored as they are: pack it without --sparse"
-                        .to_owned()
-                });
+                let refusal = is_sparse.then(|| format!("it is {SPARSE}"));
                 self.has_members = true;
                 return Ok(Some(WalkedMember { name, begin: first, bytes: size, refusal }));
             }
             pass_over(bytes, at, &name, size)?;
         }
-        match begin {
-            None => Ok(None),
-            Some(at) => Err(rest(at, "the archive ends after an extended header; it was truncated".into())),
-        }
+        begin.map_or(Ok(None), |at| Err(rest(at, TRUNCATED.into())))
     }
 
     /// The next header and its place; nothing at the end.
@@ -156,9 +123,7 @@ fn block(bytes: &mut ByteStream) -> Found<Option<[u8; BLOCK]>> {
 
 /// Takes the contents of the extended header at `at`, and their padding.
 fn extension(bytes: &mut ByteStream, at: u64, size: u64) -> Found<Vec<u8>> {
-    if size > LONGEST_EXTENSION {
-        return Err(rest(at, format!("an extended header of {size} bytes, where some hundred are usual")));
-    }
+    ExtendedHeaders::check_size(size).map_err(|reason| rest(at, reason))?;
     let mut text = Vec::new();
     if bytes.take(size, &mut text)? < size {
         return Err(rest(

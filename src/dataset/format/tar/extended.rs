@@ -1,0 +1,72 @@
+//! [`ExtendedHeaders`]: what the extended headers before a member say about it.
+
+use super::header::{BLOCK, TarHeader, TarKind};
+use super::pax::PaxRecords;
+
+/// The longest name or set of pax records that is read.
+const LONGEST: u64 = 1 << 20;
+
+/// Why the contents of a sparse file are not read.
+pub(super) const SPARSE: &str = "a sparse file, whose contents are not stored as they are: pack it without --sparse";
+
+/// Why no member follows an extended header.
+pub(super) const TRUNCATED: &str = "the archive ends after an extended header; it was truncated";
+
+/// What extended headers say about the next member.
+#[derive(Debug, Default)]
+pub(super) struct ExtendedHeaders {
+    long_name: Option<Vec<u8>>,
+    pax: PaxRecords,
+}
+
+/// What is stored after a header.
+pub(super) struct Stored {
+    /// The name of the member; None if this is the text of an extended header.
+    pub(super) name: Option<Vec<u8>>,
+    pub(super) bytes: u64,
+    pub(super) is_sparse: bool,
+}
+
+impl ExtendedHeaders {
+    /// Returns what is stored after `header`. Those seen before apply to the first member only.
+    pub(super) fn stored(&mut self, header: TarHeader) -> Stored {
+        let TarHeader { kind, name, bytes } = header;
+        if matches!(kind, TarKind::LongName | TarKind::LongLink | TarKind::Pax | TarKind::GlobalPax) {
+            return Stored { name: None, bytes, is_sparse: false };
+        }
+        let Self { long_name, pax } = std::mem::take(self);
+        Stored {
+            name: pax.path.or(long_name).or(Some(name)),
+            bytes: if kind == TarKind::Bare { 0 } else { pax.bytes.unwrap_or(bytes) },
+            is_sparse: pax.is_sparse || matches!(kind, TarKind::Sparse { .. }),
+        }
+    }
+
+    /// Fails if the text of an extended header cannot have this size.
+    pub(super) fn check_size(bytes: u64) -> Result<(), String> {
+        let refused = || format!("an extended header of {bytes} bytes, where some hundred are usual");
+        if bytes > LONGEST { Err(refused()) } else { Ok(()) }
+    }
+
+    /// Takes in the extended header at `at`, with its `text`.
+    ///
+    /// # Errors
+    /// Where in the archive something is wrong, and what.
+    pub(super) fn see(&mut self, kind: TarKind, at: u64, text: &[u8]) -> Result<(), (u64, String)> {
+        match kind {
+            TarKind::LongName => self.long_name = text.split(|&byte| byte == 0).next().map(<[u8]>::to_vec),
+            TarKind::Pax | TarKind::GlobalPax => {
+                let refuse = |(place, reason)| (at + (BLOCK + place) as u64, reason);
+                let records = PaxRecords::parse(text).map_err(refuse)?;
+                if kind == TarKind::Pax {
+                    self.pax = records;
+                } else if records != PaxRecords::default() {
+                    let reason = "a global header gives all members one path or size; pack the archive again";
+                    return Err((at, reason.into()));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
