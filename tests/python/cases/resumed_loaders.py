@@ -15,6 +15,7 @@ import torch
 
 import sluicegate
 from cases.loader_kinds import plain, take
+from checks.global_draws import seed_globals
 from doubles.stateful import DrawingRows, GeneratorStream, Indices, PlainStream
 
 SIZE = 29
@@ -136,13 +137,6 @@ class ResumeCase:
         loader = self.loader(self.resumed_workers)
         loader.load_state_dict(state)
         return [take(loader) for _ in range(epochs)]
-
-
-def seed_globals(seed: int) -> None:
-    """Seeds the global generators, which loaders without a seed draw from."""
-    random.seed(seed)
-    numpy.random.seed(seed)
-    torch.manual_seed(seed)
 
 
 def read_together(make_rank: Callable[[int], Any], world_size: int, count: int | None = None) -> list[list[Any]]:

@@ -1,21 +1,28 @@
-"""Drawing from the global generators, and what the libraries say of them."""
+"""Seeding the global generators, drawing from them, and what the libraries say of them."""
 
 from __future__ import annotations
 
-import contextlib
 import random
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 LIBRARIES = ["python", "numpy", "torch"]
 
 
-@contextlib.contextmanager
-def keeping_global_generators() -> Iterator[None]:
-    """They are the whole test run's: put back, by the libraries' own ways."""
+def seed_globals(seed: int) -> None:
+    """Seeds the global generators, which loaders without a seed draw from."""
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+@pytest.fixture(autouse=True)
+def kept() -> Iterator[None]:
+    """Keeps the global generators, which are the whole test run's: put back, by the libraries' own ways."""
     states = random.getstate(), np.random.get_state(), torch.get_rng_state()
     yield
     random.setstate(states[0])

@@ -6,13 +6,13 @@ import json
 import random
 from typing import Any
 
-import numpy
 import pytest
 import torch
 
 import sluicegate
 from cases.loader_kinds import plain, take
 from checks import drawn
+from checks.global_draws import seed_globals
 from doubles.stateful import CongruentRows, DrawingRows, Indices, IteratorSampler, StatefulSampler
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
@@ -80,12 +80,6 @@ class Draw:
         elif self.sampler == "batches":
             arguments["batch_sampler"] = [list(range(start, min(start + 2, size))) for start in range(0, size, 2)]
         return sluicegate.DataLoader(dataset, num_workers=num_workers, **arguments)
-
-
-def seed_globals(seed: int) -> None:
-    random.seed(seed)
-    numpy.random.seed(seed)
-    torch.manual_seed(seed)
 
 
 def check(draw: Draw) -> None:

@@ -11,6 +11,7 @@ import torch.utils.data
 
 import sluicegate
 from cases.loader_kinds import plain, take
+from checks.orders import merged
 from doubles.stateful import Indices
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
@@ -32,12 +33,6 @@ def read(made: Any) -> tuple[list[list[int]], list[list[bool]]]:
         batches.append(plain(batch))
         marks.append(ids.valid.tolist())
     return batches, marks
-
-
-def merged(ranks: list[list[list[Any]]]) -> list[Any]:
-    """The global order: its position p is the rank p % world_size's."""
-    flat = [[item for batch in batches for item in batch] for batches in ranks]
-    return [item for items in zip(*flat, strict=True) for item in items]
 
 
 @pytest.mark.parametrize("remainder", REMAINDERS)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from checks.orders import merged
 from checks.programs import Run
 
 # Behind a program that says what each rank does.
@@ -89,11 +90,6 @@ def counted(ranks: list[dict[str, Any]]) -> list[int]:
         for index, is_valid in zip(batch, valid, strict=True)
         if is_valid
     ]
-
-
-def merged(batches: list[list[list[int]]]) -> list[int]:
-    flat = [[index for batch in rank for index in batch] for rank in batches]
-    return [index for indices in zip(*flat, strict=True) for index in indices]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import sys
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from checks.global_draws import LIBRARIES, draw_normals, draws, keeping_global_generators, public_states
+from checks import global_draws
+from checks.global_draws import LIBRARIES, draw_normals, draws, public_states
 from sluicegate import _core
 from sluicegate.rng import global_generators
 from sluicegate.rng.generator_state import NumpyWay, OtherTorchWay, PythonWay, TorchWay
@@ -21,12 +21,7 @@ from sluicegate.rng.global_generators import generator_state, global_state, set_
 from sluicegate.rng.global_generators import global_generators as generators_of_process
 from sluicegate.rng.sample import GlobalDrawWatch
 
-
-@pytest.fixture(autouse=True)
-def kept() -> Iterator[None]:
-    """The global generators are the whole test run's."""
-    with keeping_global_generators():
-        yield
+kept = global_draws.kept
 
 
 def test_seeding_forgets_normal_deviates() -> None:

@@ -10,7 +10,7 @@ import random
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +18,13 @@ import numpy as np
 import pytest
 import torch
 
-from checks.global_draws import LIBRARIES, draw_normals, draws, keeping_global_generators, public_states
+from checks import global_draws
+from checks.global_draws import LIBRARIES, draw_normals, draws, public_states
 from sluicegate import _core
 from sluicegate.rng.global_generators import global_generators as generators_of_process
 from sluicegate.rng.sample import SampleSeeding, sample_rng
 
-
-@pytest.fixture(autouse=True)
-def kept() -> Iterator[None]:
-    """The global generators are the whole test run's."""
-    with keeping_global_generators():
-        yield
+kept = global_draws.kept
 
 
 GOLDEN = {

@@ -9,11 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from checks.orders import whole
 from sluicegate import BatchSampler, BlockShuffleSampler, MixtureSampler, RandomSampler
-
-
-def whole(order: Any) -> list[int]:
-    return np.frombuffer(order.indices(0, len(order)), np.int64).tolist()
 
 
 @pytest.mark.parametrize("drop_last", [False, True])

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import pytest
 import torch
 
 import sluicegate
+from checks.orders import whole
 from sluicegate import DistributedSampler, RandomSampler
-
-
-def whole(order: Any) -> list[int]:
-    return np.frombuffer(order.indices(0, len(order)), np.int64).tolist()
 
 
 def test_ranks_share_the_order_of_the_loaders_seed() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from checks.orders import whole
 from sluicegate.sampler import (
     BlockShuffleSampler,
     MixtureSampler,
@@ -43,10 +44,6 @@ RANDOM = [name for name in SEEDED if name != "sequential"]
 @pytest.fixture(params=SEEDED)
 def name(request: pytest.FixtureRequest) -> str:
     return request.param
-
-
-def whole(order: Any) -> list[int]:
-    return np.frombuffer(order.indices(0, len(order)), np.int64).tolist()
 
 
 def test_iteration_positions_and_orders_agree(name: str) -> None:
