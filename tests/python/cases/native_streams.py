@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 from doubles.tar_files import FIELDS, many, put
-from doubles.tfrecord_files import example, some_features
-from doubles.tfrecord_files import put as put_tfrecord
+from doubles.tfrecord_files import put_some
 from sluicegate import (
     CsvDataset,
     CsvStream,
@@ -24,11 +24,6 @@ from sluicegate import (
     TFRecordDataset,
     TFRecordStream,
 )
-
-
-def write_tfrecord(path: pathlib.Path, count: int) -> str:
-    return put_tfrecord(path, *(example(some_features(number)) for number in range(count)))
-
 
 Case = tuple[Callable[..., Any], Any, str]
 
@@ -73,7 +68,7 @@ def csv(tmp_path: pathlib.Path) -> Case:
 
 
 def tfrecord(tmp_path: pathlib.Path) -> Case:
-    path = write_tfrecord(tmp_path / "a.tfrecord", 27)
+    path = put_some(tmp_path / "a.tfrecord", 27)
     return TFRecordStream, TFRecordDataset(path), path
 
 
@@ -89,3 +84,10 @@ def raw(tmp_path: pathlib.Path) -> Case:
 
 
 CASES = [tar, tar_with_gaps, json_lines, whole_lines, csv, tfrecord, raw]
+
+
+@pytest.fixture(params=CASES, ids=lambda make: make.__name__)
+def case(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Case:
+    """Each of them, with the dataset of the same samples and the path of both."""
+    made: Case = request.param(tmp_path)
+    return made

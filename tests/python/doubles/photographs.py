@@ -1,4 +1,4 @@
-"""Images for tests that look like photographs: smooth areas, edges, some noise, all different."""
+"""Images for tests that look like photographs: smooth areas, edges, some noise, all different; and folders of them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
+
+from sluicegate import ImageFolderDataset
 
 
 def photograph(seed: int, width: int = 96, height: int = 80) -> Image.Image:
@@ -45,3 +47,7 @@ def folder_of(root: Path, images: int = 24, classes: int = 3) -> Path:
         image = photograph(number, 70 + 7 * (number % 5), 60 + 5 * (number % 7))
         (folder / f"{number:03}.jpg").write_bytes(encoded(image, quality=90))
     return root
+
+
+class InPython(ImageFolderDataset):
+    """A subclass: a Python dataset, whatever it does."""

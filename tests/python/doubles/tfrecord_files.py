@@ -80,3 +80,8 @@ def some_features(n: int) -> dict[str, list[Any]]:
         "ids": list(range(-1, n % 3)),
         "box": [float(n), 0.5, 1.0, -2.0],
     }
+
+
+def put_some(path: Path, count: int) -> str:
+    """Writes `count` examples with features of every type."""
+    return put(path, *(example(some_features(number)) for number in range(count)))

@@ -14,12 +14,8 @@ import torch
 
 from checks.equality import assert_same
 from checks.formats import check_format
+from doubles.text_files import put
 from sluicegate import CsvDataset, CsvStream, DataLoader
-
-
-def put(path: Path, text: str | bytes) -> str:
-    path.write_bytes(text.encode() if isinstance(text, str) else text)
-    return str(path)
 
 
 def table(rows: list[list[Any]], **form: Any) -> str:

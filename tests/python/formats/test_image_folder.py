@@ -18,6 +18,7 @@ from PIL import Image
 
 import sluicegate
 from checks.equality import assert_same
+from checks.pillow import pillows
 from sluicegate import ImageFolderDataset
 
 NAMES = ["bird/b.png", "cat/10.jpg", "cat/9.JPG", "cat/more/1.jpeg", "dog/a.webp", "dog/c.pgm"]
@@ -48,11 +49,6 @@ def torchvisions(root: Path, is_valid: Callable[[str], bool] | None = None) -> I
                     yield path, number
 
 
-def pillows(path: str) -> torch.Tensor:
-    with Image.open(path) as image:
-        return torch.from_numpy(np.array(image.convert("RGB"))).permute(2, 0, 1)
-
-
 def test_samples_are_those_of_image_folder(root: Path) -> None:
     dataset = ImageFolderDataset(root)
     expected = list(torchvisions(root))
@@ -62,7 +58,7 @@ def test_samples_are_those_of_image_folder(root: Path) -> None:
     assert len(dataset) == len(expected)
     for place, (path, label) in enumerate(expected):
         image, found = dataset[place]
-        assert torch.equal(image, pillows(path))
+        assert torch.equal(image, pillows(Path(path).read_bytes(), "RGB"))
         assert (found, type(found)) == (label, int)
     assert torch.equal(dataset[-1][0], dataset[len(dataset) - 1][0])
     for place in (len(dataset), -len(dataset) - 1):
@@ -91,7 +87,7 @@ def test_files_may_be_chosen_by_a_function(root: Path) -> None:
     dataset = ImageFolderDataset(root, is_valid_file=is_valid, allow_empty=True)
     assert dataset.samples == list(torchvisions(root, is_valid))
     assert (dataset.classes, dataset.targets) == (["bird", "cat", "dog"], [1, 1, 2])
-    assert torch.equal(dataset[2][0], pillows(dataset.samples[2][0]))
+    assert torch.equal(dataset[2][0], pillows(Path(dataset.samples[2][0]).read_bytes(), "RGB"))
     with pytest.raises(FileNotFoundError, match=r"class folders of .*: bird; remove"):
         ImageFolderDataset(root, is_valid_file=is_valid)
     with pytest.raises(ValueError, match="pass only one of them"):

@@ -14,12 +14,8 @@ import torch
 
 from checks.equality import assert_same
 from checks.formats import check_format
+from doubles.text_files import put
 from sluicegate import DataLoader, JsonLinesDataset, JsonLinesStream
-
-
-def put(path: Path, text: str | bytes) -> str:
-    path.write_bytes(text.encode() if isinstance(text, str) else text)
-    return str(path)
 
 
 def test_whole_lines_are_objects_like_any_others(tmp_path: Path) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
 import pickle
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ import torch
 from checks.equality import assert_same
 from doubles.mds_files import array, written
 from doubles.photographs import encoded, photograph
+from doubles.tar_files import npy, put
 from sluicegate import (
     ArrowDataset,
     DataLoader,
@@ -80,27 +79,17 @@ def samples(number: int) -> dict[str, Any]:
     }
 
 
-def npy(array: Any) -> bytes:
-    file = io.BytesIO()
-    np.save(file, array)
-    return file.getvalue()
-
-
 def make_tar(folder: Path) -> str:
-    with tarfile.open(folder / "a.tar", "w") as archive:
-        for number in range(SAMPLES):
-            sample = samples(number)
-            files = {
-                "jpg": sample["jpg"],
-                "box": npy(sample["box"]),
-                "label": npy(sample["label"]),
-                "name": json.dumps(sample["name"]).encode(),
-            }
-            for name, content in files.items():
-                member = tarfile.TarInfo(f"{number}.{name}")
-                member.size = len(content)
-                archive.addfile(member, io.BytesIO(content))
-    return str(folder / "a.tar")
+    members: list[tuple[str, bytes]] = []
+    for number in range(SAMPLES):
+        sample = samples(number)
+        members += [
+            (f"{number}.jpg", sample["jpg"]),
+            (f"{number}.box", npy(sample["box"])),
+            (f"{number}.label", npy(sample["label"])),
+            (f"{number}.name", json.dumps(sample["name"]).encode()),
+        ]
+    return put(folder / "a.tar", members)
 
 
 def table() -> Any:
@@ -216,12 +205,8 @@ def test_parts_of_structs_and_of_json(tmp_path: Path) -> None:
         dataset = ParquetDataset(tmp_path / "a.parquet", {"image": field, "objects": None})
         for number in range(SAMPLES):
             assert dataset[number]["objects"]["id"].tolist() == labels_of(number)[expected(number)].tolist()
-    with tarfile.open(tmp_path / "b.tar", "w") as archive:
-        other = {"note": "a text", "labels": labels_of(5).tolist()}
-        for name, content in (("jpg", files[5]), ("box", npy(boxes_of(5))), ("json", json.dumps(other).encode())):
-            member = tarfile.TarInfo(f"0.{name}")
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
+    other = json.dumps({"note": "a text", "labels": labels_of(5).tolist()}).encode()
+    put(tmp_path / "b.tar", [("0.jpg", files[5]), ("0.box", npy(boxes_of(5))), ("0.json", other)])
     image = ImageField(v2.Compose([own, pipeline(labels_getter=None)]), boxes="box")
     with pytest.raises(ValueError, match=r"'json\.labels' still has 5 rows"):
         TarDataset(tmp_path / "b.tar", {"jpg": image, "box": ["npy"], "json": "json"})[0]
@@ -230,16 +215,11 @@ def test_parts_of_structs_and_of_json(tmp_path: Path) -> None:
 def test_masks_of_boxes_follow_and_one_of_the_image_is_not_dropped(tmp_path: Path) -> None:
     sizes = {"one": [[1.0, 1, 2, 2]], "three": [[1.0, 1, 2, 2], [20, 20, 40, 40], [22, 21, 44, 50]]}
     for name, boxes in sizes.items():
-        with tarfile.open(tmp_path / f"{name}.tar", "w") as archive:
-            planes = np.stack([np.full((70, 70), number, np.uint8) for number in range(len(boxes))])
-            mask = io.BytesIO()
-            photograph(1, 70, 70).convert("L").save(mask, "png")
-            files = {"jpg": encoded(photograph(1, 70, 70)), "box": npy(np.array(boxes, np.float32))}
-            files |= {"mask": npy(planes), "seg.png": mask.getvalue()}
-            for field, content in files.items():
-                member = tarfile.TarInfo(f"0.{field}")
-                member.size = len(content)
-                archive.addfile(member, io.BytesIO(content))
+        planes = np.stack([np.full((70, 70), number, np.uint8) for number in range(len(boxes))])
+        photo = photograph(1, 70, 70)
+        members = [("0.jpg", encoded(photo)), ("0.box", npy(np.array(boxes, np.float32)))]
+        members += [("0.mask", npy(planes)), ("0.seg.png", encoded(photo.convert("L"), "png"))]
+        put(tmp_path / f"{name}.tar", members)
     for transform in (pipeline(labels_getter=None), v2.Compose([own, pipeline(labels_getter=None)])):
         image = ImageField(transform, boxes="box", masks="mask", box_fields=())
         fields = {"jpg": image, "box": ["npy"], "mask": ["npy"]}

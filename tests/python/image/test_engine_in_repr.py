@@ -14,6 +14,7 @@ from torch.utils.data import ConcatDataset, StackDataset, Subset
 from doubles.mds_files import written
 from doubles.photographs import encoded, folder_of, photograph
 from doubles.tar_files import put
+from doubles.unknown_transforms import unknown
 from sluicegate import (
     ArrowDataset,
     DataLoader,
@@ -33,10 +34,6 @@ from sluicegate.loader.native_iterator import NativeIterator
 FILES = [encoded(photograph(number, 50 + number, 44)) for number in range(4)]
 FIXED = T.CenterCrop(20)
 RANDOM = T.Compose([T.CenterCrop(20), T.RandomHorizontalFlip()])
-
-
-def unknown(image: Any) -> Any:
-    return image
 
 
 # The transform, what `repr` ends with, and the reason of a loader with a seed.

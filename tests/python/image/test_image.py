@@ -10,6 +10,7 @@ import torch
 from PIL import Image, ImageFile, ImageOps
 
 from checks.pillow import pillows
+from doubles.photographs import encoded
 from sluicegate import decode_image
 
 SHARED = pathlib.Path(__file__).parents[4] / "shared" / "data" / "jpeg"
@@ -26,12 +27,6 @@ def photograph(width: int = 53, height: int = 41, channels: int = 3) -> np.ndarr
     image = np.stack(planes, axis=-1).clip(0, 255).astype(np.uint8)
     image[height // 3 : height // 2, width // 4 : width // 2] = 255
     return image if channels > 1 else image[..., 0]
-
-
-def encoded(image: Image.Image, format: str, **options) -> bytes:
-    file = io.BytesIO()
-    image.save(file, format, **options)
-    return file.getvalue()
 
 
 RGB = Image.fromarray(photograph())

@@ -10,15 +10,11 @@ import pytest
 import torch
 
 from checks.equality import assert_same
-from doubles.photographs import folder_of
+from doubles.photographs import InPython, folder_of
 from sluicegate import DataLoader, ImageField, ImageFolderDataset
 from sluicegate import transforms as T
 
 RESIZED = 3 * 40 * 40
-
-
-class InPython(ImageFolderDataset):
-    """A subclass: a Python dataset, whatever it does."""
 
 
 def training() -> Any:

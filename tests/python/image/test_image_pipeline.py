@@ -16,7 +16,7 @@ from torch.utils.data import ConcatDataset, StackDataset, Subset
 import sluicegate
 from checks.equality import assert_same
 from checks.formats import Plain
-from doubles.photographs import encoded, folder_of, photograph
+from doubles.photographs import InPython, encoded, folder_of, photograph
 from sluicegate import DataLoader, ImageField, ImageFolderDataset, TarDataset, decode_image
 from sluicegate import transforms as T
 from sluicegate.loader.native_iterator import NativeIterator
@@ -39,10 +39,6 @@ def training(module: Any = T) -> Any:
 def evaluation(module: Any = T) -> Any:
     """What images are tested with, of this module."""
     return module.Compose([module.Resize(40, antialias=True), module.CenterCrop(32)])
-
-
-class InPython(ImageFolderDataset):
-    """A subclass: a Python dataset, whatever it does."""
 
 
 @pytest.fixture(scope="module")

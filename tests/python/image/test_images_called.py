@@ -13,6 +13,7 @@ from cases.annotated_images import shard as shard
 from checks.equality import assert_same
 from doubles.photographs import encoded, photograph
 from doubles.tar_files import put
+from doubles.unknown_transforms import unknown
 from sluicegate import DataLoader, ImageField, TarDataset, TarStream
 from sluicegate import transforms as T
 
@@ -23,11 +24,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),
     pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning"),
 ]
-
-
-def unknown(*inputs: Any) -> Any:
-    """A transform that is not recognized and changes nothing."""
-    return inputs if len(inputs) > 1 else inputs[0]
 
 
 def pipeline(module: Any, place: int | None) -> Any:

@@ -16,13 +16,8 @@ import torch
 from checks.equality import assert_same
 from checks.programs import Run
 from doubles.tar_files import FIELDS, many, put
-from doubles.tfrecord_files import example, some_features
-from doubles.tfrecord_files import put as put_tfrecord
+from doubles.tfrecord_files import put_some
 from sluicegate import CsvStream, DataLoader, JsonLinesStream, RawStream, ShuffleBuffer, TarStream, TFRecordStream
-
-
-def write_tfrecord(path: pathlib.Path, count: int) -> str:
-    return put_tfrecord(path, *(example(some_features(number)) for number in range(count)))
 
 
 def streams(tmp_path: pathlib.Path) -> list[tuple[Any, bytes]]:
@@ -38,7 +33,7 @@ def streams(tmp_path: pathlib.Path) -> list[tuple[Any, bytes]]:
         (lambda file, **more: JsonLinesStream(file, **more), lines),
         (lambda file, **more: JsonLinesStream(file, {"a": int, "b": str}, **more), lines),
         (lambda file, **more: CsvStream(file, **more), rows),
-        (lambda file, **more: TFRecordStream(file, **more), data(write_tfrecord(tmp_path / "a.tfrecord", 12))),
+        (lambda file, **more: TFRecordStream(file, **more), data(put_some(tmp_path / "a.tfrecord", 12))),
         (lambda file, **more: RawStream(file, dtype="u1", shape=7, **more), lines[:70]),
     ]
 
@@ -137,7 +132,7 @@ def test_what_is_larger_than_allowed_is_named(tmp_path: pathlib.Path) -> None:
     rows = tmp_path / "x.csv"
     rows.write_bytes(b"a\n1\n" + b"2" * 9000 + b"\n3\n")
     assert [row["a"] for row in CsvStream(rows, {"a": int}, max_sample_bytes=5000, on_error="skip")] == [1, 3]
-    records = write_tfrecord(tmp_path / "a.tfrecord", 3)
+    records = put_some(tmp_path / "a.tfrecord", 3)
     with pytest.raises(ValueError, match="where 2 are allowed"):
         list(TFRecordStream(records, "bytes", max_sample_bytes=2))
     with pytest.raises(ValueError, match="max_sample_bytes"):

@@ -11,18 +11,15 @@ from typing import Any
 import pytest
 import torch
 
+from cases import native_streams
 from cases.loader_kinds import take
-from cases.native_streams import CASES, Case, json_lines, tar
+from cases.native_streams import Case, json_lines, tar
 from checks.equality import assert_same
 from sluicegate import DataLoader, JsonLinesStream, ShuffleBuffer
 
 pytestmark = [pytest.mark.slots, pytest.mark.filterwarnings("ignore:This DataLoader will create")]
 
-
-@pytest.fixture(params=CASES, ids=lambda make: make.__name__)
-def case(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Case:
-    made: Case = request.param(tmp_path)
-    return made
+case = native_streams.case
 
 
 def loader(stream: Any, in_python: bool, *, size: int = 7, buffer_seed: int | None = 3, **arguments: Any) -> Any:

@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 import torch
 
+from cases import native_streams
 from cases.loader_kinds import take
-from cases.native_streams import CASES, Case
+from cases.native_streams import Case
 from checks.equality import assert_same
 from checks.resources import descriptors
 from doubles.photographs import encoded, photograph
@@ -29,14 +30,10 @@ from sluicegate.worker.report import Reporter
 from sluicegate.worker.thread_main import ThreadWorker
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
+
+case = native_streams.case
 # A worker whose stream has failed says so again and again.
 MOST_ERRORS = 7
-
-
-@pytest.fixture(params=CASES, ids=lambda make: make.__name__)
-def case(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Case:
-    made: Case = request.param(tmp_path)
-    return made
 
 
 # Which thread fetches the batches: workers ahead, the calling one when their turn comes, or both in turn.

@@ -15,6 +15,7 @@ import torch
 from checks.equality import assert_same
 from doubles.photographs import encoded, photograph
 from doubles.tar_files import npy, put
+from doubles.unknown_transforms import Unknown
 from sluicegate import DamagedImageError, DataLoader, ImageField, TarDataset, decode_image
 from sluicegate import transforms as ours
 
@@ -54,13 +55,6 @@ STEPS: list[Made] = [
     lambda of: of.ScaleJitter((50, 60)),
     lambda of: of.ToImage(),
 ]
-
-
-class Unknown:
-    """A transform that is not recognized, and changes nothing."""
-
-    def __call__(self, *inputs: Any) -> Any:
-        return inputs if len(inputs) > 1 else inputs[0]
 
 
 def boxes_of(generator: np.random.Generator, width: int, height: int, dtype: torch.dtype) -> torch.Tensor:

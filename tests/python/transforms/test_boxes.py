@@ -13,6 +13,7 @@ import torch
 from checks.cached_images import assert_same_from_cache
 from doubles.photographs import encoded, photograph
 from doubles.tar_files import npy, put
+from doubles.unknown_transforms import Unknown
 from sluicegate import DamagedImageError, DataLoader, ImageField, TarDataset, decode_image
 from sluicegate import transforms as T
 
@@ -235,23 +236,16 @@ def test_batches_whose_boxes_are_dropped_are_made_sample_by_sample(tmp_path: Any
         assert torch.equal(batch["label"]["values"], other["label"]["values"])
 
 
-class _Unknown:
-    """A transform that is not recognized, and changes nothing."""
-
-    def __call__(self, *inputs: Any) -> Any:
-        return inputs if len(inputs) > 1 else inputs[0]
-
-
 @pytest.mark.parametrize("module", [T, v2])
 @pytest.mark.parametrize("form", ["XYXY", "XYWH", "CXCYWH"])
 def test_boxes_past_the_image_reach_a_called_transform_as_they_are(module: Any, form: str) -> None:
     """Nothing before it clamps them, so a `SanitizeBoundingBoxes` after a transform that is called drops them."""
 
     def steps(of: Any) -> Any:
-        return of.Compose([of.ToDtype(torch.float32, scale=True), _Unknown(), of.SanitizeBoundingBoxes()])
+        return of.Compose([of.ToDtype(torch.float32, scale=True), Unknown(), of.SanitizeBoundingBoxes()])
 
     field = ImageField(steps(module), boxes="boxes", box_format=form, box_fields="labels")
-    assert "_Unknown" in str(field.python_reason)
+    assert "`Unknown`" in str(field.python_reason)
     dropped = 0
     for seed in range(9):
         given = sample(seed, torch.float32, form)
@@ -355,7 +349,7 @@ def test_what_has_no_mark_stays_where_it_is(module: Any) -> None:
         return [
             of.Compose([of.Pad(3), pure, turn]),
             of.Compose([turn, of.RandomApply([of.Compose([pure, floats])], p=1.0), of.CenterCrop(30)]),
-            of.Compose([turn, pure, _Unknown(), turn]),
+            of.Compose([turn, pure, Unknown(), turn]),
             of.RandomApply([pure, turn], p=1.0),
             of.Compose([of.CenterCrop(50), of.ToImage(), floats, pure, of.Normalize([0.5], [0.5])]),
         ]

@@ -27,6 +27,8 @@ from cases.transforms import (
     tensor,
 )
 from checks.equality import assert_same
+from doubles.photographs import InPython
+from doubles.unknown_transforms import unknown
 from sluicegate import DataLoader, ImageField, ImageFolderDataset
 
 v1 = pytest.importorskip("torchvision.transforms")
@@ -42,11 +44,6 @@ EVERY = pytest.mark.parametrize(
 # Of these torchvision's transforms take floats alone.
 ON_FLOATS = ("Normalize",)
 NOT_NATIVE = ("RandomChoice", "ToPILImage", "FiveCrop", "TenCrop")
-
-
-def unknown(image: Any) -> Any:
-    """A transform that is not recognized and changes nothing, like many a `Lambda`."""
-    return image
 
 
 def of_dataset(module: Any, made: Made, name: str) -> tuple[list[Any], Any]:
@@ -88,10 +85,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(map(plain, value))
     return value.as_subclass(torch.Tensor) if isinstance(value, tv_tensors.Image) else value
-
-
-class InPython(ImageFolderDataset):
-    """A subclass: read through Python."""
 
 
 @EVERY

@@ -18,7 +18,7 @@ import torch
 
 import sluicegate.transforms as ours
 from checks.equality import assert_same
-from doubles.photographs import encoded, photograph
+from doubles.photographs import InPython, encoded, photograph
 from sluicegate import DataLoader, ImageField, ImageFolderDataset, decode_image
 from sluicegate.loader.native_iterator import NativeIterator
 from sluicegate.rng.sample import sample_rng
@@ -253,10 +253,6 @@ def test_in_one_go_with_decoding(name: str) -> None:
                 bytes_, expected_place = call(other, seed, decode_image(file))
                 assert_image("" if name in ROUNDED else name, found, v2.functional.to_dtype(bytes_, scale=True), own)
                 assert torch.equal(place, expected_place), own
-
-
-class InPython(ImageFolderDataset):
-    """A subclass: a Python dataset, whatever it does."""
 
 
 @pytest.fixture(scope="module")
