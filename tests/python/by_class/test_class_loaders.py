@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import random
 import sys
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from torch.utils.data import ConcatDataset, Dataset, StackDataset, Subset, Tenso
 
 import sluicegate
 from doubles.datasets import Stream
+from doubles.terminals import Terminal
 from sluicegate import ClassLoaders, NpyDataset, class_loaders
 from sluicegate.loader.resources import resources_of
 from sluicegate.order.settings import LoaderSettings
@@ -134,10 +134,6 @@ def test_a_scan_shows_its_progress_on_a_terminal_alone(
 ) -> None:
     class_loaders(Pairs())
     assert capsys.readouterr() == ("", "")
-
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
 
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)

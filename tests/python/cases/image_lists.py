@@ -294,3 +294,13 @@ def set_transforms(dataset: Any, transform: Any, target_transform: Any = None) -
     separate = transform is not None or target_transform is not None
     dataset.transform, dataset.target_transform = transform, target_transform
     dataset.transforms = datasets.vision.StandardTransform(transform, target_transform) if separate else None
+
+
+def setting(**attributes: Any) -> Callable[[Any], None]:
+    """Returns a function that sets these attributes of a dataset."""
+
+    def change(dataset: Any) -> None:
+        for name, value in attributes.items():
+            setattr(dataset, name, value)
+
+    return change

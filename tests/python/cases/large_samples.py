@@ -12,6 +12,7 @@ import torch
 from torch.utils.data import ConcatDataset, Dataset, Subset
 
 from cases.sample_kinds import MAKERS, Mutator
+from doubles.datasets import ManyAtOnce
 
 # What counts as large while they are tested, in bytes: many samples in little time.
 LARGE = 4096
@@ -112,11 +113,8 @@ def refill(sample: Any, number: float) -> None:
             sample[key] = sample[key] * 0
 
 
-class FetchesMany(LargeSamples):
+class FetchesMany(ManyAtOnce, LargeSamples):
     """Fetches all samples of a batch in one call."""
-
-    def __getitems__(self, indices: list[int]) -> list[Any]:
-        return [self[index] for index in indices]
 
 
 def arranged(kind: str, number: int, size: int, names: list[str] | None = None) -> Dataset[Any]:

@@ -10,6 +10,7 @@ import numpy
 import torch
 import torch.utils.data
 
+import sluicegate
 from checks.equality import assert_same_outcome, outcome_of
 
 Build = Callable[[ModuleType], Any]
@@ -25,6 +26,11 @@ def assert_as_torch(data: ModuleType, build: Build, epochs: int = 1, **arguments
         outcomes.append([outcome_of(lambda loader=loader: loader) for _ in range(epochs)])
     for actual, expected in zip(*outcomes, strict=True):
         assert_same_outcome(actual, expected)
+
+
+def engine_of(dataset: Any, **arguments: Any) -> str:
+    """Return what a loader with these arguments says that its batches are read by."""
+    return sluicegate.DataLoader(dataset, **arguments).explain().engine
 
 
 def array_of(code: str, *shape: int) -> numpy.ndarray:

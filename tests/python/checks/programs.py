@@ -11,6 +11,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -132,6 +133,11 @@ def zygote(*modules: str) -> Iterator[Run]:
     started = Zygote(*modules)
     yield started
     started.stop()
+
+
+def door_of(data: ModuleType) -> str:
+    """Return the argument with which `run` gives a program this module as `data`."""
+    return data.__name__.partition(".")[0]
 
 
 def exit_code(job: Callable[..., Any], *arguments: Any) -> int | None:

@@ -89,6 +89,27 @@ class Failing(Dataset):
         return self.size
 
 
+class Late:
+    """Samples, of which one that comes late is not like the others."""
+
+    def __init__(self, usual: Any, late: Any) -> None:
+        self.usual = usual
+        self.late = late
+
+    def __len__(self) -> int:
+        return 100
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return {"x": self.late if index == 80 else self.usual}
+
+
+class ManyAtOnce:
+    """Mixed into a dataset: reads a batch at once, by its single samples."""
+
+    def __getitems__(self, indices: list[int]) -> list[Any]:
+        return [self[index] for index in indices]  # type: ignore[index]
+
+
 class IndexTypes(Dataset):
     def __init__(self, size: int) -> None:
         self.size = size

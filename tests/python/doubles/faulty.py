@@ -14,6 +14,8 @@ import numpy
 import torch
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
+from doubles.datasets import ManyAtOnce
+
 FOREVER = 600  # seconds; no test waits this long
 
 
@@ -129,11 +131,8 @@ class Raising(Numbers):
             raise self.make(index)
 
 
-class RaisingAtOnce(Raising):
+class RaisingAtOnce(ManyAtOnce, Raising):
     """Reads whole batches."""
-
-    def __getitems__(self, indices: list[int]) -> list[torch.Tensor]:
-        return [self[index] for index in indices]
 
 
 class RaisingStream(IterableDataset):
@@ -352,7 +351,3 @@ def failing_init(worker_id: int) -> None:
 def dying_init(worker_id: int) -> None:
     if worker_id == 1:
         end_process("SIGKILL")
-
-
-def as_list(samples: list[Any]) -> list[Any]:
-    return samples

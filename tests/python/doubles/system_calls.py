@@ -6,9 +6,11 @@ A filter (seccomp) can't be taken back: only for processes that a test has start
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import platform
 import struct
+from typing import NoReturn
 
 import pytest
 
@@ -22,6 +24,11 @@ _PR_SET_NO_NEW_PRIVS, _SECCOMP, _SET_MODE_FILTER, _NEW_LISTENER = 38, 317, 1, 8
 needs_filters = pytest.mark.skipif(
     platform.system() != "Linux" or platform.machine() != "x86_64", reason="the numbers are those of Linux on x86-64"
 )
+
+
+def full_disk(descriptor: int) -> NoReturn:
+    """Stands for `os.fsync` on a disk that is full."""
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def fail(error: int, *calls: str) -> None:

@@ -14,7 +14,6 @@ import numpy
 import pytest
 import torch
 import torch.utils.data
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import Dataset, Subset, default_collate
 
 import sluicegate
@@ -22,6 +21,7 @@ from cases.large_samples import LARGE, LargeSamples, arranged
 from cases.sample_kinds import MAKERS, WITHOUT_MEMORY
 from checks import drawn
 from checks.equality import Outcome, assert_same, assert_same_outcome, error_of, outcome_difference, outcome_of
+from checks.operations import operations
 from sluicegate import DataLoader
 from sluicegate._torch import DTYPES
 from sluicegate._utils.collate import default_collate_fn_map
@@ -245,13 +245,7 @@ def test_a_function_that_identifies_samples_gets_them_themselves() -> None:
 
 
 def test_a_mode_sees_no_copies() -> None:
-    class Watch(TorchDispatchMode):
-        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            seen.append(function.__name__)
-            return function(*args, **(kwargs or {}))
-
-    seen: list[str] = []
-    with Watch():
+    with operations() as seen:
         next(iter(DataLoader(Addresses(), batch_size=4)))
     assert "stack.default" in seen
     assert "copy_.default" not in seen

@@ -19,6 +19,7 @@ from torch.autograd import forward_ad
 
 import sluicegate
 from checks.equality import assert_same, assert_same_outcome, outcome_of
+from checks.operations import operations
 from doubles.datasets import Items, Point, Tags
 from sluicegate import _core
 from sluicegate.fetch.collate import KINDS, SCALARS, stacking
@@ -197,17 +198,9 @@ def test_dual_and_wrapped_tensors_are_for_torch() -> None:
 
 def test_modes_see_every_operation() -> None:
     from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    seen = []
-
-    class Watch(TorchDispatchMode):
-        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            seen.append(function.__name__)
-            return function(*args, **(kwargs or {}))
 
     loader = sluicegate.DataLoader([(torch.randn(128, SIDE), 1)] * 2, batch_size=2)
-    with Watch():
+    with operations() as seen:
         next(iter(loader))
     assert seen
     with FakeTensorMode(allow_non_fake_inputs=True):

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from doubles.terminals import Terminal
 from sluicegate import DataLoader, ImageFolderDataset, JsonLinesDataset
 from sluicegate.sampler import LengthBucketBatchSampler, PackedBatchSampler, WeightedRandomSampler
 
@@ -96,10 +97,6 @@ def test_signals_are_handled_while_an_epoch_is_prepared(lengths: Any, name: str)
 
 
 def test_progress_is_shown_on_a_terminal(lengths: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
     for stream in (Terminal(), io.StringIO()):
         monkeypatch.setattr(sys, "stderr", stream)
         # Several times as long as it takes until work is shown.

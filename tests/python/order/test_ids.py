@@ -13,6 +13,7 @@ import torch
 
 import sluicegate
 from cases.loader_kinds import MAP_KINDS, SIZE, STREAM_KINDS, make, plain, take
+from doubles.datasets import ManyAtOnce
 from doubles.stateful import GeneratorStream, Indices, StatefulBatchSampler
 
 pytestmark = [
@@ -227,9 +228,8 @@ class NamedRows(torch.utils.data.Dataset[Any]):
         return {"name": f"row {index}", "value": torch.tensor(index)}
 
 
-class ManyNamedRows(NamedRows):
-    def __getitems__(self, indices: list[int]) -> list[dict[str, Any]]:
-        return [self[index] for index in indices]
+class ManyNamedRows(ManyAtOnce, NamedRows):
+    pass
 
 
 @pytest.mark.parametrize("workers", [{}, {"num_workers": 2}, {"num_workers": 2, "worker_type": "thread"}], ids=str)

@@ -15,6 +15,8 @@ from torch.utils.data import ConcatDataset, Dataset, StackDataset, Subset, rando
 
 import sluicegate
 from cases.loader_kinds import plain, take
+from checks.global_draws import seed_globals
+from doubles.datasets import ManyAtOnce
 from doubles.drawing_rows import OwnDrawingRows
 from doubles.stateful import DrawingRows, Indices
 
@@ -23,9 +25,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 SIZE = 29
 
 
-class BatchedDrawingRows(DrawingRows):
-    def __getitems__(self, indices: list[int]) -> list[Any]:
-        return [self[index] for index in indices]
+class BatchedDrawingRows(ManyAtOnce, DrawingRows):
+    pass
 
 
 class LazyRows(Indices):
@@ -64,12 +65,6 @@ def by_index(epoch: list[Any]) -> dict[int, Any]:
 def global_states() -> Any:
     name, keys, *others = numpy.random.get_state()
     return random.getstate(), [name, keys.tolist(), *others], torch.get_rng_state().tolist()
-
-
-def seed_globals(seed: int) -> None:
-    random.seed(seed)
-    numpy.random.seed(seed)
-    torch.manual_seed(seed)
 
 
 @pytest.mark.parametrize("shuffle", [False, True])

@@ -21,6 +21,7 @@ from torch.utils.data import ConcatDataset, Subset
 
 import sluicegate
 from checks.equality import assert_same
+from checks.native import engine_of
 
 pytest.importorskip("torchvision")
 
@@ -41,10 +42,6 @@ AUGMENT = [v1.RandomCrop(9, padding=2), v1.RandomHorizontalFlip(), v1.ToTensor()
 
 def augmented(channels: int = 3) -> Any:
     return v1.Compose([*AUGMENT, v1.Normalize([0.5] * channels, [0.25] * channels)])
-
-
-def engine_of(dataset: Any, **arguments: Any) -> str:
-    return sluicegate.DataLoader(dataset, **arguments).explain().engine
 
 
 def batches_of(kind: Any, dataset: Any, *, epochs: int = 2, **arguments: Any) -> list[Any]:

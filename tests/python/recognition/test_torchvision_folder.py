@@ -20,6 +20,7 @@ import torch.utils.data
 import sluicegate
 from checks import epochs
 from checks.equality import assert_same
+from checks.native import engine_of
 from sluicegate import _core
 from sluicegate.rng.global_generators import torch_door
 
@@ -32,6 +33,7 @@ from torchvision.datasets import ImageFolder, INaturalist, VisionDataset
 from torchvision.transforms import v2
 
 from cases.image_folders import DAMAGES, KINDS, PLAIN_PNGS, damage, image_file, image_folder
+from cases.image_lists import setting
 from sluicegate.recognition import torchvision_files
 
 pytestmark = [
@@ -55,10 +57,6 @@ def random_pipeline() -> Any:
 
 def eval_pipeline() -> Any:
     return v1.Compose([v1.Resize(30), v1.CenterCrop(24), v1.ToTensor(), v1.Normalize(MEAN, STD)])
-
-
-def engine_of(dataset: Any, **arguments: Any) -> str:
-    return sluicegate.DataLoader(dataset, **arguments).explain().engine
 
 
 @pytest.mark.parametrize("make", [random_pipeline, eval_pipeline])
@@ -274,35 +272,27 @@ def test_aspect_ratios_are_torchs_to_the_last_bit() -> None:
         assert cut["Crop"] == params
 
 
-def _unlike(**attributes: Any) -> Callable[[Any], Any]:
-    def change(dataset: Any) -> None:
-        for name, value in attributes.items():
-            setattr(dataset, name, value)
-
-    return change
-
-
 def _open(path: str) -> Image.Image:
     return Image.open(path).convert("RGB")
 
 
 PYTHON: dict[str, tuple[Any, Callable[[Any], Any], str]] = {
-    "a loader": (eval_pipeline(), _unlike(loader=_open), "its loader is not torchvision's"),
-    "a target_transform": (eval_pipeline(), _unlike(target_transform=str), "target_transform is called in Python"),
-    "lists": (eval_pipeline(), _unlike(samples=[["a.jpg", 1]]), "samples are not all pairs"),
-    "labels": (eval_pipeline(), _unlike(samples=[("a.jpg", "1")] * 2), "labels are not all of type int"),
-    "two types": (eval_pipeline(), _unlike(samples=[("a.jpg", 1), ("b.jpg", 1.5)]), "labels are not all of type int"),
-    "paths": (eval_pipeline(), _unlike(samples=[(b"a.jpg", 1)]), "paths are not all of type str or Path"),
-    "no transform": (None, _unlike(), "samples are Pillow images"),
+    "a loader": (eval_pipeline(), setting(loader=_open), "its loader is not torchvision's"),
+    "a target_transform": (eval_pipeline(), setting(target_transform=str), "target_transform is called in Python"),
+    "lists": (eval_pipeline(), setting(samples=[["a.jpg", 1]]), "samples are not all pairs"),
+    "labels": (eval_pipeline(), setting(samples=[("a.jpg", "1")] * 2), "labels are not all of type int"),
+    "two types": (eval_pipeline(), setting(samples=[("a.jpg", 1), ("b.jpg", 1.5)]), "labels are not all of type int"),
+    "paths": (eval_pipeline(), setting(samples=[(b"a.jpg", 1)]), "paths are not all of type str or Path"),
+    "no transform": (None, setting(), "samples are Pillow images"),
     "other filters": (
         v2.Compose([v2.Resize((9, 9), antialias=False), v2.ToImage()]),
-        _unlike(),
+        setting(),
         "transform 1, `Resize`: antialias=False",
     ),
-    "several sizes": (v1.Compose([v1.Resize(9), v1.ToTensor()]), _unlike(), "images of several forms"),
+    "several sizes": (v1.Compose([v1.Resize(9), v1.ToTensor()]), setting(), "images of several forms"),
     "another transform": (
         v1.Compose([v1.Resize((9, 9)), v1.GaussianBlur(3), v1.ToTensor()]),
-        _unlike(),
+        setting(),
         "transform 2, `GaussianBlur`: its values or its draws may differ",
     ),
 }

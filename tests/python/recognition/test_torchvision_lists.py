@@ -25,7 +25,7 @@ from torchvision import transforms as v1
 from torchvision.transforms import v2
 
 from cases.image_folders import KINDS, damage, image_file
-from cases.image_lists import AS_THEY_ARE, LISTS, image_list, set_transforms
+from cases.image_lists import AS_THEY_ARE, LISTS, image_list, set_transforms, setting
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -98,38 +98,30 @@ def test_images_that_are_not_converted(tmp_path: Path, name: str) -> None:
         assert any(isinstance(each, list) and each[0].shape[1] == 1 for each in seen)
 
 
-def _with(**attributes: Any) -> Callable[[Any], None]:
-    def change(dataset: Any) -> None:
-        for name, value in attributes.items():
-            setattr(dataset, name, value)
-
-    return change
-
-
 def _open(path: str) -> Any:
     return datasets.folder.pil_loader(path)
 
 
 PYTHON: dict[str, tuple[str, Callable[[Any], None], str]] = {
-    "a loader": ("Food101", _with(loader=_open), "its loader is not torchvision's"),
-    "no loader": ("Food101", _with(loader=None), "its loader is not torchvision's"),
-    "another _loader": ("LFWPeople", _with(_loader=_open), "its loader is not torchvision's"),
-    "no labels": ("CLEVRClassification", _with(_labels=[None] * 10), "labels are not all of type int"),
+    "a loader": ("Food101", setting(loader=_open), "its loader is not torchvision's"),
+    "no loader": ("Food101", setting(loader=None), "its loader is not torchvision's"),
+    "another _loader": ("LFWPeople", setting(_loader=_open), "its loader is not torchvision's"),
+    "no labels": ("CLEVRClassification", setting(_labels=[None] * 10), "labels are not all of type int"),
     "some labels": (
         "Places365",
         lambda dataset: dataset.imgs.__setitem__(3, ("a", None)),
         "labels are not all of type",
     ),
-    "too few labels": ("DTD", _with(_labels=[1]), "there are 10 files and 1 labels"),
-    "masks": ("OxfordIIITPet", _with(_target_types=["segmentation"]), "only category or binary-category alone"),
-    "two targets": ("OxfordIIITPet", _with(_target_types=["category"] * 2), "only category or binary-category alone"),
-    "no targets": ("CelebA", _with(target_type=[]), "only attr or identity alone"),
-    "boxes": ("CelebA", _with(target_type=["bbox"]), "only attr or identity alone"),
-    "contours": ("Caltech101", _with(target_type=["annotation"]), "only category alone"),
-    "families": ("INaturalist", _with(target_type=["family"]), "only full alone"),
+    "too few labels": ("DTD", setting(_labels=[1]), "there are 10 files and 1 labels"),
+    "masks": ("OxfordIIITPet", setting(_target_types=["segmentation"]), "only category or binary-category alone"),
+    "two targets": ("OxfordIIITPet", setting(_target_types=["category"] * 2), "only category or binary-category alone"),
+    "no targets": ("CelebA", setting(target_type=[]), "only attr or identity alone"),
+    "boxes": ("CelebA", setting(target_type=["bbox"]), "only attr or identity alone"),
+    "contours": ("Caltech101", setting(target_type=["annotation"]), "only category alone"),
+    "families": ("INaturalist", setting(target_type=["family"]), "only full alone"),
     "both": (
         "OxfordIIITPet",
-        _with(transforms=v2.Compose([v2.ToImage()])),
+        setting(transforms=v2.Compose([v2.ToImage()])),
         "transforms is called with image and label",
     ),
     "tensors": ("CelebA", lambda dataset: set_transforms(dataset, PIPELINES[0], int), "labels are tensors"),

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from checks.forked_readers import growth
 from checks.programs import Run
 from checks.resources import descriptors
 from sluicegate import DataLoader, Dataset, SharedDict, SharedList
@@ -138,40 +139,22 @@ def test_workers_of_every_kind_read_it(context: str) -> None:
     assert [batch.tolist() for batch in loader] == [list(range(start, start + 5)) for start in (0, 5, 10, 15)]
 
 
-GROWTH = """
+ITEMS_READ = """
 from sluicegate import SharedDict
 items = {f"{number:08}.jpg": {"label": number} for number in range(200_000)}
-
 if kind == "shared":
     items = SharedDict(items)
-for number in range(200_000):  # so that the parent has touched what both map
-    items[f"{number:08}.jpg"]["label"]
 
-gc.collect()
-gc.disable()  # a collection writes to every object of the process
-if os.fork() == 0:
-    def own():
-        fields = dict(line.split(":") for line in open("/proc/self/smaps_rollup") if ":" in line)
-        return int(fields["Private_Dirty"].split()[0]) // 1024
-    before = own()
+def read():
     for number in range(200_000):
         items[f"{number:08}.jpg"]["label"]
-    print(own() - before, flush=True)
-    os._exit(0)
-os.wait()
 """
 
 
 def test_a_forked_reader_does_not_copy_it(run: Run) -> None:
     """In MiB that a child makes its own by reading everything once: a dict of objects, and a SharedDict of them."""
-
-    def growth(kind: str) -> int:
-        ended = run(GROWTH, kind=kind)
-        ended.check()
-        return int(ended.stdout)
-
-    assert growth("dict") > 10
-    assert growth("shared") <= 2
+    assert growth(run, ITEMS_READ, kind="dict") > 10
+    assert growth(run, ITEMS_READ, kind="shared") <= 2
 
 
 @pytest.mark.parametrize("items", [{"a": 1}, {1, 2}, {"a": 1}.keys(), {"a": 1}.items(), 5, frozenset()])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from pathlib import Path
 
 import pytest
 
+from doubles.system_calls import full_disk
 from sluicegate.system.record_file import RecordFile
 
 
@@ -42,10 +42,7 @@ def test_a_failed_write_keeps_the_record(tmp_path: Path, monkeypatch: pytest.Mon
     file = RecordFile(str(tmp_path / "a.json"))
     file.write({"done": 1})
 
-    def full(descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full_disk)
     with pytest.raises(OSError, match=r"No space left on device: .*a\.json\.unfinished"):
         file.write({"done": 2})
     assert file.read() == {"done": 1}

@@ -13,7 +13,7 @@ import torch
 import sluicegate
 from checks.endings import ended_workers, read_until_error, story
 from checks.equality import assert_same, error_of
-from checks.programs import Run
+from checks.programs import Run, door_of
 from checks.resources import memory_group, remove_group
 from doubles import faulty
 from sluicegate.system import deadlines
@@ -53,10 +53,6 @@ for number, batch in enumerate(delivered):
 def death_at(data: ModuleType) -> int:
     """Torch's workers take with them what was not read yet, and it words that as it comes."""
     return 6 if data is sluicegate else 0
-
-
-def door_of(data: ModuleType) -> str:
-    return data.__name__.partition(".")[0]
 
 
 def reported(run: Run, data: ModuleType, how: str, words: str) -> None:

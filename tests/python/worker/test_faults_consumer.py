@@ -7,15 +7,11 @@ from types import ModuleType
 import pytest
 
 import sluicegate
-from checks.programs import Run
+from checks.programs import Run, door_of
 
 pytestmark = pytest.mark.slots
 
 TWO_SECONDS = 2.0
-
-
-def door_of(data: ModuleType) -> str:
-    return data.__name__.partition(".")[0]
 
 
 def within_two_seconds(run: Run, source: str, code: int, **values: object) -> None:

@@ -55,8 +55,9 @@ def test_batches_larger_than_dev_shm_simply_work(run: Run, num_workers: int) -> 
 def test_other_large_batches_get_past_a_small_dev_shm_too(run: Run, array: bool, collate: str) -> None:
     source = """
     from checks.resources import small_shm
+    from doubles.datasets import as_list
     small_shm(16)
-    collate_fn = faulty.as_list if collate == "as_list" else None
+    collate_fn = as_list if collate == "as_list" else None
     dataset = faulty.Sized([size] * 4, array)
     attempt(data.DataLoader(dataset, batch_size=1, num_workers=1, collate_fn=collate_fn))
     """
@@ -76,8 +77,9 @@ def test_a_small_dev_shm_holds_many_small_kept_batches(run: Run) -> None:
 @pytest.mark.parametrize("collate", ["default", "as_list"])
 def test_an_epoch_is_kept_with_few_open_files(run: Run, collate: str) -> None:
     source = """
+    from doubles.datasets import as_list
     resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
-    collate_fn = faulty.as_list if collate == "as_list" else None
+    collate_fn = as_list if collate == "as_list" else None
     loader = data.DataLoader(faulty.ManyParts(400), batch_size=2, num_workers=2, collate_fn=collate_fn)
     kept = list(loader)
     assert len(kept) == 200
@@ -202,8 +204,9 @@ JUMPS = [4, 32 * MEBIBYTE, 4, 4, 20 * MEBIBYTE, 1000, 24 * MEBIBYTE, 1, 0, 5 * M
 )
 def test_sizes_that_jump(run: Run, door: str, array: bool, collate: str) -> None:
     source = """
+    from doubles.datasets import as_list
     before = Resources.now()
-    collate_fn = faulty.as_list if collate == "as_list" else None
+    collate_fn = as_list if collate == "as_list" else None
     loader = data.DataLoader(faulty.Sized(sizes * 2, array), batch_size=1, num_workers=2, collate_fn=collate_fn)
     kept = []
     for number, batch in enumerate(loader):

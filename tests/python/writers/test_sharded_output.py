@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import io
 import itertools
 import json
 import os
@@ -22,6 +21,8 @@ import pytest
 import torch
 
 from checks.programs import exit_code
+from doubles.system_calls import full_disk
+from doubles.terminals import Terminal
 from sluicegate import IterableDataset, write_parquet, write_tar, write_tokens
 from sluicegate.writers.manifest import ShardManifest
 
@@ -312,11 +313,8 @@ def test_a_full_disk_leaves_nothing(tmp_path: pathlib.Path, name: str) -> None:
 def test_a_manifest_that_can_not_be_written_is_named(tmp_path: pathlib.Path) -> None:
     manifest = ShardManifest(str(tmp_path / "a-{:03d}.tar"), {}, lambda path: [path])
 
-    def full(descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", full)
+        patch.setattr(os, "fsync", full_disk)
         with pytest.raises(OSError, match=r"No space left on device: .*a-\.tar\.shards\.json\.unfinished"):
             manifest.save()
     assert not list(tmp_path.iterdir())
@@ -396,10 +394,6 @@ def test_the_progress_is_shown_on_a_terminal_alone(
     dataset = Stream(name) if is_stream else None
     write(name, tmp_path / "silent", dataset)
     assert capsys.readouterr() == ("", "")
-
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
 
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from doubles.datasets import Late
 from sluicegate import write_parquet
 
 pa = pytest.importorskip("pyarrow")
@@ -126,20 +127,6 @@ def test_the_schema_is_kept_for_who_goes_on(tmp_path: pathlib.Path) -> None:
     os.remove(paths[-1])
     write_parquet(samples, tmp_path / "a-{}.parquet", shard_bytes=1000)
     assert [pathlib.Path(path).read_bytes() for path in paths] == before
-
-
-class Late:
-    """Samples, one of which is not like the others."""
-
-    def __init__(self, usual: Any, late: Any) -> None:
-        self.usual = usual
-        self.late = late
-
-    def __len__(self) -> int:
-        return 100
-
-    def __getitem__(self, index: int) -> dict[str, Any]:
-        return {"x": self.late if index == 80 else self.usual}
 
 
 @pytest.mark.parametrize(

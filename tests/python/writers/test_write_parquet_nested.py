@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from checks.equality import assert_same
+from doubles.datasets import Late
 from sluicegate import DataLoader, ParquetDataset, write_parquet
 
 pa = pytest.importorskip("pyarrow")
@@ -140,20 +141,6 @@ def test_lists_in_lists_are_as_deep_as_is_read(tmp_path: pathlib.Path) -> None:
     (path,) = write_parquet([{"x": deep(32)}], tmp_path / "{}.parquet")
     assert ParquetDataset(path, "x")[0] == deep(32)
     assert pq.read_table(path).to_pylist() == [{"x": deep(32)}]
-
-
-class Late:
-    """Samples, one of which is not like the others."""
-
-    def __init__(self, usual: Any, late: Any) -> None:
-        self.usual = usual
-        self.late = late
-
-    def __len__(self) -> int:
-        return 100
-
-    def __getitem__(self, index: int) -> dict[str, Any]:
-        return {"x": self.late if index == 80 else self.usual}
 
 
 MESSAGES = [{"role": "a", "n": 1, "l": [[0.5]]}]
