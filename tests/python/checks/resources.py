@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import os
@@ -55,6 +56,15 @@ def shared_files() -> set[str]:
     return found
 
 
+def links() -> dict[str, str]:
+    """Return what each descriptor of this process is open on, by its number."""
+    found = {}
+    for number in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # The one that lists.
+            found[number] = os.readlink(f"/proc/self/fd/{number}")
+    return found
+
+
 def descriptors() -> int:
     """Return how many descriptors this process has, without those that only garbage still holds.
 
@@ -74,12 +84,7 @@ class Resources:
 
     @staticmethod
     def now() -> Resources:
-        handles = []
-        for name in os.listdir("/proc/self/fd"):
-            try:
-                handles.append(f"{name} -> {os.readlink(f'/proc/self/fd/{name}')}")
-            except OSError:
-                continue  # the handle of the listing itself
+        handles = [f"{number} -> {link}" for number, link in links().items()]
         with open("/proc/self/maps") as file:
             paths = [line.split(maxsplit=5)[5].strip() for line in file if len(line.split(maxsplit=5)) == 6]
         return Resources(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import pickle
@@ -14,9 +13,11 @@ import pytest
 import torch
 import torch.utils.data
 
-from cases.hdf5_files import numbers, write
+from cases.hdf5_files import write
+from cases.number_arrays import numbers
 from checks.array_rows import assert_rows
 from checks.equality import assert_same
+from checks.resources import links
 from sluicegate import BlockShuffleSampler, DataLoader, Hdf5Dataset
 
 h5py = pytest.importorskip("h5py")
@@ -178,11 +179,7 @@ def test_each_process_opens_the_file_itself(tmp_path: Path) -> None:
 
 def _opened(path: Path) -> int:
     """Return how many descriptors of this process lead to the file."""
-    found = 0
-    for number in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(OSError):
-            found += os.readlink(f"/proc/self/fd/{number}") == str(path)
-    return found
+    return [*links().values()].count(str(path))
 
 
 def test_damage_is_named_and_skipped(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ import pytest
 import torch
 import torch.utils.data
 
-from cases.hdf5_files import numbers, write
+from cases.hdf5_files import write
+from cases.number_arrays import numbers
 from checks.array_rows import assert_rows
 from checks.equality import assert_same
 from sluicegate import BlockShuffleSampler, DataLoader, Hdf5Dataset

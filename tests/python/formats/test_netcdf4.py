@@ -11,7 +11,7 @@ import pytest
 import torch
 import torch.utils.data
 
-from cases.hdf5_files import numbers
+from cases.number_arrays import numbers
 from checks.array_rows import assert_rows
 from sluicegate import Hdf5Dataset
 

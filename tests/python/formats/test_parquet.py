@@ -312,74 +312,6 @@ def test_files_and_row_groups_may_be_empty(tmp_path: Path) -> None:
         dataset[3]
 
 
-def filtered(rows: list[dict[str, Any]], column: str, relation: str, value: Any) -> list[dict[str, Any]]:
-    import operator
-
-    relations = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
-    if relation in relations:
-        holds = lambda found: getattr(operator, relations[relation])(found, value)  # noqa: E731
-    else:
-        holds = lambda found: (found in value) == (relation == "in")  # noqa: E731
-    return [row for row in rows if row[column] is not None and holds(row[column])]
-
-
-@pytest.mark.parametrize("row_group_size", [7, 64, 1000])
-def test_a_filter_leaves_the_rows_for_which_it_holds(tmp_path: Path, row_group_size: int) -> None:
-    generator = np.random.default_rng(row_group_size)
-    columns = {
-        "n": pa.array([None if n % 11 == 0 else int(n) for n in generator.integers(0, 40, 300)], pa.int32()),
-        "u": pa.array(generator.integers(2**63, 2**64, 300, "uint64")),
-        "f": pa.array(np.where(np.arange(300) % 13 == 0, np.nan, generator.random(300))),
-        "t": pa.array([f"k{n:02}" for n in sorted(generator.integers(0, 30, 300))]),
-        "b": pa.array(generator.random(300) < 0.3),
-        "id": pa.array(range(300)),
-    }
-    path = written(tmp_path / "x.parquet", columns, row_group_size=row_group_size)
-    rows = pa.table(columns).to_pylist()
-    middle = int(columns["u"][0].as_py())
-    for condition in (
-        *(("n", relation, 20) for relation in ("==", "!=", "<", "<=", ">", ">=")),
-        *(("f", relation, 0.5) for relation in ("!=", "<", ">")),
-        ("n", ">", 19.5),
-        ("f", "<", 1),
-        ("f", "!=", 2.0),
-        ("u", ">=", middle),
-        ("t", "<", "k10"),
-        ("t", "in", ["k03", "k29", "none"]),
-        ("n", "not in", [1, 2, 3]),
-        ("b", "==", True),
-        ("n", "==", 1000),
-        ("n", ">=", 0),
-    ):
-        dataset = ParquetDataset(path, ["id", "t"], filter=condition)
-        expected = filtered(rows, *condition)
-        assert len(dataset) == len(expected), condition
-        assert sum(dataset.row_group_sizes) == len(expected)
-        if expected:
-            assert plain(dataset[:]) == {name: [row[name] for row in expected] for name in ("id", "t")}, condition
-            order = list(range(len(expected)))
-            random.Random(1).shuffle(order)
-            assert dataset[order]["id"].tolist() == [expected[place]["id"] for place in order]
-    both = ParquetDataset(path, "id", filter=[("n", ">", 5), ("t", ">=", "k05"), ("b", "==", False)])
-    expected = filtered(filtered(filtered(rows, "n", ">", 5), "t", ">=", "k05"), "b", "==", False)
-    assert both[:].tolist() == [row["id"] for row in expected]
-    again = ParquetDataset([path, path], "id", filter=("t", "<", "k10"))
-    assert len(again) == 2 * len(filtered(rows, "t", "<", "k10"))
-
-
-def test_what_a_filter_leaves_is_kept_beside_large_files(tmp_path: Path) -> None:
-    values = np.random.default_rng(3).integers(0, 2**62, 700_000)
-    path = written(tmp_path / "x.parquet", {"x": values}, row_group_size=100_000)
-    expected = torch.from_numpy(values[values % 2**62 > 2**61])
-    for attempt in range(2):
-        before = set(tmp_path.iterdir())
-        dataset = ParquetDataset(path, "x", filter=("x", ">", 2**61))
-        assert (len(set(tmp_path.iterdir()) - before) == 1) == (attempt == 0)
-        order = torch.randperm(len(expected), generator=torch.Generator().manual_seed(attempt))[:1000]
-        assert torch.equal(dataset[order.tolist()], expected[order])
-    assert len(ParquetDataset(path, "x", filter=("x", "<=", 2**61))) == 700_000 - len(expected)
-
-
 def test_a_batch_from_everywhere_holds_no_more_than_the_cache(tmp_path: Path) -> None:
     rows = 64_000
     columns = {"x": range(rows), "t": [None if n % 5 == 0 else str(n) for n in range(rows)]}
@@ -389,30 +321,6 @@ def test_a_batch_from_everywhere_holds_no_more_than_the_cache(tmp_path: Path) ->
     batch = dataset[order]
     assert batch["x"]["values"].tolist() == order
     assert batch["t"] == [columns["t"][n] for n in order]
-
-
-def test_an_error_of_a_filtered_row_names_the_row_of_the_file(tmp_path: Path) -> None:
-    path = written(tmp_path / "x.parquet", {"x": [1, 2, None, 4], "k": [0, 1, 1, 1]}, row_group_size=3)
-    with pytest.raises(ValueError, match="sample 1, field `x`: row 2 of"):
-        ParquetDataset(path, "x", filter=("k", "==", 1))[1]
-
-
-@pytest.mark.parametrize(
-    ("filter", "error", "message"),
-    [
-        (("x", "~", 1), ValueError, "expected one of ==, !="),
-        (("x", "=="), TypeError, "expected .column, relation, value."),
-        (("x", "==", "a"), ValueError, "column `x` holds int64, which are not to be compared with Text"),
-        (("l", "==", 1), ValueError, "column `l` holds lists of int64, which are not to be compared"),
-        (("none", "==", 1), ValueError, "there is no column `none`"),
-        (("x", "in", "ab"), TypeError, "filter: expected a list of values for 'in', but got 'ab'"),
-        (("x", "==", None), TypeError, "filter: expected a bool, int"),
-    ],
-)
-def test_a_filter_that_can_not_be_is_refused(tmp_path: Path, filter: Any, error: type, message: str) -> None:
-    path = written(tmp_path / "x.parquet", {"x": [1], "l": [[1]]})
-    with pytest.raises(error, match=message):
-        ParquetDataset(path, filter=filter)
 
 
 @pytest.mark.parametrize("compression", ["none", "snappy", "gzip", "brotli", "lz4", "zstd"])

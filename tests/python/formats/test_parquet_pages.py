@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import random
 import struct
 from pathlib import Path
@@ -13,19 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from cases.filter_relations import RELATIONS, holds
 from sluicegate import ParquetDataset, write_parquet
 
 ROWS = 5000
-RELATIONS: dict[str, Any] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "in": lambda found, values: found in values,
-    "not in": lambda found, values: found not in values,
-}
 
 
 def written(path: Path, table: pa.Table, **options: Any) -> str:
@@ -100,8 +90,7 @@ def test_of_other_columns_only_the_pages_of_what_is_left_are_decoded(tmp_path: P
 
 
 def expected_rows(values: list[Any], relation: str, value: Any) -> list[int]:
-    holds = RELATIONS[relation]
-    return [row for row, found in enumerate(values) if found is not None and holds(found, value)]
+    return [row for row, found in enumerate(values) if holds(found, relation, value)]
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from cases.hdf5_files import numbers, write
+from cases.hdf5_files import write
+from cases.number_arrays import numbers
 from checks.equality import assert_same
 from sluicegate import BlockShuffleSampler, DataLoader, Hdf5Dataset, ZarrDataset, write_zarr
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import pickle
 import struct
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +12,11 @@ import pytest
 import torch
 import torch.utils.data
 
+from cases.number_arrays import SHAPE, numbers
+from cases.zarr_arrays import write
 from checks.array_rows import assert_rows
 from checks.equality import assert_same
-from sluicegate import BlockShuffleSampler, DataLoader, ZarrDataset
+from sluicegate import ZarrDataset
 
 zarr = pytest.importorskip("zarr")
 numcodecs = pytest.importorskip("numcodecs")
@@ -30,21 +30,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
 
-SHAPE, CHUNKS = (11, 13), (4, 5)
-
-
-def _numbers(dtype: str, shape: tuple[int, ...] = SHAPE) -> np.ndarray[Any, Any]:
-    generator = np.random.default_rng(0)
-    if np.dtype(dtype).kind == "b":
-        return generator.random(shape) < 0.5
-    if np.dtype(dtype).kind in "iu":
-        return generator.integers(0, 100, shape).astype(dtype)
-    numbers = generator.standard_normal(shape)
-    return (numbers + 1j * generator.random(shape) if np.dtype(dtype).kind == "c" else numbers).astype(dtype)
-
-
-def _all(dataset: Any) -> list[Any]:
-    return [dataset[index] for index in range(len(dataset))]
+CHUNKS = (4, 5)
 
 
 V2_COMPRESSORS = {
@@ -75,9 +61,9 @@ def test_version_2_is_read_as_by_zarr(tmp_path: Path, compressor: str, dtype: st
             order=order,
         )
         # Long runs and noise: blosc has a form for each.
-        numbers = _numbers(dtype, shape)
-        numbers[: shape[0] // 2] = numbers[0, 0]
-        array[:] = numbers
+        values = numbers(dtype, shape)
+        values[: shape[0] // 2] = values[0, 0]
+        array[:] = values
         assert_rows(ZarrDataset(folder, decode_cf=False), array[:])
 
 
@@ -91,7 +77,7 @@ def test_chunks_of_version_2_may_lie_in_folders(tmp_path: Path, separator: str) 
         zarr_format=2,
         chunk_key_encoding={"name": "v2", "separator": separator},
     )
-    array[:] = _numbers("i4")
+    array[:] = numbers("i4")
     assert_rows(ZarrDataset(tmp_path, decode_cf=False), array[:])
 
 
@@ -105,7 +91,7 @@ def test_filters_of_version_2(tmp_path: Path) -> None:
         filters=[numcodecs.Shuffle(4)],
         compressors=numcodecs.Zstd(1),
     )
-    array[:] = _numbers("i4")
+    array[:] = numbers("i4")
     assert_rows(ZarrDataset(tmp_path / "a", decode_cf=False), array[:])
     zarr.create_array(
         store=tmp_path / "b", shape=SHAPE, dtype="i4", zarr_format=2, filters=[numcodecs.Delta("i4")], compressors=None
@@ -131,7 +117,7 @@ V3_CODECS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "uint16", "float16", "complex128"])
 def test_version_3_is_read_as_by_zarr(tmp_path: Path, codecs: str, dtype: str) -> None:
     array = zarr.create_array(store=tmp_path, shape=SHAPE, chunks=CHUNKS, dtype=dtype, **V3_CODECS[codecs])
-    array[:] = _numbers(dtype)
+    array[:] = numbers(dtype)
     assert_rows(ZarrDataset(tmp_path), array[:])
 
 
@@ -141,7 +127,7 @@ def test_the_index_of_a_shard_may_come_first(tmp_path: Path, location: str) -> N
     array = zarr.create_array(
         store=tmp_path, shape=SHAPE, chunks=(8, 10), dtype="f8", serializer=serializer, compressors=None, fill_value=3.5
     )
-    array[:5, 2:] = _numbers("f8")[:5, 2:]
+    array[:5, 2:] = numbers("f8")[:5, 2:]
     assert_rows(ZarrDataset(tmp_path), array[:])
 
 
@@ -160,16 +146,6 @@ def test_chunks_that_are_not_stored_are_fill_values(tmp_path: Path, version: int
     array[4:8, :5] = 1
     assert len([path for path in tmp_path.rglob("*") if path.is_file()]) <= 3
     assert_rows(ZarrDataset(tmp_path, decode_cf=False), array[:])
-
-
-def _written(folder: Path, version: int, name: str, values: Any, chunks: tuple[int, ...], **attributes: Any) -> None:
-    group = zarr.open_group(folder, mode="a", zarr_format=version)
-    names = ["time", "y", "x"][-np.ndim(values) :]
-    options: dict[str, Any] = {"dimension_names": names} if version == 3 else {}
-    fill = attributes.pop("fill_value", None)
-    array = group.create_array(name, shape=values.shape, chunks=chunks, dtype=values.dtype, fill_value=fill, **options)
-    array[:] = values
-    array.attrs.update(attributes if version == 3 else {**attributes, "_ARRAY_DIMENSIONS": names})
 
 
 def _base64(value: float) -> str:
@@ -205,7 +181,7 @@ ATTRIBUTES: dict[str, tuple[str, dict[str, Any]]] = {
 def test_values_are_decoded_as_by_xarray(tmp_path: Path, version: int, case: str, has_fill: bool) -> None:
     dtype, attributes = ATTRIBUTES[case]
     attributes = dict(attributes)
-    values = _numbers(dtype)
+    values = numbers(dtype)
     if dtype == "f4":
         values[0, :3] = [0.1, 7, np.nan]
     elif dtype[0] == "i":
@@ -215,7 +191,7 @@ def test_values_are_decoded_as_by_xarray(tmp_path: Path, version: int, case: str
             attributes["fill_value"] = values.dtype.type(7)
         else:
             attributes["_FillValue"] = _base64(7.0) if dtype[0] == "f" else 7
-    _written(tmp_path, version, "a", values, CHUNKS, **attributes)
+    write(tmp_path, version, "a", values, CHUNKS, **attributes)
     with xarray.open_zarr(tmp_path, consolidated=False, chunks=None) as opened:
         expected = opened["a"].values
     if case == "spans" and has_fill:
@@ -234,17 +210,17 @@ def test_a_fill_value_that_is_nan_keeps_the_data_type(tmp_path: Path, version: i
         attributes["fill_value"] = np.float32("nan")
     else:
         attributes["_FillValue"] = _base64(float("nan"))
-    _written(tmp_path, version, "a", _numbers("f4"), CHUNKS, **attributes)
+    write(tmp_path, version, "a", numbers("f4"), CHUNKS, **attributes)
     with xarray.open_zarr(tmp_path, consolidated=False, chunks=None) as opened:
         assert_rows(ZarrDataset(tmp_path, "a"), opened["a"].values)
     assert ZarrDataset(tmp_path, "a")[0].dtype == torch.float32
 
 
 def test_what_xarray_writes_is_read_as_it_reads_it(tmp_path: Path) -> None:
-    values = _numbers("f8", (6, 8, 10)) * 30
+    values = numbers("f8", (6, 8, 10)) * 30
     values[0, :2] = np.nan
     dataset = xarray.Dataset(
-        {"t2m": (("time", "y", "x"), values), "lsm": (("y", "x"), _numbers("f4", (8, 10))), "station": ((), "x")},
+        {"t2m": (("time", "y", "x"), values), "lsm": (("y", "x"), numbers("f4", (8, 10))), "station": ((), "x")},
         {"time": np.arange("2020-01-01", "2020-01-07", dtype="M8[D]"), "y": np.arange(8.0), "x": np.arange(10)},
     )
     encoding = {"t2m": {"dtype": "i2", "scale_factor": 0.01, "add_offset": 5.0, "_FillValue": -32768}}
@@ -264,178 +240,6 @@ def test_what_xarray_writes_is_read_as_it_reads_it(tmp_path: Path) -> None:
         assert len(ZarrDataset(folder, "time", decode_cf=False)) == 6
 
 
-class Windows(torch.utils.data.Dataset[torch.Tensor]):
-    """The windows as one would write them by hand."""
-
-    def __init__(self, values: Any, window: dict[int, int], stride: dict[int, int]) -> None:
-        self.values = values
-        starts = [range(0, values.shape[axis] - size + 1, stride.get(axis, size)) for axis, size in window.items()]
-        self.window, self.starts = window, list(itertools.product(*starts))
-
-    def __len__(self) -> int:
-        return len(self.starts)
-
-    def __getitem__(self, index: int) -> torch.Tensor:
-        cut = [slice(None)] * self.values.ndim
-        for (axis, size), start in zip(self.window.items(), self.starts[index], strict=True):
-            cut[axis] = slice(start, start + size)
-        return torch.from_numpy(self.values[tuple(cut)].copy())
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    _written(tmp_path, 3, "a", _numbers("f4", (9, 14, 10)), (4, 5, 6), units="K")
-    return tmp_path
-
-
-@pytest.mark.parametrize("stride", [{}, {"time": 1, "x": 2}])
-@pytest.mark.parametrize("order", [["time", "y", "x"], ["x", "time", "y"], ["time", "x"], ["y"]])
-def test_windows_are_those_of_a_plain_dataset_under_torchs_loader(
-    store: Path, stride: dict[str, int], order: list[str]
-) -> None:
-    sizes, axes = {"time": 3, "y": 4, "x": 5}, {"time": 0, "y": 1, "x": 2}
-    stride = {name: number for name, number in stride.items() if name in order}
-    ours = ZarrDataset(store, "a", window={name: sizes[name] for name in order}, stride=stride)
-    plain = Windows(
-        zarr.open_array(store / "a", mode="r")[:],
-        {axes[name]: sizes[name] for name in order},
-        {axes[name]: number for name, number in stride.items()},
-    )
-    assert len(ours) == len(plain)
-    for shuffle, workers in ((False, 0), (True, 0), (True, 2)):
-        batches = []
-        for loader, dataset in ((torch.utils.data.DataLoader, plain), (DataLoader, ours)):
-            torch.manual_seed(5)
-            batches.append(list(loader(dataset, 3, shuffle=shuffle, num_workers=workers)))
-        assert_same(batches[1], batches[0])
-    assert_same(_all(pickle.loads(pickle.dumps(ours))), _all(plain))
-
-
-def test_edges(store: Path) -> None:
-    values = zarr.open_array(store / "a", mode="r")[:]
-    padded = np.zeros((9, 16, 10), np.float32)
-    padded[:, :14] = values
-    dropped = ZarrDataset(store, "a", window={"y": 4})
-    filled = ZarrDataset(store, "a", window={"y": 4}, edges="pad")
-    shifted = ZarrDataset(store, "a", window={"y": 4}, edges="shift")
-    assert [len(each) for each in (dropped, filled, shifted)] == [3, 4, 4]
-    assert_same(_all(filled), [torch.from_numpy(padded[:, start : start + 4].copy()) for start in (0, 4, 8, 12)])
-    assert_same(_all(shifted), [torch.from_numpy(values[:, start : start + 4].copy()) for start in (0, 4, 8, 10)])
-    assert_same(
-        ZarrDataset(store, "a", window={"y": 20}, edges="pad")[0][:, :14].contiguous(), torch.from_numpy(values)
-    )
-
-
-def test_windows_chunk_by_chunk_are_the_same_windows(store: Path) -> None:
-    window, stride = {"time": 2, "y": 2, "x": 3}, {"time": 1, "y": 2, "x": 1}
-    rows = ZarrDataset(store, window=window, stride=stride)
-    chunks = ZarrDataset(store, window=window, stride=stride, order="chunks")
-    assert len(rows) == len(chunks) == int(rows.block_sizes.sum()) == int(chunks.block_sizes.sum())
-    assert len(rows.block_sizes) == 2 < len(chunks.block_sizes)
-    found = [{each["a"].numpy().tobytes() for each in _all(dataset)} for dataset in (rows, chunks)]
-    assert found[0] == found[1]
-    # The windows of a block begin in one chunk.
-    first = chunks[int(chunks.block_sizes[0]) - 1]["a"]
-    values = zarr.open_array(store / "a", mode="r")[:]
-    assert_same(first, torch.from_numpy(values[3:5, 4:6, 5:8].copy()))
-
-
-@pytest.mark.parametrize("order", ["rows", "chunks"])
-def test_by_blocks_each_chunk_is_decoded_once_in_an_epoch(tmp_path: Path, order: Any) -> None:
-    _written(tmp_path, 3, "a", _numbers("f4", (16, 16, 16)), (4, 8, 8))
-    dataset = ZarrDataset(tmp_path, window={"time": 2, "y": 4, "x": 4}, order=order, cache_bytes=8 * 1024 * 3)
-    sampler = BlockShuffleSampler(dataset, window=2 if order == "chunks" else 1, seed=3)
-    loader = DataLoader(dataset, 8, sampler=sampler)
-    windows = [window.numpy().tobytes() for batch in loader for window in batch["a"]]
-    assert len(set(windows)) == len(dataset) == 8 * 4 * 4
-    assert dataset.cache_info().decoded == 16
-    assert dataset.block_size == (8 if order == "chunks" else 32)
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-def test_threads_help_the_calling_thread_with_large_chunks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
-) -> None:
-    values = _numbers("f4", (8, 512, 512))
-    _written(tmp_path, 3, "a", values, (4, 256, 256))
-    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
-    dataset = ZarrDataset(tmp_path, window={"time": 6, "y": 300, "x": 300}, stride={"time": 2, "y": 100, "x": 100})
-    (found,) = DataLoader(dataset, len(dataset))
-    expected = [
-        values[t : t + 6, y : y + 300, x : x + 300] for t in (0, 2) for y in (0, 100, 200) for x in (0, 100, 200)
-    ]
-    assert_same(found["a"], torch.from_numpy(np.stack(expected)))
-    assert dataset.cache_info().decoded == 8
-    for damaged in ("c/0/1/1", "c/1/0/0"):
-        (tmp_path / "a" / damaged).write_bytes(b"damaged")
-    damaged_dataset = ZarrDataset(tmp_path, window={"time": 6, "y": 300, "x": 300})
-    with pytest.raises(ValueError, match="c/0/1/1"):
-        next(iter(DataLoader(damaged_dataset, 1)))
-
-
-def test_ids_seeds_and_resume(store: Path) -> None:
-    dataset = ZarrDataset(store, window={"time": 3, "y": 4, "x": 5})
-    loader = DataLoader(dataset, 2, shuffle=True, seed=3, num_workers=2)
-    batches = list(loader.with_ids())
-    for batch, ids in batches:
-        assert_same(batch["a"], torch.stack([dataset[index]["a"] for index in ids.sample_indices.tolist()]))
-    loader = DataLoader(dataset, 2, shuffle=True, seed=3, num_workers=2)
-    iterator = iter(loader)
-    next(iterator)
-    state = loader.state_dict()
-    resumed = DataLoader(dataset, 2, shuffle=True, seed=3, num_workers=2)
-    resumed.load_state_dict(state)
-    assert_same(list(resumed), list(iterator))
-
-
-def test_the_first_of_a_billion_windows_comes_at_once(tmp_path: Path) -> None:
-    zarr.create_array(
-        store=tmp_path, shape=(1000, 1000, 1003), chunks=(8, 16, 16), dtype="f4", dimension_names=["time", "y", "x"]
-    )
-    begin = time.perf_counter()
-    dataset = ZarrDataset(
-        tmp_path, window=dict.fromkeys(("time", "y", "x"), 4), stride=dict.fromkeys("yx", 1) | {"time": 1}
-    )
-    first = next(iter(DataLoader(dataset, 1)))
-    passed = time.perf_counter() - begin
-    assert len(dataset) == 997 * 997 * 1000
-    assert first.shape == (1, 4, 4, 4)
-    assert passed < 1, "it is 10 ms on a machine that has nothing else to do"
-
-
-def test_what_does_not_fit_is_named(store: Path, tmp_path: Path) -> None:
-    _written(store, 3, "b", _numbers("f4", (9, 15, 10)), (4, 5, 6))
-    _written(store, 3, "c", _numbers("f4", (14, 10)), (5, 6))
-    for arguments, message in (
-        ({"window": {"z": 2}}, r"window: expected dimensions of the arrays, which are .*time.*, got \"z\""),
-        ({"window": {"time": 10}}, r"window: expected at most 9 for dimension \"time\".*got 10"),
-        ({"window": {"time": 0}}, r"window: expected a positive number for dimension \"time\""),
-        ({"window": {"time": 3}, "stride": {"y": 1}}, r"stride: expected dimensions of the window.*got \"y\""),
-        ({"window": {"y": 3}}, r"fields: expected arrays on the same coordinates, got \"b\" with 15 .* 14 "),
-        ({"fields": ["d"]}, r"fields: expected names of arrays.*\[\"a\", \"b\", \"c\"\], got \"d\""),
-        ({"fields": ["../a"]}, "fields: expected names of arrays"),
-        ({"fields": ["a", "a"]}, "fields: expected each name once"),
-        ({"fields": []}, "fields: expected at least one name"),
-        ({"fields": ["a", "c"]}, r"fields: expected arrays with one first dimension, \"time\", got \"c\""),
-        ({"fields": ["c"], "window": {"time": 3}}, "window: expected dimensions of the arrays"),
-        (
-            {"fields": ["a", "c"], "window": {"time": 3}},
-            r"fields: expected arrays with a dimension of the windows, got \"c\"",
-        ),
-        ({"edges": "keep"}, "edges: expected one of 'drop', 'pad', 'shift', but got 'keep'"),
-        ({"window": {}}, "window: expected the size of a window"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            ZarrDataset(store, **arguments)
-    with pytest.raises(TypeError, match="window: expected numbers by dimension"):
-        ZarrDataset(store, window=[3])  # type: ignore[arg-type]
-    with pytest.raises(FileNotFoundError):
-        ZarrDataset(tmp_path / "nothing")
-    (tmp_path / "store.zip").write_bytes(b"")
-    with pytest.raises(ValueError, match=r"path: expected the folder of a Zarr store, .* got the file"):
-        ZarrDataset(tmp_path / "store.zip")
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -447,13 +251,14 @@ def test_what_does_not_fit_is_named(store: Path, tmp_path: Path) -> None:
         ({"zarr_format": 4}, "zarr_format 3"),
     ],
 )
-def test_metadata_that_is_not_read_is_named(store: Path, change: dict[str, Any], message: str) -> None:
+def test_metadata_that_is_not_read_is_named(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     import json
 
-    path = store / "a" / "zarr.json"
+    write(tmp_path, 3, "a", numbers("f4", (9, 14, 10)), (4, 5, 6), units="K")
+    path = tmp_path / "a" / "zarr.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(ValueError, match=f"a/zarr.json.*{message}"):
-        ZarrDataset(store, "a")
+        ZarrDataset(tmp_path, "a")
 
 
 def test_pickled_objects_are_refused(tmp_path: Path) -> None:
@@ -468,7 +273,7 @@ def test_pickled_objects_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("codecs", ["default", "gzip", "blosc", "zstd-crc32c", "shards", "none"])
 def test_a_damaged_chunk_is_named(tmp_path: Path, codecs: str) -> None:
     array = zarr.create_array(store=tmp_path, shape=SHAPE, chunks=CHUNKS, dtype="f4", **V3_CODECS[codecs])
-    array[:] = _numbers("f4")
+    array[:] = numbers("f4")
     path = next(path for path in sorted(tmp_path.rglob("*")) if path.is_file() and path.name != "zarr.json")
     whole = path.read_bytes()
     for bytes_left in (0, 1, len(whole) // 2, len(whole) - 1):
@@ -479,8 +284,9 @@ def test_a_damaged_chunk_is_named(tmp_path: Path, codecs: str) -> None:
         assert codecs == "shards" or "codec" in str(raised.value)
 
 
-def test_a_store_that_is_gone_is_not_full_of_fill_values(store: Path) -> None:
-    dataset = ZarrDataset(store, "a")
-    (store / "a").rename(store / "b")
+def test_a_store_that_is_gone_is_not_full_of_fill_values(tmp_path: Path) -> None:
+    write(tmp_path, 3, "a", numbers("f4", (9, 14, 10)), (4, 5, 6), units="K")
+    dataset = ZarrDataset(tmp_path, "a")
+    (tmp_path / "a").rename(tmp_path / "b")
     with pytest.raises(FileNotFoundError):
         dataset[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import gc
 import io
 import multiprocessing
 import multiprocessing.forkserver
@@ -15,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from multiprocessing import reduction
 from pathlib import Path
 from typing import Any
@@ -24,9 +23,13 @@ import pytest
 import torch
 import torch.multiprocessing
 
+from checks import leaks
 from checks.programs import Run
+from checks.resources import links
 from sluicegate import SharedList
 from sluicegate.worker.payload import Payload
+
+servers, nothing_leaks = leaks.servers, leaks.nothing_leaks
 
 METHODS = ["fork", "spawn", "forkserver"]
 PICKLING = ["spawn", "forkserver"]
@@ -47,37 +50,6 @@ class Images:
     def __getstate__(self) -> dict[str, Any]:
         type(self).pickled += 1
         return self.__dict__
-
-
-@pytest.fixture(scope="module", autouse=True)
-def servers(run: Run) -> None:
-    """Start what multiprocessing keeps running, so that its descriptors are not taken for leaks."""
-    run("")
-    multiprocessing.Value("i")
-    process = multiprocessing.get_context("forkserver").Process(target=int)
-    process.start()
-    process.join()
-    process.close()
-
-
-@pytest.fixture(autouse=True)
-def nothing_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
-    gc.collect()
-    before = descriptors()
-    yield
-    gc.collect()
-    # Torch keeps its line to the process that looks after such files.
-    assert descriptors() == before or "by_file_name" in request.node.name
-
-
-def descriptors() -> dict[str, str]:
-    found = {}
-    for number in os.listdir("/proc/self/fd"):
-        try:
-            found[number] = os.readlink(f"/proc/self/fd/{number}")
-        except OSError:  # The one that lists.
-            continue
-    return found
 
 
 class CustomContext(multiprocessing.context.SpawnContext):
@@ -108,7 +80,7 @@ def in_workers(context: Any, look: Callable[..., Any], **objects: Any) -> list[A
 
 
 def look_at_identity(_: int, dataset: Any, collate_fn: Any, init: Any) -> Any:
-    left = [link for link in descriptors().values() if "sluicegate-payload" in link]
+    left = [link for link in links().values() if "sluicegate-payload" in link]
     maps = Path("/proc/self/maps").read_text()
     return collate_fn.__self__ is dataset, init.args[0] is dataset, left, "sluicegate-payload" in maps
 
@@ -126,7 +98,7 @@ def fill(number: int, dataset: Any) -> Any:
     dataset.table[number] = number + 1
     # Torch keeps one open for each storage; the one that came is closed.
     same = dataset.table.data_ptr() == dataset.view.data_ptr()
-    return same, dataset.table.is_shared(), sum(1 for link in descriptors().values() if "torch_" in link)
+    return same, dataset.table.is_shared(), sum(1 for link in links().values() if "torch_" in link)
 
 
 @pytest.mark.parametrize("method", [torch.multiprocessing.get_context("spawn"), "forkserver"])
@@ -319,120 +291,6 @@ def test_main_module_and_lambda_in_a_script(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-W", "error", str(script)], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("[(True, 7), (True, 7)]\n" * 2, "")
-
-
-class Plain:
-    def __init__(self, **attributes: Any) -> None:
-        self.__dict__ |= attributes
-
-
-class WithSlots:
-    __slots__ = ("held",)
-
-
-class Rows(list):  # type: ignore[type-arg]
-    pass
-
-
-class Refuses:
-    def __reduce__(self) -> Any:
-        raise NotImplementedError("never")
-
-
-class OwnWords(Exception):
-    def __str__(self) -> str:
-        return "own words"
-
-
-class RefusesInOwnWords:
-    def __reduce__(self) -> Any:
-        raise OwnWords
-
-
-def generate() -> Iterator[int]:
-    yield 1
-
-
-def inside(**values: Any) -> Plain:
-    return Plain(**values)
-
-
-def local_things() -> Any:
-    class Local:
-        def method(self) -> None: ...
-
-    def function() -> None: ...
-
-    return Local, function
-
-
-def with_slots(value: Any) -> WithSlots:
-    slots = WithSlots()
-    slots.held = value
-    return slots
-
-
-LOCAL, FUNCTION = local_things()
-CYCLE = inside(items=[])
-CYCLE.items += [CYCLE] * 2000 + [threading.Lock()]
-A_LAMBDA = lambda: 0  # noqa: E731
-LAMBDA = f"lambda at test_payload.py:{A_LAMBDA.__code__.co_firstlineno} can't be pickled"
-
-
-@pytest.mark.parametrize(
-    ("value", "error", "path"),
-    [
-        (inside(transform=inside(steps=[1, 2, inside(fn=A_LAMBDA)])), None, f".transform.steps[2].fn: {LAMBDA}"),
-        (A_LAMBDA, None, f": {LAMBDA}"),
-        ({"a": (1, A_LAMBDA)}, None, f"['a'][1]: {LAMBDA}"),
-        ({("a", 1): A_LAMBDA}, None, f"[object of type builtins.tuple]: {LAMBDA}"),
-        (Rows([1, {2: A_LAMBDA}]), None, f"[1][2]: {LAMBDA}"),
-        (list(range(5000)) + [A_LAMBDA], None, f"[5000]: {LAMBDA}"),
-        (with_slots(threading.Lock()), TypeError, ".held: object of type _thread.lock can't"),
-        (functools.partial(A_LAMBDA, 1), None, f".func: {LAMBDA}"),
-        (functools.partial(print, 1, end=A_LAMBDA), None, f".keywords['end']: {LAMBDA}"),
-        (functools.partial(print, A_LAMBDA), None, f".args[0]: {LAMBDA}"),
-        (inside(lock=threading.Lock()).__init__, TypeError, ".__self__.lock: object of type _thread.lock"),
-        (LOCAL(), None, ": local class local_things.<locals>.Local can't"),
-        (LOCAL().method, None, ".__self__: local class local_things.<locals>.Local"),
-        (inside(kind=LOCAL), None, ".kind: local class local_things.<locals>.Local"),
-        (inside(fn=FUNCTION), None, ".fn: local function local_things.<locals>.function at test_payload.py:"),
-        (inside(items=generate()), TypeError, ".items: generator generate can't"),
-        (inside(file=sys.__stdout__), TypeError, ".file: open file (_io.TextIOWrapper) can't"),
-        (inside(inner=Refuses()), NotImplementedError, ".inner: object of type test_payload.Refuses can't"),
-        (inside(module=sys), TypeError, ".module: object of type builtins.module can't"),
-        (CYCLE, TypeError, ".items[2000]: object of type _thread.lock"),
-    ],
-)
-@pytest.mark.parametrize("method", PICKLING)
-def test_what_cannot_be_pickled_is_named(method: str, value: Any, error: Any, path: str) -> None:
-    needs = Payload({"first": torch.ones(3), "dataset": value})
-    process: Any = multiprocessing.get_context(method).Process(target=report, args=(0, needs))
-    with pytest.raises(error or (pickle.PicklingError, AttributeError)) as caught:
-        process.start()
-    text = str(caught.value)
-    assert f"(dataset{path}" in text
-    assert 'multiprocessing_context="fork")' in text
-    needs.close()
-
-
-def test_an_error_that_words_itself_gets_a_note() -> None:
-    process: Any = multiprocessing.get_context("spawn").Process(args=(Payload({"dataset": [RefusesInOwnWords()]}),))
-    with pytest.raises(OwnWords, match=r"^own words") as caught:
-        process.start()
-    if sys.version_info >= (3, 11):
-        assert "dataset[0]: object of type test_payload.RefusesInOwnWords" in caught.value.__notes__[0]
-
-
-def test_nesting_too_deep_to_be_pickled_does_no_harm() -> None:
-    nested: Any = None
-    for _ in range(100_000):
-        nested = [nested]
-    process: Any = multiprocessing.get_context("spawn").Process(args=(Payload({"dataset": nested}),))
-    with pytest.raises(RecursionError):
-        process.start()
-    while nested:  # Freeing it at once would go as deep.
-        nested = nested[0]
 
 
 def test_sockets_go_along() -> None:
