@@ -8,7 +8,7 @@ use super::decoding::decode_options::{DecodeOptions, Truncated};
 use super::decoding::encoded::Encoded;
 use super::decoding::plain_file::PlainFile;
 use super::drawing::{draw_all, draw_with_boxes};
-use super::finished::{ChannelOrder, Finished};
+use super::finished::ChannelOrder;
 use super::image::Image;
 use super::image_cache::ImageCache;
 use super::image_shape::ImageShape;
@@ -17,6 +17,7 @@ use super::moves::Moves;
 use super::operation::Operation;
 use super::outcome::fixed_size;
 use super::picture::{AnyPicture, Picture};
+use super::transformed_image::TransformedImage;
 use super::{Boxes, Reason};
 use crate::memory::Region;
 use crate::{DType, TorchGenerator};
@@ -51,14 +52,6 @@ pub struct ImageForm {
     pub shape: [usize; 3],
     /// The data type of a value.
     pub dtype: DType,
-}
-
-/// The result of a pipeline for an image; the last step is done when it is written.
-pub struct TransformedImage {
-    finished: Finished,
-    moves: Moves,
-    order: ChannelOrder,
-    dtype: DType,
 }
 
 impl ImagePipeline {
@@ -355,50 +348,5 @@ impl ImagePipeline {
         moves.extend(&operations);
         canvas.apply_all(operations)?;
         Ok(TransformedImage { finished: canvas.finish()?, moves, order: self.order, dtype: shape.dtype })
-    }
-}
-
-impl TransformedImage {
-    /// Returns how its pixels moved.
-    #[must_use]
-    pub fn moves(&self) -> &Moves {
-        &self.moves
-    }
-
-    /// Returns channels, height, width, or the order of the channel layout.
-    #[must_use]
-    pub fn shape(&self) -> [usize; 3] {
-        let [channels, height, width] = self.finished.shape();
-        self.order.shape(channels, [height, width])
-    }
-
-    /// Returns the data type of a value.
-    #[must_use]
-    pub fn dtype(&self) -> DType {
-        self.dtype
-    }
-
-    /// Returns the size in bytes.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.shape().iter().product::<usize>() * self.dtype.bytes()
-    }
-
-    /// Writes the values to `into` in the machine's byte order.
-    ///
-    /// # Errors
-    /// A text, if `into` does not have the size of the image.
-    pub fn write(self, into: &mut [u8]) -> Result<(), Reason> {
-        self.finished.write(self.dtype, self.order, into)
-    }
-
-    /// Returns the values in the machine's byte order.
-    ///
-    /// # Errors
-    /// As [`write`](Self::write).
-    pub fn to_bytes(self) -> Result<Vec<u8>, Reason> {
-        let mut bytes = vec![0; self.bytes()];
-        self.write(&mut bytes)?;
-        Ok(bytes)
     }
 }

@@ -41,6 +41,7 @@ mod resize_to;
 mod scratch;
 mod torchvision;
 mod transform_arguments;
+mod transformed_image;
 
 pub use box_format::BoxFormat;
 pub use boxes::{Boxes, Clamping};
@@ -53,7 +54,7 @@ pub use decoding::plain_file::{Beginning, PlainFile};
 pub use finished::ChannelOrder;
 pub use image::Image;
 pub use image_cache::ImageCache;
-pub use image_pipeline::{ImageForm, ImagePipeline, TransformedImage};
+pub use image_pipeline::{ImageForm, ImagePipeline};
 pub use image_shape::ImageShape;
 pub use image_transform::ImageTransform;
 pub use key_points::KeyPoints;
@@ -72,6 +73,7 @@ pub use random::{
 pub use resize_to::ResizeTo;
 pub use torchvision::Torchvision;
 pub use transform_arguments::{AugmentPolicy, CropDraws, ErasingValue, SmallImage};
+pub use transformed_image::TransformedImage;
 
 /// A text that says why something cannot be done; a caller that knows the file turns it into an error.
 type Reason = String;
