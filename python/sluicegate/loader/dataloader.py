@@ -442,8 +442,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             self._tell_epoch(state.epoch_told)
         # Last, so that a state that cannot be read changes nothing.
         self._iterator = None
-        progress.pending, progress.left_out = state, left_out
-        progress.epochs.next = state.epoch
+        progress.resume(state, left_out)
 
     def set_epoch(self, epoch: int) -> None:
         """Set the number of the next epoch; later epochs count up from it.

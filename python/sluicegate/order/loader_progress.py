@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import functools
 
-from sluicegate.rng.global_generators import global_state, set_global_state
+from sluicegate.rng.global_generators import LIBRARIES, fresh_seed, global_state, set_global_state
 from sluicegate.state.loader_state import LoaderState
 from sluicegate.state.sampler_place import SamplerPlace
 
@@ -38,6 +39,8 @@ class LoaderProgress:
         self.epochs = Epochs(first_epoch)
         self.left_out = LeftOut()
         self.pending: LoaderState | None = None
+        # Torch's seed when that state was loaded, if nothing was drawn since it was set.
+        self._seed_at_load: int | None = None
         self.latest: EpochProgress | None = None
 
     @property
@@ -52,6 +55,12 @@ class LoaderProgress:
         running = self.running
         return self.epochs.next if running is None else running.epoch
 
+    def resume(self, state: LoaderState, left_out: LeftOut) -> None:
+        """Have the next iterator resume from `state`, with `left_out` left out."""
+        self.pending, self.left_out = state, left_out
+        self.epochs.next = state.epoch
+        self._seed_at_load = fresh_seed()
+
     def begin(self, settings: LoaderSettings) -> EpochProgress:
         """Return the progress of an iterator that begins now: from the loaded state, once, or from an epoch's start.
 
@@ -60,12 +69,16 @@ class LoaderProgress:
         """
         pending, self.pending = self.pending, None
         outer = None
-        if pending is not None and settings.seed is None and pending.draws is not None:
-            if pending.rng is None:
+        if pending is not None and settings.seed is None and (there := pending.draws) is not None:
+            if not pending.in_epoch and self._was_seeded():
+                own = {name: text for name, text in there.items() if name not in LIBRARIES}
+                there = draws.take(settings).as_text() | own
+                pending = dataclasses.replace(pending, draws=there)
+            elif pending.rng is None:
                 outer = global_state()  # From one rank of many: this rank's generators stay unchanged.
             elif not pending.in_epoch:
                 set_global_state(pending.rng)
-            draws.put(settings, pending.draws)
+            draws.put(settings, there)
         before, resumed = self.latest, _START if pending is None else pending
         take = functools.partial(draws.take, settings) if settings.seed is None else None
         progress = EpochProgress(self.epochs, self.left_out, resumed, take)
@@ -87,6 +100,11 @@ class LoaderProgress:
         self.latest = progress
         return progress
 
+    def _was_seeded(self) -> bool:
+        """Return True if torch was seeded after the state was loaded, just now: for the epoch that begins."""
+        seed = fresh_seed()
+        return seed is not None and seed != self._seed_at_load
+
     @staticmethod
     def sampler_place_now(settings: LoaderSettings) -> SamplerPlace | None:
         """Return where the user-defined, stateful sampler of a loader is that has not begun; None if it has none."""
@@ -99,5 +117,5 @@ class LoaderProgress:
         other = LoaderProgress()
         other.epochs = copy.copy(self.epochs)
         other.left_out = LeftOut.of(self.left_out.ranges())
-        other.pending = self.pending
+        other.pending, other._seed_at_load = self.pending, self._seed_at_load
         return other

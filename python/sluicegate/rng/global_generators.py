@@ -144,6 +144,13 @@ def as_text(states: tuple[bytes, bytes, bytes], libraries: Collection[str] = LIB
     }
 
 
+def fresh_seed() -> int | None:
+    """Return the seed of torch's global generator if nothing was drawn since it was set; otherwise None."""
+    seed = torch.initial_seed()
+    fresh = torch.Generator().manual_seed(seed).get_state()
+    return seed if torch.equal(fresh, torch.get_rng_state()) else None
+
+
 @contextlib.contextmanager
 def keeping_generators() -> Iterator[None]:
     """Surround draws that must leave no trace: the global generators are restored afterwards."""

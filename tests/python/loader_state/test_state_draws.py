@@ -324,3 +324,41 @@ def test_a_seeded_loader_resumes_a_sampler_with_its_own_generator(
     resumed = make()
     resumed.load_state_dict(state)
     assert [take(resumed), take(resumed)] == expected
+
+
+@pytest.mark.parametrize("seeds_first", [False, True])
+@pytest.mark.parametrize("arguments", [{}, {"num_workers": 2}, {"num_workers": 2, "persistent_workers": True}])
+@pytest.mark.parametrize("received", [None, 0, 1])
+def test_a_seed_that_is_set_for_each_epoch_counts(
+    arguments: dict[str, Any], received: int | None, seeds_first: bool
+) -> None:
+    """Between two epochs; in the middle of one the state's generators do."""
+
+    def epoch(loader: Any, number: int) -> list[Any]:
+        torch.manual_seed(number)
+        return [[batch.tolist() for batch in loader], torch.rand(2).tolist()]
+
+    def make() -> Any:
+        return sluicegate.DataLoader(Indices(12), batch_size=4, shuffle=True, **arguments)
+
+    original = make()
+    epoch(original, 5)
+    if received is None:
+        state = original.state_dict()
+        rest = epoch(original, 6)
+    else:
+        torch.manual_seed(6)
+        iterator = iter(original)
+        for _ in range(received):
+            next(iterator)
+        state = original.state_dict()
+        rest = [[batch.tolist() for batch in iterator], torch.rand(2).tolist()]
+    following = epoch(original, 7)
+    for before in (None, 0, 5):
+        if before is not None:
+            torch.manual_seed(before)
+        torch.rand(int(seeds_first))
+        resumed = make()
+        resumed.load_state_dict(state)
+        assert epoch(resumed, 6) == rest
+        assert epoch(resumed, 7) == following
