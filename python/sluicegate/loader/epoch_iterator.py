@@ -100,6 +100,8 @@ class EpochIterator(_torch.BaseDataLoaderIter):
             self._seed_pipe()
         self._tell_base_seed()
         if self._num_workers == 0:  # With workers, `_reset` follows, which takes them.
+            if self._redraws_order and resumed.num_workers > 0:
+                self._sampler_iter = iter(self._index_sampler)  # What the last of several calls has drawn counts.
             self._progress.draws.end_iter()
 
     @property
@@ -144,10 +146,14 @@ class EpochIterator(_torch.BaseDataLoaderIter):
 
     @contextlib.contextmanager
     def _drawing_nothing(self) -> Iterator[None]:
+        with self._asking_later(), torch.random.fork_rng(devices=[]):
+            yield
+
+    @contextlib.contextmanager
+    def _asking_later(self) -> Iterator[None]:
         self._is_asked_later = True
         try:
-            with torch.random.fork_rng(devices=[]):
-                yield
+            yield
         finally:
             self._is_asked_later = False
 
@@ -172,6 +178,16 @@ class EpochIterator(_torch.BaseDataLoaderIter):
             generator.manual_seed(self._shared_seed)
             self._dataset = apply_random_seed(self._dataset, generator)
 
+    @property
+    def _redraws_order(self) -> bool:
+        """True if a sampler is asked again for an order that was drawn before the state was taken.
+
+        A sampler may draw as soon as `iter` is called. Torch's loader calls it twice before the first epoch with
+        workers, and once without, so the state's number of workers tells how often it was called.
+        """
+        resumed = self._progress.resumed
+        return resumed.drawn and self._seed is None and not self.settings.is_stream
+
     def _tell_base_seed(self) -> None:
         if self._num_workers > 0 and self._seed is None:
             self._progress.draws.base_seed = int(self._base_seed)
@@ -186,8 +202,12 @@ class EpochIterator(_torch.BaseDataLoaderIter):
             self._tell_base_seed()
             self._ordering = self.settings.ordering
             self._destination = self._destination_now()
-        with self._drawing():
+        first = self._sampler_iter if first_iter and self._redraws_order else None
+        keeps_first = first is not None and self._progress.resumed.num_workers == 0
+        with self._drawing() if not keeps_first else self._asking_later():
             super()._reset(loader, first_iter)
+        if keeps_first:
+            self._sampler_iter = first
         if self.settings.seed is not None:
             self._seed_pipe()
         self._progress.draws.end_iter()

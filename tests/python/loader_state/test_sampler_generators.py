@@ -105,3 +105,50 @@ def test_a_state_of_another_bit_generator_is_named() -> None:
     resumed.load_state_dict(made.state_dict())
     with pytest.raises(ValueError, match="the state of a Generator: expected a state of Philox, but got"):
         next(iter(resumed))
+
+
+class DrawnAtOnce:
+    """A sampler that draws as soon as `iter` is called, from a generator of its own or from the global one."""
+
+    def __init__(self, generator: random.Random | None) -> None:
+        self.generator = generator
+
+    def __len__(self) -> int:
+        return SIZE
+
+    def __iter__(self) -> Iterator[list[int]]:
+        order = list(range(SIZE))
+        if self.generator is None:
+            order = torch.randperm(SIZE).tolist()
+        else:
+            self.generator.shuffle(order)
+        return iter([[index] for index in order])
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize("epochs", [0, 1])
+@pytest.mark.parametrize(("there", "here"), [(0, 2), (2, 0), (2, 1), (0, 0), (2, 2)])
+@pytest.mark.parametrize("is_own", [False, True])
+@pytest.mark.parametrize("is_native", [False, True])
+def test_an_order_that_iter_draws_is_the_same_with_other_workers(
+    is_native: bool, is_own: bool, there: int, here: int, epochs: int, persistent: bool
+) -> None:
+    def make(workers: int) -> Any:
+        sampler = DrawnAtOnce(random.Random(3) if is_own else None)
+        dataset: Any = torch.arange(SIZE) if is_native else Indices(SIZE)
+        keeps = persistent and workers > 0
+        return DataLoader(dataset, batch_sampler=sampler, num_workers=workers, persistent_workers=keeps)
+
+    torch.manual_seed(0)
+    original = make(there)
+    for _ in range(epochs):
+        list(original)
+    iterator = iter(original)
+    for _ in range(4):
+        next(iterator)
+    state = json.loads(json.dumps(original.state_dict()))
+    rest = [batch.tolist() for batch in iterator]
+    torch.manual_seed(1)
+    resumed = make(here)
+    resumed.load_state_dict(state)
+    assert [batch.tolist() for batch in resumed] == rest
