@@ -204,7 +204,13 @@ def test_an_iterator_that_threads_share_ends_for_all() -> None:
     assert sorted(seen) == list(range(400))
 
 
-def test_a_request_that_the_core_failed_to_take_is_made_again() -> None:
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+@pytest.mark.parametrize("is_taken", [False, True])
+def test_a_request_is_made_once_when_an_exception_comes_before_or_after_the_core_takes_it(
+    is_taken: bool, error: type[BaseException]
+) -> None:
+    """Such as one that a signal handler raises."""
+
     class Waiting(list[int]):
         def set_epoch(self, epoch: int) -> None:
             """Its order is read at the first `next`."""
@@ -212,12 +218,17 @@ def test_a_request_that_the_core_failed_to_take_is_made_again() -> None:
     iterator = iter(DataLoader(TensorDataset(torch.arange(6)), batch_size=2, num_workers=1, sampler=Waiting(range(6))))
     window = iterator._window
 
-    class NoThreads:
-        def push(self, *_: Any) -> bool:
-            raise RuntimeError("threads could not be started")
+    class Raising:
+        def push(self, *arguments: Any) -> bool:
+            if is_taken:
+                assert window.push(*arguments)
+            raise error("threads could not be started")
 
-    iterator._window = NoThreads()
-    with pytest.raises(RuntimeError, match="could not be started"):
+        def __len__(self) -> int:
+            return len(window)
+
+    iterator._window = Raising()
+    with pytest.raises(error, match="could not be started"):
         next(iterator)
     iterator._window = window
     assert numbers(iterator) == [[0, 1], [2, 3], [4, 5]]
