@@ -202,12 +202,14 @@ class EpochIterator(_torch.BaseDataLoaderIter):
             self._tell_base_seed()
             self._ordering = self.settings.ordering
             self._destination = self._destination_now()
-        first = self._sampler_iter if first_iter and self._redraws_order else None
-        keeps_first = first is not None and self._progress.resumed.num_workers == 0
-        with self._drawing() if not keeps_first else self._asking_later():
-            super()._reset(loader, first_iter)
-        if keeps_first:
+        if first_iter and self._redraws_order and self._progress.resumed.num_workers == 0:
+            first = self._sampler_iter
+            with self._asking_later():
+                super()._reset(loader, first_iter)
             self._sampler_iter = first
+        else:
+            with self._drawing():
+                super()._reset(loader, first_iter)
         if self.settings.seed is not None:
             self._seed_pipe()
         self._progress.draws.end_iter()
