@@ -44,7 +44,7 @@ def checked_device_transform(transform: Any, device: torch.device | str | None) 
         raise TypeError(f"device_transform option should be a function of a batch, but got {transform!r}")
     if transform is not None and device is None:
         raise ValueError(
-            "device_transform is done on the device that batches arrive on: give device= too, 'auto' perhaps"
+            "device_transform runs on the device that batches arrive on; pass device= too, for example device='auto'"
         )
     return transform
 
@@ -66,7 +66,7 @@ def device_now(device: torch.device | str | None) -> torch.device | None:
     count = module.device_count() if module.is_available() else 0
     if count == 0 or (device.index is not None and device.index >= count):
         raise RuntimeError(
-            f"DataLoader(device={str(device)!r}): torch finds {count} devices of type {device.type!r} here. Name one "
-            "that there is, or give device='auto' for the accelerator that there is, else the CPU"
+            f"DataLoader(device={str(device)!r}): torch finds {count} devices of type {device.type!r}; pass a device "
+            "that exists, or device='auto' (the accelerator if there is one, otherwise the CPU)"
         )
     return device

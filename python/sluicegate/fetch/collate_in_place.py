@@ -54,7 +54,7 @@ class PlacingCollate:
         if not all(isinstance(sample, torch.Tensor) for sample in samples):
             return None
         if type(first) is not torch.Tensor or first.requires_grad or not _torch.tensor_is_dense(first):
-            return None  # Torch knows what to say to these.
+            return None  # Torch raises an error of its own.
         leaf, room = self._end.place(_torch.dtype_name(first.dtype), (len(samples), *first.shape))
         # Torch's worker does just this, with memory that it shares in a way of its own.
         stacked = torch.stack(samples, 0, out=room)

@@ -95,7 +95,7 @@ class PythonIterator(EpochIterator):
         self._settle()
 
     def _seeded(self) -> Any:
-        """Around a fetch: the global generators are as the samples' own, and then as they were."""
+        """Return a context that sets the global generators to the samples' own, and restores them afterward."""
         return contextlib.nullcontext() if self._seeding is None else self._seeding.batch()
 
     def _next_data(self) -> Any:
@@ -121,7 +121,7 @@ class PythonIterator(EpochIterator):
                 with self._seeding.batch():
                     batch = self._dataset_fetcher.fetch(indices_of(ids.request))
         except Exception:
-            # It counts as received though it can't be fetched: the next one is another. Not so when Ctrl-C was pressed.
+            # A failed batch counts as received, so the next call moves on. An interrupted one does not.
             self._progress.received.deliver(ids)
             raise
         if self._sample_id is not None:
@@ -154,7 +154,7 @@ class PythonIterator(EpochIterator):
 def _fetching(
     resumed: PlaceState | None, place: MapPlace | StreamPlace, seeding: Any, progress: weakref.ref[EpochProgress]
 ) -> Fetching:
-    """What a state says of the one who fetches where there are no workers."""
+    """Return the part of a state that tells where fetching is, without workers."""
     here = progress()
     if resumed is not None and here is not None and not here.finished and here.received.last_ids is None:
         # A dataset may take up its state when it is asked for the first sample, and not know it before.

@@ -14,7 +14,7 @@ from .refusals import Refusal, refused_ids, refused_modes, refused_native, refus
 def process_reason(settings: LoaderSettings) -> Refusal | None:
     """Return why each worker reads a stream for itself, and the remedy; None if threads share the reading.
 
-    They do where no one can tell the difference from worker processes.
+    They do if the result cannot differ from that of worker processes.
     """
     stream: Any = settings.dataset
     inner: Any = stream.iterable if type(stream) is ShuffleBuffer else stream

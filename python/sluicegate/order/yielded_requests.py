@@ -14,8 +14,8 @@ class YieldedRequests:
     """What a user-defined sampler has yielded in an epoch, if it may draw from generators that others draw from, too.
 
     A resumed loader draws the epoch again, without what others drew in between: a training loop with dropout, or a
-    dataset without workers. So the requests that were made ahead are kept for the state, and of those received a
-    checksum is, which tells whether what is drawn again is the same.
+    dataset without workers. Therefore the state has the requests made ahead, and a checksum of those received, which
+    shows whether the epoch that is drawn again is the same.
 
     Args:
         ahead: requests that were made ahead when the state was taken that the epoch resumes from.

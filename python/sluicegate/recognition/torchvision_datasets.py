@@ -37,7 +37,7 @@ _FORMS: dict[str, ArrayForm | FileForm] = {**ARRAY_FORMS, **FILE_FORMS}
 
 @dataclass(frozen=True)
 class _Found:
-    """What a dataset was found to be: its parts or the reason why there are none, and what that was concluded from."""
+    """The result of recognizing a dataset: its parts, or why it was refused, and the facts that this rests on."""
 
     parts: Parts | str
     facts: Facts
@@ -62,7 +62,7 @@ def is_dataset(dataset: Any) -> bool:
 
 
 def native_parts(dataset: Any, *, in_worker: bool) -> tuple[Parts, Callable[[], bool]] | None:
-    """Returns the core's dataset, structure and kinds of `dataset`, and whether they are still right; None for Python.
+    """Return the core's dataset, structure, and kinds, and a check that they still hold; None if Python must read it.
 
     Args:
         dataset: one that `is_dataset` is true of.
@@ -210,7 +210,7 @@ def _memory_check(data: Any) -> Callable[[], bool]:
 def _gives_the_same(dataset: Any, parts: Parts) -> bool:
     """Return True if three samples are the same both ways, and leave the generator in the same state.
 
-    Of one that Python can't read nothing is known, and of files that the core fails at Python makes the batch.
+    A sample that Python cannot read proves nothing. If the core cannot read a file, Python makes that batch.
     """
     engine = _core.Engine(0, 2, None)
     window = _core.Prefetch(engine, parts[0], hand_over(*parts), True, None)

@@ -15,8 +15,8 @@
 | `INaturalist` with full categories | `all_categories`, `index` | `index` | `loader`, or Pillow, as it is |
 | `CelebA` with attributes or identities | `filename` | `attr` or `identity` | Pillow, as it is |
 
-A `loader` has to be torchvision's, which has Pillow make an image in color of any file. Where images are left as they
-are, the core reads those in color, and a batch with another one is made in Python.
+A `loader` must be torchvision's, which converts every file to RGB. For datasets that keep the mode of an image, the
+core reads RGB files, and a batch with any other mode is made in Python.
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ def split_among_ranks(stream: Any, rank: int, world_size: int) -> Any:
 def own_epoch(stream: Any) -> None:
     """Give this process an epoch of its own of a Hugging Face stream.
 
-    Processes share it, and its `set_epoch` adds to it what is missing. If each of several workers sets it, two of them
-    may add, and read the shards of an epoch that is none.
+    Processes share it, and `set_epoch` adds to it what is missing. If several workers set it, it may be advanced twice,
+    and they read the wrong shards.
     """
     stream._epoch = stream.epoch
 

@@ -361,7 +361,7 @@ def test_arguments_that_make_no_sense_are_refused() -> None:
         DataLoader(dataset, device="no device")
     with pytest.raises(ValueError, match="device_prefetch option should be a non-negative integer"):
         DataLoader(dataset, device="cpu", device_prefetch=-1)
-    with pytest.raises(ValueError, match="give device= too"):
+    with pytest.raises(ValueError, match="pass device= too"):
         DataLoader(dataset, device_transform=lambda batch: batch)
     with pytest.raises(TypeError, match="should be a function"):
         DataLoader(dataset, device="cpu", device_transform=3)  # type: ignore[arg-type]

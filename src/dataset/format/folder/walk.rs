@@ -76,8 +76,8 @@ pub(super) struct FolderFiles {
 }
 
 /// The folders below `root`, with the files that `options` mean: ordered by their first component, then by the bytes of
-/// their whole path, which is the order of torchvision's `ImageFolder`. Where damages may be, a link that leads nowhere is a file
-/// that can't be opened.
+/// their whole path, which is the order of torchvision's `ImageFolder`. With [`Damages::LeaveOut`], a dangling link
+/// counts as a file that can't be opened.
 pub(in crate::dataset::format) fn walk(
     root: &Path,
     options: &FolderOptions,
