@@ -392,7 +392,7 @@ class WorkerIterator(EpochIterator):
         try:
             self._group.close(is_hurried=lambda: signals.hurries)
             # Finalizers of workers and processes run Python code, where a signal must not arrive either.
-            held.pop("_group")
-            held.pop("_workers", None)
+            for name in ("_ahead", "_group", "_workers"):
+                held.pop(name, None)
         finally:
             signals.restore()
