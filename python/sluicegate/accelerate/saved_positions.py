@@ -14,7 +14,6 @@ from sluicegate.loader.dataloader import progress_of
 from sluicegate.loader_state.saved_form import read, saved
 from sluicegate.order import draws
 from sluicegate.order.settings import LoaderSettings
-from sluicegate.rng.global_generators import LIBRARIES
 
 from .prepared_loader import PreparedLoader
 
@@ -101,8 +100,7 @@ def resume(loader: PreparedLoader[Any], position: dict[str, Any]) -> None:
     if state.draws is not None and not state.in_epoch:
         # The next epoch is drawn from the global generators as they are when it begins. The loader's and the sampler's
         # own generators are saved only here.
-        own = {name: text for name, text in state.draws.items() if name not in LIBRARIES}
-        draws.put(LoaderSettings.of(loader), own)
+        draws.put(LoaderSettings.of(loader), draws.own_in(state.draws))
         state = dataclasses.replace(state, draws=None, rng=None)
     loader.load_state_dict(saved(state))
 

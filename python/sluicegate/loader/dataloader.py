@@ -558,7 +558,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         """
         try:
             many: Iterable[int] = [operator.index(batches)]  # type: ignore[arg-type]
-        except TypeError:  # So do arrays that have several numbers, although they have `__index__`.
+        except TypeError:  # An iterable. Arrays of several numbers have `__index__`, too, which raises this.
             many = batches  # type: ignore[assignment]
         self._loader_progress.left_out.add_batches(self._epoch_or_running(epoch), many)
 

@@ -67,6 +67,11 @@ def put(settings: LoaderSettings, state: Mapping[str, str]) -> None:
         set_global_state(global_state() | known)
 
 
+def own_in(state: Mapping[str, str]) -> dict[str, str]:
+    """Return what `state`, as for `put`, has of the loader's and its samplers' own generators."""
+    return {name: text for name, text in state.items() if name not in LIBRARIES}
+
+
 def take_own(index_sampler: object) -> Draws:
     """Return the states of the generators that a user-defined sampler owns, which no seed of the loader sets."""
     generators = _own_generators(index_sampler)

@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import functools
 
-from sluicegate.rng.global_generators import LIBRARIES, fresh_seed, global_state, set_global_state
+from sluicegate.rng.global_generators import fresh_seed, global_state, set_global_state
 from sluicegate.state.loader_state import LoaderState
 from sluicegate.state.sampler_place import SamplerPlace
 
@@ -71,8 +71,7 @@ class LoaderProgress:
         outer = None
         if pending is not None and settings.seed is None and (there := pending.draws) is not None:
             if not pending.in_epoch and self._was_seeded():
-                own = {name: text for name, text in there.items() if name not in LIBRARIES}
-                there = draws.take(settings).as_text() | own
+                there = draws.take(settings).as_text() | draws.own_in(there)
                 pending = dataclasses.replace(pending, draws=there)
             elif pending.rng is None:
                 outer = global_state()  # From one rank of many: this rank's generators stay unchanged.

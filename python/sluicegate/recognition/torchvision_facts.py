@@ -31,11 +31,7 @@ _FUNCTIONS = {
         *_OF_BOTH,
         *("grayscale_to_rgb", "horizontal_flip", "permute_channels", "to_dtype", "to_image", "vertical_flip"),
     ),
-    "torchvision.transforms._functional_pil": (
-        *("adjust_brightness", "adjust_contrast", "adjust_hue", "adjust_saturation", "adjust_sharpness", "affine"),
-        *("autocontrast", "crop", "equalize", "hflip", "invert", "pad", "posterize", "resize", "rotate", "solarize"),
-        *("to_grayscale", "vflip"),
-    ),
+    "torchvision.transforms._functional_pil": (*_OF_BOTH, "hflip", "to_grayscale", "vflip"),
     "torchvision.transforms.v2.functional._geometry": ("interpolate",),
     "torchvision.transforms.autoaugment": ("_apply_op",),
     "PIL.ImageOps": ("autocontrast", "equalize", "invert", "posterize", "solarize"),

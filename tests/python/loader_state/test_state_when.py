@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import IterableDataset
 
 import sluicegate
 from cases.loader_kinds import KINDS, MAP_KINDS, SIZE, make, plain, take
 from checks.equality import assert_same
 from doubles.datasets import Rows
-from doubles.stateful import Indices
+from doubles.stateful import EpochStream, Indices
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),
@@ -355,26 +354,6 @@ def test_a_state_before_the_first_batch_says_where_a_sampler_was(start: int, beg
         assert epochs == [list(range(start, 8)), list(range(8))]
 
 
-class CountedEpochs(IterableDataset[int]):
-    """A stream that counts its epochs, and whose state says where it is in which."""
-
-    def __init__(self) -> None:
-        self.epoch = self.position = 0
-
-    def __iter__(self) -> Iterator[int]:
-        for index in range(self.position, 6):
-            self.position = index + 1
-            yield 10 * self.epoch + index
-        self.position = 0
-        self.epoch += 1
-
-    def state_dict(self) -> dict[str, int]:
-        return {"epoch": self.epoch, "position": self.position}
-
-    def load_state_dict(self, state: dict[str, int]) -> None:
-        self.epoch, self.position = state["epoch"], state["position"]
-
-
 @pytest.mark.parametrize("persistent_workers", [False, True])
 @pytest.mark.parametrize("worker_type", ["process", "thread"])
 def test_a_state_from_the_start_of_a_later_epoch_has_what_the_stream_counts(
@@ -382,7 +361,7 @@ def test_a_state_from_the_start_of_a_later_epoch_has_what_the_stream_counts(
 ) -> None:
     def loader() -> Any:
         return sluicegate.DataLoader(
-            CountedEpochs(), 2, num_workers=1, worker_type=worker_type, persistent_workers=persistent_workers
+            EpochStream([6]), 2, num_workers=1, worker_type=worker_type, persistent_workers=persistent_workers
         )
 
     undisturbed = loader()
