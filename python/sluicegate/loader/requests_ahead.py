@@ -76,19 +76,20 @@ class RequestsAhead:
         """Request deferred batches as far as there is room for them; return True if there was any."""
         asked, party = self.under_way.asked, self._party
         while self._deferred and not self.is_paused and (party is None or len(self.under_way) < party.room):
-            self._deferred -= 1
-            if (following := self.next()) is not None:
-                self._request_next(*following)
+            self._request_one_deferred()
         return self.under_way.asked > asked
 
     def request_in_pause(self) -> bool:
         """Request one deferred batch while paused; return True if there was one."""
         if not self.is_paused or not self._deferred or self.is_exhausted:
             return False
+        self._request_one_deferred()
+        return True
+
+    def _request_one_deferred(self) -> None:
         self._deferred -= 1
         if (following := self.next()) is not None:
             self._request_next(*following)
-        return True
 
     def request_in_place_of_deferred(self, worker: int, ids: BatchIds) -> None:
         """Request what `next` has returned, in place of a deferred batch."""
