@@ -107,6 +107,28 @@ def test_times_are_integers_in_the_unit_of_their_column(tmp_path: Path) -> None:
     assert_same(dataset[0], {name: torch.tensor(number) for name, (_, number) in columns.items()})
 
 
+@pytest.mark.parametrize("stores_schema", [True, False])
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_times_of_96_bits_are_in_nanoseconds(tmp_path: Path, unit: str, stores_schema: bool) -> None:
+    of = pa.timestamp(unit, "UTC")
+    columns = {
+        "x": pa.array([1_767_323_045, None], of),
+        "parts": pa.array([{"a": "text", "t": 7}, {"a": "", "t": -7}], pa.struct({"a": pa.string(), "t": of})),
+        "many": pa.array([[1, 2], [3]], pa.list_(of)),
+        "by_name": pa.array([[("k", 5)], [("k", 6)]], pa.map_(pa.string(), of)),
+        "after": pa.array([3, 4], pa.timestamp("us")).cast(pa.int64()),
+    }
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table(columns), path, use_deprecated_int96_timestamps=True, store_schema=stores_schema)
+    table, names = pq.read_table(path), ["x", "parts.t", "many", "after"]
+    assert table.schema.field("x").type.unit == "ns"
+    whole = ParquetDataset(path, names, nulls={"x": 0})[:]
+    assert whole["x"].tolist() == [table["x"].cast(pa.int64())[0].as_py(), 0]
+    assert whole["parts"]["t"].tolist() == table["parts"].combine_chunks().field("t").cast(pa.int64()).to_pylist()
+    assert whole["many"]["values"].tolist() == table["many"].combine_chunks().flatten().cast(pa.int64()).to_pylist()
+    assert whole["after"].tolist() == [3, 4]
+
+
 def test_decimals_are_the_nearest_float_or_their_digits(tmp_path: Path) -> None:
     texts = ["1.25", "-0.10", "9999999.99", "0.00"]
     for type_ in (pa.decimal128(9, 2), pa.decimal128(18, 2), pa.decimal128(38, 2), pa.decimal256(50, 2)):

@@ -18,6 +18,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, PageIndexPolicy, RowGroupMetaData};
 use parquet::file::reader::{ChunkReader, Length};
 
+use super::int96::in_nanoseconds;
 use super::schema::check_schema;
 use super::texts::{fields_as_read, with_bytes_for_texts};
 use crate::dataset::format::file::known_format::{SIGNATURE_BYTES, foreign};
@@ -60,7 +61,8 @@ impl Footer {
             read.map_err(|trouble| trouble.into_error(|reason| refuse(format!("the footer: {reason}"))))
         };
         let metadata = load()?;
-        let schema = Arc::clone(metadata.schema());
+        let fields = in_nanoseconds(metadata.schema().fields(), metadata.parquet_schema());
+        let schema = Arc::new(ArrowSchema::new_with_metadata(fields, metadata.schema().metadata().clone()));
         let as_read = Arc::new(ArrowSchema::new(fields_as_read(schema.fields())));
         let parsed = Arc::clone(metadata.metadata());
         drop(metadata);

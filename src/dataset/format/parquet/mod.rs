@@ -6,6 +6,7 @@ mod dataset;
 mod file;
 mod filter;
 mod groups;
+mod int96;
 mod nested;
 mod reuse;
 mod schema;
