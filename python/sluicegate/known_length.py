@@ -6,7 +6,9 @@ from typing import Any
 
 
 def known_length(sized: Any) -> int | None:
-    """Return `len(sized)`; None for a stream, sampler, or loader without a length.
+    """Return `len(sized)`; None for a stream, sampler, or loader without a length, or with a negative one.
+
+    Accelerate's `skip_first_batches` has a negative length if it skips more batches than there are.
 
     Examples:
         >>> known_length(range(3)), known_length(iter(range(3)))
@@ -14,5 +16,5 @@ def known_length(sized: Any) -> int | None:
     """
     try:
         return len(sized)
-    except (TypeError, NotImplementedError):
+    except (TypeError, NotImplementedError, ValueError):
         return None

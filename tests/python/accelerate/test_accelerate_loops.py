@@ -60,6 +60,14 @@ def test_of_torchs_loader_accelerate_skips_batches() -> None:
     assert [int(batch) for batch in skip_first_batches(loader, 3)] == [3]
 
 
+def test_more_batches_than_there_are_can_be_skipped() -> None:
+    with sluicegate.patch():
+        loader = accelerate.data_loader.prepare_data_loader(torch.utils.data.DataLoader(torch.arange(4), batch_size=2))
+        skipped = accelerate.data_loader.skip_first_batches(loader, 3)
+        assert isinstance(skipped, DataLoader)
+        assert [*iter(skipped)] == []
+
+
 class CountedReads(Indices):
     """Writes which indices are read: workers read too."""
 
