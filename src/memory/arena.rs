@@ -18,9 +18,9 @@ const MOST_SIZES: usize = 4096;
 /// A pool of ranges of a shared segment, for batches that workers write.
 ///
 /// [`grant`](Self::grant) returns a range that a worker may write to, and
-/// [`Grant::into_lease`](super::Grant::into_lease) turns the written part into a lease. Dropping either returns the memory. Free memory is *warm* when its pages may have been touched; warm
-/// memory is used first. When there is more of it than `free_slots` batches need, the surplus is returned to the
-/// operating system and is *cold* from then on.
+/// [`Grant::into_lease`](super::Grant::into_lease) turns the written part into a lease. Dropping either returns the
+/// memory. Free memory is *warm* when its pages may have been touched; warm memory is used first. Warm memory beyond
+/// what `free_slots` batches need is returned to the operating system and is *cold* from then on.
 ///
 /// Workers do not take part: a worker that dies leaves no state except its grant, which the parent drops. A forked
 /// child gets nothing from its parent's arena and returns nothing to it.
@@ -252,7 +252,7 @@ impl Inventory {
         }
         let pages = self.cold.take(capacity.checked_next_multiple_of(rustix::param::page_size())?)?;
         let granted = pages.start..pages.start + capacity;
-        // All of the last page that is part of the arena will be touched.
+        // Writing the granted bytes touches this page, so the rest of it is warm as well.
         self.warm.insert(granted.end..pages.end, self.now);
         Some(granted)
     }

@@ -91,7 +91,7 @@ impl Bell {
     /// Size of a bell in bytes: one cache line.
     pub const BYTES: usize = 64;
 
-    /// Returns the bell at byte `offset` of `segment`, in whatever state it is.
+    /// Returns the bell at byte `offset` of `segment`, keeping its current state.
     ///
     /// # Panics
     /// If `offset` is not a multiple of 64, or the bell is not inside the segment and outside its arena.
@@ -162,7 +162,7 @@ impl EventBell {
         Ok(Self { words: Bell::new(segment, offset).words, event })
     }
 
-    /// Returns the bell that another process created there, using a duplicate of its [`file`](AsFd::as_fd).
+    /// Returns the bell that another process created at `offset`, using a duplicate of its [`file`](AsFd::as_fd).
     ///
     /// # Panics
     /// As [`Bell::new`].
@@ -194,7 +194,7 @@ impl EventBell {
         loop {
             let slept = announced(&self.words, &has_work, || self.event.wait(processes, deadline.remaining()));
             match slept {
-                // Checked after the processes: whatever a process pushed before it ended must be returned first.
+                // Checked after the processes: everything that a process pushed before it ended must be returned first.
                 _ if has_work() => return EventWoken::Work,
                 Some(Polled::Ready(Some(process))) => return EventWoken::Died(process),
                 Some(Polled::TimedOut) => return EventWoken::TimedOut,

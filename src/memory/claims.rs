@@ -1,9 +1,9 @@
-//! [`Claims`]: what the parts of a shared segment are for.
+//! [`Claims`]: which parts of a shared segment hold words, and which hold arenas.
 
 use std::sync::atomic::AtomicUsize;
 
-/// Which part of a shared segment holds words that other processes write at any time, and which part leases are cut
-/// from. Every word is before the arena, so that a reference to a lease's bytes never covers a word.
+/// The boundary between the words of a shared segment, which other processes write at any time, and its arenas, which
+/// leases are cut from. Every word is before the arenas, so that a reference to a lease's bytes never covers a word.
 pub(super) struct Claims {
     pub(super) words_end: AtomicUsize,
     /// Where the first arena starts.

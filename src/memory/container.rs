@@ -28,9 +28,9 @@ pub fn container_bytes() -> usize {
 
 /// Returns the smallest memory limit of this process's control groups in bytes, or None if none of them has a limit.
 ///
-/// Reads versions 1 and 2, or both if a machine has both. Inside a container, a group may not know its outside name,
-/// and the groups above it may be invisible: limits that can be read count. A limit that cannot be read, or is not a
-/// number, is ignored.
+/// Reads control groups of version 1, version 2, or both. Inside a container, group names may differ from those
+/// outside, and the groups above may be invisible: only limits that can be read count. A limit that is not a number is
+/// ignored.
 ///
 /// `root` is the folder that contains `proc` and the control group file systems: `/`, or a recorded tree.
 ///
@@ -56,7 +56,7 @@ enum Version {
 }
 
 impl Version {
-    /// Returns where groups are mounted on a machine that does not say.
+    /// Returns the usual mount point, for a machine whose mount table does not list one.
     fn usual_place(self) -> &'static str {
         match self {
             Self::One => "/sys/fs/cgroup/memory",
@@ -117,7 +117,7 @@ impl<'a> Group<'a> {
     }
 }
 
-/// The mount point of a hierarchy that controls memory, and the part of the hierarchy that is mounted.
+/// A mount of a hierarchy that controls memory: the mount point, and which part of the hierarchy is mounted.
 struct Mount {
     version: Version,
     /// The group that is mounted at `place`.
@@ -151,7 +151,7 @@ fn plain(path: &str) -> Option<PathBuf> {
     parts.map(|part| matches!(part, Component::Normal(_)).then_some(part)).collect()
 }
 
-/// Decodes a path of `mountinfo`, where blanks, tabs, newlines, and backslashes are a backslash and three octal digits.
+/// Decodes a path of `mountinfo`, which writes blanks, tabs, newlines, and backslashes as `\` and three octal digits.
 fn unescaped(path: &str) -> String {
     let mut parts = path.split('\\');
     let mut plain = parts.next().unwrap_or_default().to_owned();

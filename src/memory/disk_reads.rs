@@ -1,7 +1,7 @@
-//! Counts how often a thread had to wait for the disk.
+//! Counts how often a thread waited for the disk.
 
-/// Returns how many blocks were read from disks for this thread, plus how many of its accesses to mapped memory had to
-/// wait for one. The number does not change while everything that is read is in memory.
+/// Returns the number of blocks that were read from disk for this thread, plus its number of major page faults. The
+/// number does not change while everything that is read is in memory.
 pub(crate) fn disk_reads() -> libc::c_long {
     // SAFETY: a zeroed `rusage` is a valid value of this C structure of numbers.
     let mut usage = unsafe { std::mem::zeroed::<libc::rusage>() };

@@ -1,5 +1,4 @@
-//! [`Event`]: an event that a thread can wait for at the same time as the end of processes. Under `cfg(loom)` it is a
-//! model.
+//! [`Event`]: an event that a thread can wait for together with the exit of processes. Under `cfg(loom)` it is a model.
 
 #[cfg(loom)]
 pub(super) use model::Event;

@@ -6,14 +6,14 @@
 //! files run under [`guarded`]: a signal handler replaces the lost page with an empty one and records the fault, the
 //! copy continues, and the caller learns that the copied bytes are not the file's.
 //!
-//! The handler is installed whenever a file is mapped, because others replace it (Lightning's trainer, when it ends,
-//! sets all signals to what Python knows of them), and by a forked child at its first copy, because torch's workers
-//! start with a handler that ends the process. It acts only on a fault of the guarded thread inside the guarded range.
-//! Any other SIGBUS goes to the previous handler, or gets its default action.
+//! The handler is installed again whenever a file is mapped, because other code replaces it (Lightning's trainer, when
+//! it ends, restores only the handlers that Python knows), and by a forked child at its first copy, because torch's
+//! workers start with a handler that ends the process. It acts only on a fault of the guarded thread inside the guarded
+//! range. Any other SIGBUS goes to the previous handler, or gets its default action.
 //!
 //! # Limitations
-//! A handler that is installed later in the same process replaces this one until the next file is mapped: meanwhile
-//! the process ends as it would without this guard. Asking at each copy would cost a system call per row.
+//! A handler that is installed later in the same process replaces this one until the next file is mapped: until then,
+//! lost pages end the process as they would without this guard. Checking at each copy would cost a system call per row.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -26,7 +26,7 @@ use super::fork::generation;
 
 thread_local! {
     /// The addresses that this thread is copying from (empty while it is not copying), and the number of faults.
-    /// Constant and without a destructor, so that the signal handler may read them.
+    /// Initialized by constants and without destructors, so that the signal handler may read them.
     static START: Cell<usize> = const { Cell::new(0) };
     static END: Cell<usize> = const { Cell::new(0) };
     static FAULTS: Cell<usize> = const { Cell::new(0) };
@@ -51,7 +51,7 @@ pub(super) fn install() {
         unsafe { (std::mem::zeroed::<libc::sigaction>(), std::mem::zeroed::<libc::sigaction>()) };
     ours.sa_sigaction = on_bus_error as *const () as usize;
     ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
-    // SAFETY: nothing is installed; `before` lives through the call.
+    // SAFETY: this call installs nothing; `before` outlives it.
     unsafe { libc::sigaction(libc::SIGBUS, ptr::null(), &raw mut before) };
     // Our handler must not be recorded as its own predecessor.
     if before.sa_sigaction != ours.sa_sigaction {
@@ -63,7 +63,7 @@ pub(super) fn install() {
 }
 
 /// Runs `copy`, which reads from `range` and writes elsewhere. Returns false if pages of the range were lost meanwhile:
-/// they were read as zeros, and stay zeros.
+/// they read as zeros from then on.
 pub(super) fn guarded(range: Range<usize>, copy: impl FnOnce()) -> bool {
     if INSTALLED.load(Ordering::Relaxed) != generation() {
         install();
@@ -122,7 +122,7 @@ unsafe fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut
     let before = before.copied().unwrap_or_else(|| unsafe { std::mem::zeroed() });
     match before.sa_sigaction {
         libc::SIG_DFL | libc::SIG_IGN => {
-            // SAFETY: a plain system call. The instruction that faulted runs again and faults with this action in force.
+            // SAFETY: a plain system call. The faulting instruction runs again, and faults with this action in force.
             unsafe { libc::sigaction(signal, &raw const before, ptr::null_mut()) };
         }
         // SAFETY: a handler of the type that its flags declare was installed at this address.

@@ -7,8 +7,8 @@ use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 
 use crate::{Error, Result};
 
-/// The batches of a table, without copies of the values: they belong to the library that they come from, and are
-/// returned to it when their last buffer is dropped, on any thread.
+/// The batches of a table, without copying values: the values belong to the library that created them, and are released
+/// to it when their last buffer is dropped, on any thread.
 pub struct ForeignTable {
     batches: RecordBatchStreamReader,
 }
@@ -21,8 +21,8 @@ impl ForeignTable {
     /// [`Error::InvalidArgument`] if there is no stream, or it cannot report its contents.
     ///
     /// # Safety
-    /// The address is the contents of a capsule named `arrow_array_stream`, which no other code uses meanwhile. The sizes of
-    /// the arrays are trusted; the offsets in them are not.
+    /// `address` must be the contents of a capsule named `arrow_array_stream` that no other code uses meanwhile. The
+    /// sizes of the arrays are trusted; the offsets in them are not.
     pub unsafe fn at(address: usize) -> Result<Self> {
         let stream = ptr::with_exposed_provenance_mut::<FFI_ArrowArrayStream>(address);
         if stream.is_null() || !stream.is_aligned() {

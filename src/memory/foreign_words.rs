@@ -6,8 +6,8 @@ use crate::{Error, Result};
 
 /// The 32-bit words in which another library keeps its generator's state, read and written in place.
 ///
-/// The Python package locates the state in a generator of its own before it passes an address: it searches the object for
-/// known words, writes to them, and checks that the library sees the change.
+/// Before it passes an address, the Python package locates the state in a generator of its own: it searches the object
+/// for known words, writes to them, and checks that the library sees the change.
 pub struct ForeignWords {
     address: NonNull<u32>,
     len: usize,
@@ -22,10 +22,10 @@ impl ForeignWords {
     /// Returns the `len` words at `address`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if words cannot be at that address.
+    /// [`Error::InvalidArgument`] if the address is null or not aligned to 4 bytes.
     ///
     /// # Safety
-    /// The words are there, and stay as long as what is returned.
+    /// `address` must point to `len` words that exist as long as the returned value.
     pub unsafe fn at(address: usize, len: usize) -> Result<Self> {
         match NonNull::new(ptr::with_exposed_provenance_mut::<u32>(address)) {
             Some(address) if address.is_aligned() => Ok(Self { address, len }),

@@ -55,7 +55,7 @@ impl<T: Send + Sync> PerProcess<T> {
     pub(crate) fn get_or_make(&self, make: impl FnOnce() -> T) -> &T {
         let generation = generation();
         let current = self.current.load(Ordering::Acquire);
-        // SAFETY: a pointer found here came from `Box::into_raw` below and is freed only by `drop`, which has `&mut self`.
+        // SAFETY: a pointer found here came from `Box::into_raw` below and is freed only by `drop`, with `&mut self`.
         if let Some((of, value)) = unsafe { current.as_ref() }
             && *of == generation
         {

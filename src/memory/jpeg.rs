@@ -27,9 +27,9 @@ pub struct JpegHeader {
 /// The color space in which a JPEG is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JpegColors {
-    /// One channel.
+    /// One channel, gray.
     Gray,
-    /// Three channels, however they are stored.
+    /// Three channels, in any stored color space.
     Rgb,
     /// Four channels, as used for printing.
     Cmyk,
@@ -51,9 +51,9 @@ pub struct Region {
 /// A problem that the decoder reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JpegFault {
-    /// There is no image.
+    /// Nothing could be decoded.
     Fatal(String),
-    /// There is an image, but parts of it differ from what was stored.
+    /// The image was decoded, but parts of it may differ from what was stored.
     Damaged(String),
 }
 
@@ -69,7 +69,7 @@ pub struct JpegDecoder {
 unsafe impl Send for JpegDecoder {}
 
 impl JpegDecoder {
-    /// Returns a decoder without memory for an image.
+    /// Returns a decoder that has not yet allocated memory for an image.
     ///
     /// # Errors
     /// [`JpegFault::Fatal`] if memory for the decoder cannot be allocated.
@@ -89,8 +89,7 @@ impl JpegDecoder {
         Ok(decoder)
     }
 
-    /// Reads the header of `jpeg`. The next image to decode must be the same one; oddities of the header are reported
-    /// then.
+    /// Reads the header of `jpeg`. The same image must be decoded next; warnings about its header are reported then.
     ///
     /// # Errors
     /// [`JpegFault::Fatal`] if the header cannot be understood.
@@ -203,12 +202,12 @@ impl JpegDecoder {
         unsafe { turbo::tj3Get(self.handle, parameter as c_int) }
     }
 
-    /// Makes a call, and returns the library's verdict.
+    /// Makes a call to the library, and returns the error that it reports, if any.
     fn settle(&mut self, call: impl FnOnce(turbo::tjhandle) -> c_int) -> Result<(), JpegFault> {
         if call(self.handle) == 0 {
             return Ok(());
         }
-        // SAFETY: the text lies in the handle, ends with a zero, and is copied before the next call.
+        // SAFETY: the message is stored in the handle, ends with a zero, and is copied before the next call.
         let said = unsafe { CStr::from_ptr(turbo::tj3GetErrorStr(self.handle)) }.to_string_lossy().into_owned();
         // SAFETY: the call reads a field of the handle.
         match unsafe { turbo::tj3GetErrorCode(self.handle) } as turbo::TJERR {

@@ -9,7 +9,7 @@ use super::jpeg::{JpegColors, JpegFault};
 /// Maximum width and height in the format.
 const LONGEST: usize = 65_500;
 
-/// The compressor of one image.
+/// A libjpeg-turbo compressor for one image.
 struct Encoder {
     handle: turbo::tjhandle,
 }
@@ -25,7 +25,7 @@ impl Encoder {
         if code == 0 {
             return Ok(());
         }
-        // SAFETY: the text lies in the handle, ends with a zero, and is copied before the next call.
+        // SAFETY: the message is stored in the handle, ends with a zero, and is copied before the next call.
         let said = unsafe { CStr::from_ptr(turbo::tj3GetErrorStr(self.handle)) };
         Err(JpegFault::Fatal(said.to_string_lossy().into_owned()))
     }
@@ -39,12 +39,11 @@ impl Drop for Encoder {
 }
 
 /// Returns a baseline JPEG of `pixels`: consecutive rows of an image of (width, height) `size`, gray or RGB. `quality`
-/// is from 1 to 100; the other settings are libjpeg's defaults: colors at half the resolution, and the accurate integer
-/// transform.
+/// is from 1 to 100; the other settings are libjpeg's defaults (4:2:0 chroma subsampling, accurate integer DCT).
 ///
 /// # Errors
-/// [`JpegFault::Fatal`] with the library's message, if there are no gray or RGB pixels, or if a side is longer than the
-/// format allows (65,500).
+/// [`JpegFault::Fatal`] with the library's message, if the pixels are CMYK, or if a side is 0 or longer than the format
+/// allows (65,500).
 ///
 /// # Panics
 /// If the length of `pixels` does not match an image of that size.

@@ -108,8 +108,8 @@ impl KeptValues {
         ((self.numbers + 1) * size_of::<u64>()).next_multiple_of(UNIT)
     }
 
-    /// Keeps `value` under `number` unless a value is already there, `value` is empty, or there is no room. True if it
-    /// is kept now.
+    /// Keeps `value` under `number` unless a value is already there, `value` is empty, or there is no room. Returns
+    /// true if this call stored it.
     ///
     /// # Panics
     /// If `number` is not below the number of entries.

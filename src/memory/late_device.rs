@@ -66,8 +66,8 @@ impl Allocator {
         let block = self.allocate();
         let address = NonNull::new(std::ptr::with_exposed_provenance_mut(block.address)).unwrap();
         let owner = Box::new(Owner { block: Some(block), allocator: Arc::clone(self) });
-        // SAFETY: aligned, wide enough and never freed. Where the allocator guards nothing the device may still read there: that
-        // is what the test shows, and why the device reads by value, without a reference.
+        // SAFETY: aligned, large enough, and never freed. With `Guard::Nothing`, the device may still be reading the
+        // block: the test demonstrates this, and so the device reads by value, without a reference.
         slab.offer(unsafe { Lease::foreign(address, BYTES, owner) });
     }
 }
@@ -95,7 +95,7 @@ fn run_device(asked: &Receiver<Copy>) -> usize {
             let next = if is_newest { waiting.pop_back() } else { waiting.pop_front() };
             let Some(Copy { address, number, copies }) = next else { continue };
             let start = std::ptr::with_exposed_provenance::<u8>(address);
-            // SAFETY: blocks are never freed while the test runs; they are read as a device does, by value and unguarded.
+            // SAFETY: blocks are never freed during the test, and are read by value and unsynchronized, like a device.
             let is_same = (0..BYTES).all(|at| unsafe { start.add(at).read_volatile() } == number);
             overwritten += usize::from(!is_same);
             copies.fetch_sub(1, Ordering::Release);

@@ -13,7 +13,7 @@ use super::{Segment, generation};
 /// The destination of a slot when its lease is dropped: on any thread, in the process that leased it or in a forked
 /// one.
 pub(super) trait Home: Send + Sync {
-    /// Takes back `slot`, which came from here. A forked child must take nothing, because the slot is its parent's.
+    /// Takes back `slot`, which this object issued. A forked child must take nothing: the slot is its parent's.
     fn give_back(&self, slot: Slot);
 }
 

@@ -1,4 +1,4 @@
-//! Memory that the machine and its limits leave to this process: read when memory is laid out, and for error messages.
+//! The memory that this process may use: read when memory is laid out, and for error messages.
 
 use std::fs;
 

@@ -60,7 +60,7 @@ impl FreeRanges {
         (range, freed)
     }
 
-    /// Adds a range freed at time `freed`, which is later than all earlier ones.
+    /// Adds a range freed at time `freed`, which must not be earlier than any previous time.
     pub(super) fn insert(&mut self, mut range: Range<usize>, freed: u64) {
         if range.is_empty() {
             return;
@@ -102,7 +102,7 @@ impl FreeRanges {
         Some(self.cut(start, end - bytes..end))
     }
 
-    /// Takes whole pages from the end of the range with the most of them, up to `most` bytes.
+    /// Takes whole pages, at most `most` bytes, from the end of the range that has the most of them.
     pub(super) fn take_pages(&mut self, most: usize) -> Option<Range<usize>> {
         let &(aligned, _, start) = self.by_aligned.last()?;
         let from = start.next_multiple_of(self.page);
@@ -111,7 +111,7 @@ impl FreeRanges {
         (!taken.is_empty()).then(|| self.cut(start, taken))
     }
 
-    /// All ranges, in their order.
+    /// Returns all ranges, in order of position.
     #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = Range<usize>> {
         self.by_start.iter().map(|(&start, &(end, _))| start..end)

@@ -12,9 +12,9 @@ const APART: usize = 16;
 
 /// A ring of 64-byte descriptors in a segment that two processes map: one pushes, the other pops.
 ///
-/// A new, zeroed segment holds an empty ring. The callers decide what a descriptor means. Its words are whatever the
-/// other process wrote, so check them before trusting them. If two threads push at once (or pop at once), descriptors
-/// are lost, but nothing worse happens.
+/// A new, zeroed segment holds an empty ring. The callers decide what a descriptor means. The other process may have
+/// written anything to its words, so check them before trusting them. If two threads push at once (or pop at once),
+/// descriptors are lost, but nothing worse happens.
 ///
 /// # Example
 /// ```
@@ -43,7 +43,7 @@ impl Ring {
         (2 * APART + capacity * WORDS) * size_of::<u64>()
     }
 
-    /// Returns the ring of `capacity` descriptors at byte `offset` of `segment`, in whatever state it is. The process
+    /// Returns the ring of `capacity` descriptors at byte `offset` of `segment`, keeping its current state. The process
     /// at the other end creates its own with the same arguments.
     ///
     /// # Panics

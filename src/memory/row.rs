@@ -67,7 +67,7 @@ unsafe fn copy_axes(from: *const u8, axes: &[(usize, usize)], into: &mut [u8]) {
     match axes {
         // SAFETY: readable by the caller's promise; `into` is exclusively borrowed, so the two do not overlap.
         [] => unsafe { stream::copy(from, into) },
-        // The pieces of a transposed image are single elements, and those of a crop are lines of it. A small piece
+        // The pieces of a transposed image are single elements, and those of a crop are rows of pixels. A small piece
         // takes one or two machine instructions when its size is a constant, and a function call otherwise.
         &[(steps, stride)] => {
             // SAFETY: the caller's promise, for this one axis.

@@ -83,8 +83,8 @@ impl Segment {
     /// Returns the first `len` bytes of `file`, mapped for reading; nothing is read yet.
     ///
     /// A file that shrinks while it is mapped takes its pages away. Callers must check the file's size before each use,
-    /// and [`has_lost_pages`](Self::has_lost_pages) after it (this crate's datasets do, once per batch). Each
-    /// mapping makes sure that a SIGBUS handler is installed, which forwards every fault that such a copy did not cause.
+    /// and [`has_lost_pages`](Self::has_lost_pages) after it (this crate's datasets do, once per batch). Each mapping
+    /// ensures that a SIGBUS handler is installed, which forwards every fault that such a copy did not cause.
     ///
     /// # Errors
     /// The operating system's error, for example if `file` is not a regular file.
@@ -120,7 +120,7 @@ impl Segment {
         }
     }
 
-    /// Returns the first `len` bytes of a mapping at `address`, whose width `backing` gives.
+    /// Returns the first `len` bytes of the mapping at `address` that `backing` describes.
     pub(super) fn from_mapping(address: NonNull<u8>, len: usize, backing: Backing) -> Self {
         Self { address, len, backing }
     }
@@ -216,7 +216,7 @@ impl Drop for Segment {
             Backing::File { len, .. } | Backing::Shared { len, .. } => (self.address, len),
             Backing::Foreign { .. } => return,
         };
-        // SAFETY: this segment mapped the range, and everyone who uses its addresses holds the segment.
+        // SAFETY: this segment mapped the range, and every user of its addresses holds the segment.
         let unmapped = unsafe { munmap(start.as_ptr().cast(), len) };
         debug_assert!(unmapped.is_ok(), "a mapping of our own can be unmapped");
     }

@@ -44,7 +44,7 @@ impl Segment {
             |source| Error::SharedMemory { operation: "address space", bytes: len, limit: "ulimit -v", source };
         // No object may be larger than `isize::MAX`.
         let mapped = isize::try_from(len).map_err(|_| refused(Errno::NOMEM.into()))?.max(1).unsigned_abs();
-        // SAFETY: a fresh mapping at an address of the kernel's choice replaces nothing.
+        // SAFETY: a new mapping at an address chosen by the kernel replaces nothing.
         let start = unsafe {
             let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
             match cfg!(miri) {
@@ -54,8 +54,8 @@ impl Segment {
             }
         }
         .map_err(|errno| refused(errno.into()))?;
-        // SAFETY: the range is this mapping's own, and the advice changes no contents. Without it a core dump would touch,
-        // and so allocate, all that was never used. A kernel that refuses only dumps more.
+        // SAFETY: the range belongs to this mapping; advice changes no contents. Without it, a core dump would touch,
+        // and so allocate, every unused page. If the kernel refuses, dumps are only larger.
         let _ = (!cfg!(miri)).then(|| unsafe { madvise(start, mapped, Advice::LinuxDontDump) });
         let start = NonNull::new(start.cast::<u8>()).expect("the kernel maps nothing at address zero");
         let claims = Claims {
@@ -83,7 +83,7 @@ impl Segment {
         let page = rustix::param::page_size();
         let pages = range.start / page * page..range.end;
         let start = self.at(pages.start).as_ptr().cast();
-        // SAFETY: the pages are this mapping's own (the last one is whole: mappings are), and none of their contents change.
+        // SAFETY: the pages belong to this mapping, whose last page is whole, and their contents do not change.
         match unsafe { madvise(start, pages.len().next_multiple_of(page), Advice::LinuxPopulateWrite) } {
             Err(Errno::INVAL | Errno::NOSYS) => Ok(()),
             // A write would have caused a bus error: no page is available.
@@ -98,7 +98,7 @@ impl Segment {
         let page = rustix::param::page_size();
         let (start, end) = (range.start.next_multiple_of(page), range.end.min(self.len()) / page * page);
         if start < end && matches!(self.backing(), Backing::Shared { .. }) && !cfg!(miri) {
-            // SAFETY: the pages are this mapping's own; the arena, which alone calls this, has leased none of them.
+            // SAFETY: the pages belong to this mapping, and the arena, the only caller, has leased none of them.
             let _ = unsafe { madvise(self.at(start).as_ptr().cast(), end - start, Advice::LinuxRemove) };
         }
     }
@@ -130,11 +130,11 @@ impl Segment {
         assert!(words_end <= range.start, "an arena at {range:?} reaches into words, which end at {words_end}");
     }
 
-    /// Returns the bytes in `range`, which another process may be writing to: old bytes, new bytes, or a mix.
+    /// Returns a copy of `range`, which another process may be writing to: old bytes, new bytes, or a mix.
     pub(crate) fn copy_out(&self, range: Range<usize>) -> Vec<u8> {
         assert!(range.start <= range.end && range.end <= self.len(), "{range:?} of {} bytes", self.len());
         let mut bytes = vec![0; range.len()];
-        // SAFETY: the range is mapped as asserted, the vector is as long, and a fresh vector overlaps nothing.
+        // SAFETY: the range is mapped, as asserted; the vector has the same length, and a new vector overlaps nothing.
         unsafe { self.at(range.start).as_ptr().copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) };
         bytes
     }

@@ -9,7 +9,7 @@ use super::slot::{Slot, capacity_for};
 use super::{Lease, PerProcess, Segment, generation};
 use crate::Result;
 
-/// From this size on, a slot has its own segment, so that freeing the slot unmaps its memory.
+/// A slot of at least this many bytes has its own segment, so that freeing the slot unmaps its memory.
 const OWN_SEGMENT: usize = 128 << 10;
 /// Small slots are cut from segments of at most this size.
 const LARGEST_SHARED_SEGMENT: usize = 4 << 20;

@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-/// From this size in bytes on, a written row should not occupy the cache, because another process reads it later.
+/// Rows of at least this many bytes bypass the cache, because another process reads them later.
 const STREAMED: usize = 1 << 20;
 
 /// Copies `from` to `into`. Large rows bypass the caches, which saves reading the cache lines that are overwritten.

@@ -20,8 +20,8 @@ pub(super) use model::Futex;
 #[cfg(not(loom))]
 pub(super) use system::Futex;
 
-/// Runs `body` in every interleaving of its threads with up to three preemptions: more take minutes, and find nothing
-/// that three do not show.
+/// Runs `body` in every interleaving of its threads with up to three preemptions: allowing more takes minutes and finds
+/// nothing more.
 #[cfg(test)]
 #[cfg(loom)]
 pub(super) fn model_check(body: impl Fn() + Send + Sync + 'static) {
@@ -103,9 +103,9 @@ impl<W: Word> Index<usize> for Words<W> {
         #[cfg(loom)]
         return &self.modelled[index];
         #[cfg(not(loom))]
-        // SAFETY: the segment is mapped, writable and large enough, as `new` has seen; whatever another process writes
-        // there is a value of `W`; no Rust reference but to atomics exists, because leases come from an arena, and words
-        // keep out of the arena's range.
+        // SAFETY: `new` has checked that the words are in mapped, writable memory. All bits that another process may
+        // write there are a value of `W`. The only Rust references to this range are to atomics, because leases come
+        // from an arena, and arenas do not overlap words.
         unsafe {
             self.start.add(index).as_ref()
         }

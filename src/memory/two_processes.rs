@@ -198,8 +198,7 @@ fn a_killed_worker_is_known_at_once_and_after_its_work() {
 fn timeouts_are_kept_and_old_rings_do_not_shorten_or_stretch_them() {
     let lane = Lane::new();
     for timeout in [Duration::ZERO, Duration::from_millis(5), Duration::from_millis(120)] {
-        // A wake-up left over from work that is already done, with the flag set as a competing ringer would have seen
-        // it.
+        // A wake-up left over from finished work, as from a ringer that saw the flag just before it was cleared.
         rustix::io::write(lane.answer_bell.as_fd(), &1_u64.to_ne_bytes()).unwrap();
         let begin = Instant::now();
         assert_eq!(lane.answer_bell.wait(|| false, &[], Some(timeout)), EventWoken::TimedOut);
@@ -218,7 +217,7 @@ fn timeouts_are_kept_and_old_rings_do_not_shorten_or_stretch_them() {
 #[test]
 fn a_wait_ends_when_other_code_has_closed_a_descriptor_or_put_another_file_in_its_place() {
     let lane = Lane::new();
-    // SAFETY: no descriptor has this number, and polling it says so.
+    // SAFETY: this number is not an open descriptor, which is what polling it reports.
     let none = unsafe { BorrowedFd::borrow_raw(1 << 29) };
     assert_eq!(lane.answer_bell.wait(|| false, &[none], PATIENCE), EventWoken::Closed);
     assert_eq!(lane.answer_bell.wait(|| true, &[none], PATIENCE), EventWoken::Work);

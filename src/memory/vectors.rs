@@ -8,7 +8,7 @@ pub(crate) trait Kernel {
     fn run<M: MultiplyAdd>(self) -> Self::Output;
 }
 
-/// How to add a product: with one rounding if the processor has a fused instruction, because torch does the same there.
+/// How to compute `a * b + c`: rounded once if the processor has a fused instruction, as in torch.
 pub(crate) trait MultiplyAdd {
     /// Returns `a * b + c`.
     fn multiply_add(a: f32, b: f32, c: f32) -> f32;
@@ -34,7 +34,7 @@ impl MultiplyAdd for Separate {
     }
 }
 
-/// Runs the kernel, with AVX2 if the processor has it.
+/// Runs the kernel, with AVX2 and FMA if the processor has both.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn run_on_vectors<K: Kernel>(kernel: K) -> K::Output {
     if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {

@@ -18,9 +18,9 @@ impl Segment {
         self.read_by(|| unsafe { widen_from(dtype, self.at(offset).as_ptr(), into) });
     }
 
-    /// Starts to bring bytes that are in memory into the processor's cache: the first lines of each page of the `len`
-    /// bytes from `offset` on; the processor then prefetches the rest. A caller that does other work meanwhile waits
-    /// less for them. Nothing is read: pages that are not in memory stay out.
+    /// Prefetches bytes that are in memory into the processor's cache: the first lines of each page of the `len` bytes
+    /// from `offset` on; the processor then prefetches the rest. A caller that does other work meanwhile waits less for
+    /// them. Nothing is read: pages that are not in memory stay out.
     pub fn prefetch(&self, offset: usize, len: usize) {
         const PAGE: usize = 4096;
         const LINE: usize = 64;

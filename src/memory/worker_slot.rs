@@ -80,7 +80,7 @@ impl WorkerSlot {
         self.segment.at(self.room.start + place)
     }
 
-    /// Forgets what was written, so that another answer can replace it.
+    /// Discards what was written, so that a different answer can replace it.
     pub(crate) fn clear(&mut self) {
         self.used = 0;
     }
