@@ -8,10 +8,10 @@ use super::round_tables::RoundTables;
 
 /// A [`Permutation`] that computes blocks of positions, and speeds up with use.
 ///
-/// Values are those of the permutation. Once enough indices were requested to pay for it, the rounds are tabulated (see
-/// [`RoundTables`]): after the square root of the length, and above 2^16 indices after at least 8192, so reading only a
-/// batch or two never pays that cost. Lengths over 2^32 are always computed. The tables take 45 KiB for 10^6 indices,
-/// 1.4 MiB for 10^9, 3 MiB for 2^32, and 8 KiB for up to 2^16.
+/// Values are those of the permutation. Once enough indices have been requested to repay the cost, the rounds are
+/// tabulated (see [`RoundTables`]): after the square root of the length, and for lengths above 2^16 after at least
+/// 8192, so that reading only a batch or two never pays that cost. Lengths over 2^32 are always computed. The tables
+/// take 45 KiB for 10^6 indices, 1.4 MiB for 10^9, 3 MiB for 2^32, and 8 KiB for up to 2^16.
 ///
 /// Threads may share it, and none ever waits: one thread creates the tables while the others continue to compute. A
 /// process that is forked meanwhile never gets tables.
@@ -20,13 +20,13 @@ pub(crate) struct BulkPermutation {
     permutation: Permutation,
     /// Number of indices requested before there were tables.
     asked: AtomicU64,
-    /// Set by the one thread whose request took `asked` over `worth`, so that setting it never blocks.
+    /// Set by the one thread whose request raised `asked` to `worth`, so that setting it never blocks.
     tables: OnceLock<Option<RoundTables>>,
     worth: u64,
 }
 
-/// Minimum number of requested indices before wide tables are created: mapping new memory for them costs as much as
-/// they do.
+/// Minimum number of requested indices before wide tables are created: mapping memory for them costs as much as
+/// computing them.
 const MAPPING: u64 = 8192;
 
 impl BulkPermutation {
@@ -76,7 +76,7 @@ impl BulkPermutation {
         }
     }
 
-    /// Handles words of the domain that are out of range. They are rare: at most one in the square root of the length.
+    /// Replaces words of the domain that are out of range. They are rare: at most one in sqrt(len).
     #[cold]
     fn walk_on(&self, images: &mut [usize]) {
         let len = self.len() as usize;

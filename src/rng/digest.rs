@@ -1,4 +1,4 @@
-//! [`digest`]: one number that stands for many.
+//! [`digest`]: one number that identifies a list of numbers.
 
 use super::key_stream::{GOLDEN, mix};
 

@@ -3,8 +3,8 @@
 /// Returns an exponentially distributed number with mean 1, above 0 and below 45, from 64 random bits.
 ///
 /// It is the inverse of the distribution function, -ln u. The logarithm is computed here, from additions,
-/// multiplications, and one division, which IEEE 754 defines to the last bit: the platform's library may differ between
-/// platforms, which could change the order of two samples.
+/// multiplications, and one division, which IEEE 754 defines to the last bit: math libraries differ between platforms,
+/// which could change the order of two samples.
 #[inline]
 pub(crate) fn exponential(word: u64) -> f64 {
     // 53 bits, centered, so that u is neither 0 nor 1.

@@ -6,9 +6,9 @@ use super::key_stream::KeyStream;
 /// A keyed bijection on [0, `left_modulus` * 2^`right_bits`).
 ///
 /// A word is a pair: its low bits, which rounds xor, and the bits above them, a number modulo `left_modulus`, to which
-/// rounds add. So the domain is the length rounded up to a multiple of 2^`right_bits`, about its square root. A network
-/// on whole bits would be up to twice as large as the length, and walking its cycles would mispredict every second
-/// branch, which costs more than the additions modulo.
+/// rounds add. So the domain is the length rounded up to a multiple of 2^`right_bits`, about its square root. With a
+/// power of two instead, it would be up to twice as large as the length, and walking its cycles would mispredict every
+/// second branch, which costs more than the modular additions.
 ///
 /// Source: the generalized Feistel network of Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002,
 /// after Luby and Rackoff, "How to construct pseudorandom permutations from pseudorandom functions", SIAM J. Comput. 17
@@ -20,8 +20,8 @@ pub(super) struct FeistelNetwork {
     right_bits: u32,
 }
 
-/// Four rounds, the Luby-Rackoff bound against an attacker, are too few here, and so are six at the shortest lengths:
-/// halves of a few bits repeat, and the indices of neighboring positions are then visibly related.
+/// Number of double rounds. Four rounds, the Luby-Rackoff bound against an attacker, are too few here, as are six at
+/// the shortest lengths: halves of a few bits repeat, and then indices of neighboring positions are visibly related.
 pub(super) const DOUBLE_ROUNDS: usize = 4;
 
 impl FeistelNetwork {

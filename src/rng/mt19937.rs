@@ -66,7 +66,7 @@ impl TorchGenerator {
     fn of_stream(key: u64, stream: GeneratorStream) -> Self {
         let mut state = [0; STATE_WORDS];
         generator_words(key, stream, &mut state);
-        // Torch cannot represent that the first word is still to be drawn, so in Python it never is.
+        // Torch cannot represent a state whose first word is unused, so that word is never drawn, in Python either.
         TorchGenerator { state, next: 1, kept_normal: None }
     }
 
@@ -84,7 +84,7 @@ impl TorchGenerator {
         (&self.state, self.next, self.kept_normal)
     }
 
-    /// Draws the next 32 bits, from which every draw of torch is made.
+    /// Draws the next 32 bits, from which torch makes every draw.
     #[inline]
     pub fn random_u32(&mut self) -> u32 {
         if self.next == STATE_WORDS {

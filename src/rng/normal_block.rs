@@ -1,6 +1,6 @@
 //! Converts sixteen uniform deviates to sixteen normal ones, bit for bit like torch.
 //!
-//! Source: Box and Muller, "A note on the generation of random normal deviates", Annals of Mathematical Statistics 29 (1958).
+//! Source: Box and Muller, "A note on the generation of random normal deviates", Ann. Math. Stat. 29 (1958).
 
 use std::env;
 use std::f64::consts::PI;
@@ -81,7 +81,7 @@ fn logarithm(x: f32, multiply_add: impl Fn(f32, f32, f32) -> f32 + Copy) -> f32 
 /// Returns sine and cosine of an angle from 0 to 2 pi, using the polynomials of the same library.
 #[inline(always)]
 fn sine_and_cosine(x: f32, multiply_add: impl Fn(f32, f32, f32) -> f32 + Copy) -> (f32, f32) {
-    /// An eighth of the circle in three parts, the first two of which have few digits.
+    /// Minus an eighth of a circle, in three parts; the first two have few digits, so their multiples are exact.
     const EIGHTH: [f32; 3] = [-0.785_156_25, -2.418_756_5e-4, -3.774_895e-8];
     let eighths = ((x * (4.0 / PI) as f32) as i32 + 1) & !1;
     let count = eighths as f32;

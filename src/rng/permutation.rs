@@ -104,7 +104,7 @@ impl Permutation {
         }
     }
 
-    /// Returns the index that an out-of-range word of the network's domain leads to.
+    /// Walks from an out-of-range word of the network's domain to an index.
     #[cold]
     pub(super) fn walk_on(&self, word: u64) -> u64 {
         match &self.form {

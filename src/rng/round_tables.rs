@@ -4,10 +4,9 @@ use super::feistel::{DOUBLE_ROUNDS, FeistelNetwork};
 
 /// The result of every round of a [`FeistelNetwork`] for every possible half.
 ///
-/// A half has about as many values as the square root of the length, so the rounds of 10^6 words nearly fit into the
-/// fastest cache and those of 10^9 into the next, and a word costs eight look-ups instead of twenty multiplications.
-/// Several words are computed at a time: each look-up waits for the previous one of its own word, never for another
-/// word.
+/// A half has about as many values as the square root of the length, so the tables for 10^6 indices nearly fit into the
+/// L1 cache and those for 10^9 into L2, and a word costs eight look-ups instead of twenty multiplications. Several
+/// words are computed at a time: each look-up waits for the previous one of its own word, never for another word.
 ///
 /// Unlike in the network, the left half is not reduced modulo after every addition: the tables indexed by it repeat
 /// beyond the modulus instead, as far as the sums of that round reach. The last look-up also returns the reduced left
@@ -117,7 +116,7 @@ impl<Half: Entry, Image: Entry, const ONE: usize, const TWO: usize, const FOUR: 
 
     fn forward_all(&self, start: u64, step: u64, len: u64, into: &mut [usize]) -> bool {
         let mut word = start;
-        // An image that is not below the length sets a bit that stays clear otherwise: words have 32 bits.
+        // An image that is not below the length wraps this difference and sets its top bit: words have 32 bits.
         let mut above = 0;
         let last = len.wrapping_sub(1);
         let (groups, rest) = into.as_chunks_mut::<LANES>();

@@ -3,7 +3,7 @@
 use super::below::below;
 use super::key_stream::KeyStream;
 
-/// A uniformly random permutation of up to 256 indices and its inverse.
+/// A uniformly random permutation of up to 255 indices and its inverse.
 ///
 /// Source: Durstenfeld, "Algorithm 235: Random permutation", CACM 7 (1964), known as the Fisher-Yates shuffle.
 #[derive(Clone, Debug)]

@@ -36,7 +36,7 @@ impl TorchGenerator {
     /// Returns `torch.empty(len).normal_()`, bit for bit, and leaves the generator where torch leaves its own. Fewer
     /// than 16 values are drawn in pairs of float64, the second of which is kept for the next draw; more are drawn in
     /// blocks of 16 values, and the last block is redrawn if `len` is not a multiple of 16. (This matches torch 2.15 on
-    /// Linux; elsewhere the last bit may differ, as do its logarithm, sine, and cosine.)
+    /// Linux; elsewhere the last bit may differ, because the C library's logarithm, sine, and cosine do.)
     ///
     /// # Example
     /// ```
