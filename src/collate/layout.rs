@@ -16,7 +16,7 @@ pub struct BatchLayout {
     pub columns: Vec<Column>,
     /// The name, data type, and shape of each field in the batch.
     pub fields: Vec<BatchField>,
-    /// The fields with [`Column::Padded`], each with the bytes of the element that fills the rest of a sample's room.
+    /// The fields with [`Column::Padded`], each with the bytes of one padding element.
     pub padding: Vec<(usize, Vec<u8>)>,
 }
 

@@ -83,13 +83,13 @@ impl PackedPieces {
         self.rows
     }
 
-    /// Returns the number of tokens of each piece that there is room for.
+    /// Returns the number of tokens that each piece has room for.
     pub fn tokens(&self) -> impl Iterator<Item = usize> {
         self.spans.iter().filter(|span| span.document_in_row != PADDING).map(|span| span.tokens)
     }
 
-    /// Returns the token ranges of the pieces and the padding when rows are concatenated, counted from the first token
-    /// of the batch, each with true if it is padding.
+    /// Returns the token ranges of all pieces and padding in the concatenated rows, counted from the first token of the
+    /// batch, each with true if it is padding.
     pub(crate) fn places(&self) -> impl Iterator<Item = (Range<usize>, bool)> {
         self.spans.iter().scan(0, |end, span| {
             let start = *end;
@@ -158,8 +158,8 @@ impl PackRows {
         self.layout_with(pieces, &[])
     }
 
-    /// Like [`layout`](Self::layout), with room for more fields after those, (rows, length, ...): each has one element
-    /// per token, of the shape of its field here.
+    /// Like [`layout`](Self::layout), followed by the fields `more`: each gets the shape (rows, length, ...), with one
+    /// element of its own shape per token.
     ///
     /// # Errors
     /// As [`layout`](Self::layout).

@@ -9,9 +9,8 @@ use crate::Result;
 const FREE: usize = 16;
 
 /// Creates a collate for an [`ItemLoader`](crate::ItemLoader) from a function that fills an existing batch: one that
-/// was dropped, with its old contents, or else the default. Memory of batches larger than a few hundred kilobytes is
-/// returned to the operating system when they are dropped, and getting it back, page by page, costs more than filling
-/// it.
+/// was dropped, with its old contents, or else the default. Without reuse, a dropped batch of more than a few hundred
+/// kilobytes is returned to the operating system, and getting memory back, page by page, costs more than filling it.
 ///
 /// # Example
 /// ```

@@ -27,7 +27,7 @@ impl Collate for StackSamples {
     }
 }
 
-/// Adds field `field` of `schema`, stacked.
+/// Adds field number `number` of `schema`, stacked.
 #[inline]
 pub(super) fn add_stacked(layout: &mut BatchLayout, schema: &Schema, number: usize, sizes: &Sizes) -> Result<()> {
     let (field, samples) = (&schema.fields()[number], sizes.samples());
