@@ -2,20 +2,20 @@
 
 use crate::{DType, Error, Result};
 
-/// Numbers are sums of limbs of 32 bits, kept in 64 so that carries can wait.
+/// Sums consist of 32-bit limbs, each stored in 64 bits so that carries can be deferred.
 const LIMB_BITS: usize = 32;
 const LONGEST_WAIT: u32 = 1 << 30;
 
-/// The unit of sums is 2^-1074, the smallest float64; that of sums of squares is its square. Both have room for 2^64 of the
-/// largest numbers.
+/// Sums are in units of 2^-1074, the smallest positive float64; sums of squares are in units of its square. Both have
+/// room for 2^64 of the largest numbers.
 const UNIT: usize = 1074;
 const SUM_LIMBS: usize = (UNIT + 1024 + 64).div_ceil(LIMB_BITS) + 1;
 const SQUARE_LIMBS: usize = (2 * (UNIT + 1024) + 64).div_ceil(LIMB_BITS) + 1;
 
-/// The sum, the sum of squares, the number, and the extremes of elements, in one pass.
+/// The sum, sum of squares, count, and extremes of elements, computed in one pass.
 ///
-/// Sums are exact: they depend neither on the order of elements nor on how they are divided among several of these, which
-/// [`merge`](Self::merge) adds. NaN counts as missing. Threads can't share one; give each its own.
+/// Sums are exact: they depend neither on the order of the elements nor on how these are divided among several objects,
+/// which [`merge`](Self::merge) combines. NaN counts as missing. Threads cannot share one object; give each its own.
 ///
 /// # Example
 /// ```
@@ -33,7 +33,7 @@ const SQUARE_LIMBS: usize = (2 * (UNIT + 1024) + 64).div_ceil(LIMB_BITS) + 1;
 pub struct Moments {
     count: u64,
     missing: u64,
-    /// The number of elements that are negative infinity, and of those that are positive infinity. They are in no sum.
+    /// The number of negative and of positive infinities, which no sum includes.
     infinite: [u64; 2],
     min: f64,
     max: f64,
@@ -41,7 +41,7 @@ pub struct Moments {
     squares: Limbs<SQUARE_LIMBS>,
 }
 
-/// An integer in two's complement, of which each limb may be more than 32 bits for a while.
+/// An integer in two's complement, whose limbs may exceed 32 bits until the next carry.
 #[derive(Debug, Clone, PartialEq)]
 struct Limbs<const N: usize> {
     limbs: [i64; N],
@@ -55,7 +55,7 @@ impl Default for Moments {
 }
 
 impl Moments {
-    /// Those of no elements.
+    /// Returns the moments of no elements.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -72,7 +72,7 @@ impl Moments {
     /// Adds the elements of `dtype` in `bytes`, in the machine's byte order: bools, integers, or floats.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for another data type, or bytes that end within an element.
+    /// [`Error::InvalidArgument`] for any other data type, or if the bytes end within an element.
     pub fn add(&mut self, dtype: DType, bytes: &[u8]) -> Result<()> {
         if !bytes.len().is_multiple_of(dtype.bytes()) {
             let reason = format!("expected elements of {} bytes, got {} bytes", dtype.bytes(), bytes.len());
@@ -141,7 +141,7 @@ impl Moments {
         self.max = self.max.max(value);
     }
 
-    /// Adds what `other` has.
+    /// Adds the elements of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.count += other.count;
         self.missing += other.missing;
@@ -153,49 +153,49 @@ impl Moments {
         self.squares.merge(&other.squares);
     }
 
-    /// The number of elements, without those that are missing.
+    /// Returns the number of elements, not counting NaN.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The number of elements that are NaN.
+    /// Returns the number of elements that are NaN.
     #[must_use]
     pub fn missing(&self) -> u64 {
         self.missing
     }
 
-    /// The number of elements that are negative infinity, and of those that are positive infinity.
+    /// Returns the number of negative and of positive infinities.
     #[must_use]
     pub fn infinite(&self) -> [u64; 2] {
         self.infinite
     }
 
-    /// The smallest element, rounded to float64; infinity if there is none.
+    /// Returns the smallest element, rounded to float64; infinity if there are no elements.
     #[must_use]
     pub fn min(&self) -> f64 {
         self.min
     }
 
-    /// The largest element, rounded to float64; negative infinity if there is none.
+    /// Returns the largest element, rounded to float64; negative infinity if there are no elements.
     #[must_use]
     pub fn max(&self) -> f64 {
         self.max
     }
 
-    /// The sum of all finite elements, in units of 2^-1074: a little-endian integer in two's complement.
+    /// Returns the sum of all finite elements, in units of 2^-1074: a little-endian integer in two's complement.
     #[must_use]
     pub fn sum(&self) -> Vec<u8> {
         self.sum.bytes()
     }
 
-    /// The sum of the squares of all finite elements, in units of 2^-2148: a little-endian integer in two's complement.
+    /// Returns the sum of their squares, in units of 2^-2148: a little-endian integer in two's complement.
     #[must_use]
     pub fn squares(&self) -> Vec<u8> {
         self.squares.bytes()
     }
 
-    /// All of it, from which [`restore`](Self::restore) makes the same.
+    /// Returns the complete state, from which [`restore`](Self::restore) creates an equal object.
     #[must_use]
     pub fn state(&self) -> Vec<u8> {
         let numbers = [self.count, self.missing, self.infinite[0], self.infinite[1]];
@@ -206,10 +206,10 @@ impl Moments {
         state
     }
 
-    /// The moments whose state this is.
+    /// Returns the moments that [`state`](Self::state) has saved.
     ///
     /// # Errors
-    /// [`Error::State`] when it is none.
+    /// [`Error::State`] if `state` does not have the length of a saved state.
     pub fn restore(state: &[u8]) -> Result<Self> {
         let (numbers, sums) = state.split_at_checked(48).unwrap_or_default();
         let (sum, squares) = sums.split_at_checked(4 * SUM_LIMBS).unwrap_or_default();
@@ -239,7 +239,7 @@ impl<const N: usize> Limbs<N> {
         Self { limbs: [0; N], waiting: 0 }
     }
 
-    /// Adds `magnitude` times 2 to the power of `shift`, or subtracts it.
+    /// Adds or subtracts `magnitude` * 2^`shift`.
     fn add(&mut self, magnitude: u128, shift: usize, is_negative: bool) {
         let (mut limb, bit) = (shift / LIMB_BITS, shift % LIMB_BITS);
         let low = (magnitude & u128::from(u32::MAX)) << bit;
@@ -268,7 +268,7 @@ impl<const N: usize> Limbs<N> {
         self.carry();
     }
 
-    /// Brings all limbs but the last into 0..2^32.
+    /// Carries, so that all limbs except the last are in 0..2^32.
     fn carry(&mut self) {
         let mut carry = 0;
         let (last, limbs) = self.limbs.split_last_mut().expect("there are limbs");
@@ -291,14 +291,14 @@ impl<const N: usize> Limbs<N> {
         let words = bytes.as_chunks::<4>().0;
         let mut limbs: [i64; N] =
             words.iter().map(|word| u32::from_le_bytes(*word).into()).collect::<Vec<i64>>().try_into().ok()?;
-        // The sign is that of the last one.
+        // The last limb holds the sign.
         let last = limbs.last_mut()?;
         *last = i64::from(*last as u32 as i32);
         (bytes.len() == 4 * N).then_some(Self { limbs, waiting: 0 })
     }
 }
 
-/// The value of a float16.
+/// Returns the value of a float16.
 fn half(bits: u16) -> f64 {
     let (fraction, exponent) = (f64::from(bits & 0x3ff), i32::from(bits >> 10 & 0x1f));
     let magnitude = match exponent {

@@ -1,4 +1,4 @@
-//! [`Sizes`]: the sizes of a batch's samples, which are known before they are read.
+//! [`Sizes`]: the sizes of a batch's samples, known before the samples are read.
 
 use std::any::Any;
 use std::fmt;

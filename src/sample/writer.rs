@@ -90,9 +90,8 @@ pub(crate) fn number_at(bytes: &[u8], start: usize, place: usize) -> usize {
 }
 
 /// Memory for the samples of one batch: a window of rows and fields on the bytes of a slot.
-///
-/// A dataset that can read many samples at once writes whole columns; [`BatchWriter::sample`] returns the window of
-/// one.
+/// A dataset that can read many samples at once writes whole columns; others write to [`BatchWriter::sample`], the
+/// window of one sample.
 ///
 /// # Example
 /// ```
@@ -110,7 +109,7 @@ pub struct BatchWriter<'a> {
     randomness: Randomness<'a>,
 }
 
-/// The source of random values, by row of the whole batch; combinators pass it on with the room.
+/// The source of random values, by row of the whole batch; combinators pass it on together with the room.
 #[derive(Debug, Clone, Copy)]
 enum Randomness<'a> {
     Unknown,
@@ -291,7 +290,7 @@ pub struct SampleWriter<'a> {
 }
 
 impl SampleWriter<'_> {
-    /// Returns the same room as that of a batch of one sample.
+    /// Returns this room as a batch of one sample.
     pub fn as_batch(&mut self) -> BatchWriter<'_> {
         BatchWriter {
             bytes: self.bytes,
@@ -316,8 +315,7 @@ impl SampleWriter<'_> {
         self.randomness.place(self.row)
     }
 
-    /// Returns the bytes of field `field`, in C order; for a variable field, as many as the dataset has declared
-    /// before.
+    /// Returns the bytes of field `field`, in C order; for a variable field, as many as the dataset has declared.
     pub fn field(&mut self, field: usize) -> &mut [u8] {
         let range = self.columns[field].sample(self.bytes, self.row);
         &mut self.bytes[range]
