@@ -17,7 +17,7 @@ impl Operation {
     /// Returns the picture after this step, with the values of torchvision's function for the same tensor.
     ///
     /// # Errors
-    /// A text that says why it cannot be applied to such a picture, where torchvision raises.
+    /// The reason why it cannot be applied to this picture, in cases where torchvision raises.
     ///
     /// # Example
     /// ```
@@ -93,7 +93,7 @@ impl Operation {
         Ok(picture)
     }
 
-    /// Applies operations that are written once for bytes and floats.
+    /// Applies operations that have one implementation for bytes and floats.
     fn apply_to_levels<T: Level>(&self, mut picture: Picture<T>) -> Result<Picture<T>, Reason> {
         match self {
             Self::Brightness { factor } => brightness::adjust(&mut picture, *factor)?,

@@ -70,7 +70,7 @@ impl BoxFormat {
                 let half = |length: f64| coordinates.half(length);
                 [coordinates.round(x + half(width)), coordinates.round(y + half(height)), width, height]
             }
-            // Converts through corners, which torchvision either does too, or which gives the same values.
+            // For integers, converting through the corners gives torchvision's values.
             (CenterAndSize, CornerAndSize) if coordinates == Coordinates::Whole => {
                 Corners.convert(into, self.convert(Corners, numbers, coordinates), coordinates)
             }

@@ -53,8 +53,8 @@ impl Operation {
     /// operations do not change them.
     ///
     /// # Errors
-    /// A text, where torchvision raises: for padding with a reflection, and also if the step was drawn for another
-    /// number of boxes.
+    /// The reason, in cases where torchvision raises, such as padding with a mode other than constant; also if the step
+    /// was drawn for a different number of boxes.
     pub fn apply_to_boxes(&self, boxes: &mut Boxes) -> Result<(), Reason> {
         let (height, width) = (boxes.height, boxes.width);
         match self {
@@ -91,7 +91,7 @@ impl Operation {
         Ok(())
     }
 
-    /// Replaces the boxes with the upright boxes around the rotated ones.
+    /// Replaces each box with the upright box around its transformed corners.
     fn turn(&self, boxes: &mut Boxes) -> Result<(), Reason> {
         let Some((motion, center)) = self.motion() else { return Ok(()) };
         motion.check()?;
@@ -106,7 +106,7 @@ impl Operation {
         if matches!(self, Self::Rotate { frame: Frame::Expanded, .. }) {
             let [left, top, ..] = around([0.0, 0.0, width as f64, height as f64]);
             shift = [left, top];
-            // About the corner: for some angles the result is one pixel larger or smaller than the image, as in
+            // Computed about the corner: for some angles this is one pixel larger or smaller than the image, as in
             // torchvision.
             [boxes.height, boxes.width] = frame(&motion.backward(center), height, width);
         }

@@ -56,7 +56,7 @@ impl<'a> Canvas<'a> {
         Self { source, part, flips: Flips::default(), levels: Vec::new(), scale: JpegScale::Full }
     }
 
-    /// Applies `operations` in order. If an image is cropped after an exact resize, only the remaining part is computed.
+    /// Applies `operations` in order. If a crop follows an exact resize, only the cropped part is computed.
     pub(super) fn apply_all(&mut self, operations: Vec<Operation>) -> Result<(), Reason> {
         let mut operations = operations.into_iter().peekable();
         while let Some(operation) = operations.next() {
@@ -161,7 +161,7 @@ impl<'a> Canvas<'a> {
         filter: (Interpolation, Antialias),
         window: Region,
     ) -> Result<(), Reason> {
-        // Integer sums depend on the direction, and need the values before deferred operations.
+        // Integer sums depend on the direction and on the values, so deferred operations are applied first.
         if !self.levels.is_empty() || self.flips != Flips::default() {
             let picture = self.picture()?;
             self.put(picture);
@@ -242,8 +242,8 @@ impl<'a> Canvas<'a> {
     }
 }
 
-/// Returns what a crop leaves of an image of region `whole`, or None if it extends past the edges or `operation` is not
-/// a crop.
+/// Returns the part of region `whole` that a crop keeps, or None if it extends past the edges or `operation` is not a
+/// crop.
 fn cut_from(whole: Region, operation: &Operation) -> Option<Region> {
     let &Operation::Crop { top, left, height, width } = operation else { return None };
     let (top, left) = (usize::try_from(top).ok()?, usize::try_from(left).ok()?);
@@ -251,8 +251,8 @@ fn cut_from(whole: Region, operation: &Operation) -> Option<Region> {
     (is_inside && width > 0 && height > 0).then_some(Region { left, top, width, height })
 }
 
-/// Returns the part of a scaled image that corresponds to `part` of the full one, and the pixels from which it is
-/// taken.
+/// Decodes the pixels of the scaled image that cover `part` of the full one, and returns the position of `part` in
+/// them.
 fn decode_scaled(encoded: &Encoded<'_>, part: Region, eighths: usize) -> Result<(Picture<u8>, Part), Reason> {
     if eighths == EIGHTHS {
         let (picture, part) = encoded.decode(part)?;

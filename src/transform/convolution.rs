@@ -1,4 +1,4 @@
-//! [`Resizable`]: the pixels that the crate `fast_image_resize` resizes, first along rows and then along columns.
+//! [`Resizable`]: the pixel types that the crate `fast_image_resize` resizes, first along rows and then along columns.
 
 use std::cell::RefCell;
 
@@ -55,8 +55,8 @@ fn convolve<P: PixelTrait>(
     pass(&between, all_of(&between), into, &down)
 }
 
-/// Fills `into` with `region` of `from`. Both always have the same types, because the crate is compiled separately for
-/// each pair of types, which took a third of the compile time here.
+/// Fills `into` with `region` of `from`. All calls use the same image types, because the crate's code is compiled for
+/// each pair of types, which took a third of our compile time.
 fn pass<P: PixelTrait>(
     from: &TypedImageRef<'_, P>,
     Region { left, top, width, height }: Region,
@@ -73,7 +73,7 @@ fn all_of<P: PixelTrait>(image: &TypedImageRef<'_, P>) -> Region {
 }
 
 impl Part {
-    /// Returns the number of rows before the columns are resized, for an image of `height`.
+    /// Returns the number of rows of the intermediate image, for a source of `height` rows.
     fn rows(self, height: usize) -> usize {
         match self {
             Self::Whole(region) => region.height,

@@ -1,8 +1,8 @@
-//! [`Coordinates`]: the type of the numbers of boxes, and how torch rounds them.
+//! [`Coordinates`]: the number type of box coordinates, and how torch rounds them.
 
 use super::ProductRounding;
 
-/// The type of the numbers of boxes.
+/// The number type of box coordinates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Coordinates {
     /// 32-bit floats.
@@ -30,7 +30,7 @@ impl Coordinates {
         if self == Self::Whole { (number / 2.0).floor() } else { number / 2.0 }
     }
 
-    /// Converts a float to such a number.
+    /// Converts a float to this type.
     pub(super) fn cast(self, number: f64) -> f64 {
         match self {
             Self::Single => f64::from(number as f32),

@@ -6,12 +6,11 @@ use crate::memory::Region;
 /// The kernel parameter of torch in this case; with antialiasing, it uses Pillow's -0.5.
 const A: f32 = -0.75;
 
-/// By position of the result: four source positions, where those beyond the ends are the edge positions, and their
-/// weights.
+/// For each position of the result: four source positions, clamped to the edges, and their weights.
 type Taps = Vec<([usize; 4], [f32; 4])>;
 
 /// Returns `part` of `from` in `width` x `height` pixels: first resizes the rows to the new width, then the columns to
-/// the new height, from the results of `between` for the values.
+/// the new height. `between` is applied to the intermediate values.
 ///
 /// Source: Keys, "Cubic convolution interpolation for digital image processing", IEEE TASSP 29 (1981).
 pub(super) fn cubic(

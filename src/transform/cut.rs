@@ -19,7 +19,7 @@ pub(super) struct Cut<'a, T> {
 }
 
 impl<T: Level> Cut<'_, T> {
-    /// Returns the rows from the top down, each as it is stored.
+    /// Returns the rows from top to bottom. A horizontal flip is left to the caller.
     pub(super) fn rows(&self) -> impl Iterator<Item = &[T]> {
         let (channels, Region { left, top, width, height }) = (self.picture.channels, self.part);
         let pitch = self.picture.width * channels;

@@ -18,8 +18,8 @@ impl ImageTransform {
     /// hundred, which can move an edge by a pixel in one image of ten million.)
     ///
     /// # Errors
-    /// A text that says why such an image cannot be transformed this way; `RandomIoUCrop` needs boxes, which can be
-    /// passed to an [`ImagePipeline`](super::ImagePipeline).
+    /// The reason why such an image cannot be transformed this way; `RandomIoUCrop` needs boxes, which can be passed to
+    /// an [`ImagePipeline`](super::ImagePipeline).
     pub fn draw(
         &self,
         shape: &mut ImageShape,

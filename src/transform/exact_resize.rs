@@ -40,7 +40,7 @@ enum Axis {
 struct Weights {
     /// The start and the length of each run.
     runs: Vec<(usize, usize)>,
-    /// The first position of all runs, and the number of positions up to the last one.
+    /// The first position in any run, and the number of positions from there to the last one.
     all: (usize, usize),
     /// Length of the longest run; weights have this stride.
     longest: usize,
@@ -53,7 +53,7 @@ impl ExactResize {
     /// Returns a resize from an image of size `from` to size `to` (width, height), of which only `window` is computed.
     ///
     /// # Errors
-    /// A text, if one of the sizes has no pixels.
+    /// The reason, if one of the sizes has no pixels.
     pub(super) fn new(
         from: [usize; 2],
         to: [usize; 2],
@@ -182,7 +182,7 @@ impl Weights {
     }
 }
 
-/// Returns the first position of all runs, and the number of positions up to the last one.
+/// Returns the first position in any run, and the number of positions from there to the last one.
 fn span(runs: &[(usize, usize)]) -> (usize, usize) {
     let first = runs.iter().map(|run| run.0).min().unwrap_or(0);
     (first, runs.iter().map(|run| run.0 + run.1).max().unwrap_or(0) - first)
@@ -348,7 +348,7 @@ fn rounded(sum: i32, precision: u32) -> u8 {
     (sum >> precision).clamp(0, 255) as u8
 }
 
-/// Returns the fractional bits with which torch keeps weights, the largest of which is `largest`, in 16 bits.
+/// Returns the number of fractional bits of torch's 16-bit weights, the largest of which is `largest`.
 fn precision_of_torch(largest: f64) -> u32 {
     let fits = |precision: u32| (largest * f64::from(1 << precision) + 0.5) as i32 <= i32::from(i16::MAX);
     (1..=PRECISION).take_while(|&precision| fits(precision)).last().unwrap_or(1)

@@ -21,7 +21,7 @@ pub enum ChannelOrder {
 }
 
 impl ChannelOrder {
-    /// Returns the shape of such an image.
+    /// Returns the shape of an image in this order.
     pub(super) fn shape(self, channels: usize, [height, width]: [usize; 2]) -> [usize; 3] {
         match self {
             Self::First => [channels, height, width],

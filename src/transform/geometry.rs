@@ -1,4 +1,4 @@
-//! How an [`Operation`] moves pixels, whatever their type.
+//! How an [`Operation`] moves pixels of any type.
 
 use super::picture::Picture;
 use super::pixels::affine_matrix::{Motion, frame};
@@ -8,11 +8,11 @@ use super::pixels::resample::Resample;
 use super::pixels::{crop, flip, pad, quarter_turn};
 use super::{Frame, Operation, PaddingMode, Reason, pillow};
 
-/// The degrees of a circle.
+/// Degrees of a full circle.
 const FULL: f64 = 360.0;
 
 impl Operation {
-    /// Returns the (height, width) of the result for an image of that size; 0 if nothing of it remains.
+    /// Returns the (height, width) of the result for an image of that size; 0 if nothing remains.
     ///
     /// # Example
     /// ```
@@ -136,11 +136,10 @@ impl Operation {
         Ok(picture)
     }
 
-    /// Returns the source of the pixels of a rotated picture, and its height and width.
+    /// Returns where each pixel of a rotated or warped picture comes from, and the height and width of the result.
     fn source<T>(&self, picture: &Picture<T>) -> Result<(Projection, [usize; 2]), Reason> {
         let (motion, center) = match self {
-            // A quarter turn in the opposite direction would round differently where positions are halfway between
-            // pixels.
+            // Normalized: -90 degrees would round differently from 270 where positions are halfway between pixels.
             Self::Rotate { angle, center, .. } => (Motion::turn(angle.rem_euclid(FULL)), *center),
             _ => self.motion().unwrap_or((Motion::turn(0.0), None)),
         };
@@ -151,12 +150,12 @@ impl Operation {
     }
 }
 
-/// Returns a position relative to the middle of the image.
+/// Returns `center` relative to the middle of the image, which is also the default.
 pub(super) fn from_middle(center: Option<[f64; 2]>, height: usize, width: usize) -> [f64; 2] {
     center.map_or([0.0; 2], |[x, y]| [x - width as f64 * 0.5, y - height as f64 * 0.5])
 }
 
-/// Returns the number of quarter turns of that angle, if it is a whole number of them about the middle.
+/// Returns the number of quarter turns in `angle`, or None if it is not a multiple of 90 or `center` is not the middle.
 fn quarters(angle: f64, center: Option<[f64; 2]>) -> Option<u8> {
     let angle = angle.rem_euclid(FULL);
     let quarters = [0.0, 90.0, 180.0, 270.0].iter().position(|&whole| whole == angle)?;

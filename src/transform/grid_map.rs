@@ -37,9 +37,8 @@ pub(super) enum Inner {
 impl GridMap {
     /// Returns the map of `operations` for an image of this shape.
     ///
-    /// # Errors
-    /// A text, if one of them does anything else, or fills with a color other than that of the previous one, or around
-    /// it.
+    /// The reason, if an operation does not move whole rows and columns, if two of them fill with different colors, or
+    /// if filled columns are between columns of the image.
     pub(super) fn of(operations: &[Operation], shape: ImageShape) -> Result<Self, Reason> {
         let (mut rows, mut columns): (Vec<_>, Vec<_>) =
             ((0..shape.height).map(Some).collect(), (0..shape.width).map(Some).collect());
@@ -111,7 +110,7 @@ fn is_within(first: i64, count: usize, end: usize) -> bool {
     usize::try_from(first).is_ok_and(|first| first.checked_add(count).is_some_and(|last| last <= end))
 }
 
-/// Returns the positions from `first` on, which may be outside.
+/// Returns the sources of `count` positions from `first` on; positions outside have none.
 fn cut(places: &[Option<usize>], first: i64, count: usize) -> Vec<Option<usize>> {
     let place =
         |offset: usize| usize::try_from(first + offset as i64).ok().and_then(|place| places.get(place).copied());

@@ -26,7 +26,7 @@ impl Image {
     /// Returns the image of these `pixels`; `dtype` is the data type of a value.
     ///
     /// # Panics
-    /// If the number of bytes does not match such an image.
+    /// If the number of bytes does not match the other arguments.
     #[must_use]
     pub fn new(width: usize, height: usize, channels: usize, dtype: DType, pixels: Vec<u8>) -> Self {
         assert_eq!(pixels.len(), width * height * channels * dtype.bytes(), "the bytes of an image");
@@ -78,7 +78,7 @@ impl Image {
     /// Writes the image channel by channel, like torch: all of the first one, then all of the second.
     ///
     /// # Panics
-    /// If `into` has another size.
+    /// If the size of `into` differs.
     pub fn write_channels_first(&self, into: &mut [u8]) {
         assert_eq!(into.len(), self.pixels.len(), "room for the image");
         match self.dtype.bytes() {
@@ -106,7 +106,7 @@ fn planes<const BYTES: usize>(pixels: &[u8], channels: usize, into: &mut [u8]) {
     }
 }
 
-/// Both are compile-time constants, so eight or more pixels are split at a time.
+/// Both are compile-time constants, so the compiler can split eight or more pixels at a time.
 fn planes_of<const BYTES: usize, const CHANNELS: usize>(pixels: &[u8], into: &mut [u8]) {
     let plane = into.len() / CHANNELS;
     for (channel, into) in into.chunks_exact_mut(plane.max(1)).enumerate() {

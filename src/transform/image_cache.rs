@@ -1,4 +1,4 @@
-//! [`ImageCache`]: images as they are before anything random is applied.
+//! [`ImageCache`]: caches images as they are before any random transform.
 
 use std::fmt;
 use std::path::Path;
@@ -8,7 +8,7 @@ use super::scratch;
 use crate::Result;
 use crate::memory::KeptValues;
 
-/// The pixels are followed by width, height, and channels, and the height and width of the whole image, four bytes
+/// Bytes after the pixels: width, height, and channels, and the height and width of the original image, four bytes
 /// each.
 const TAIL: usize = 20;
 

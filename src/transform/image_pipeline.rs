@@ -75,7 +75,7 @@ impl ImagePipeline {
         Self { scale, ..self }
     }
 
-    /// Decodes JPEG as Pillow does, or not at all: a file about which the decoder reports anything is refused.
+    /// Decodes JPEG exactly as Pillow does: a file for which the decoder reports any problem is rejected.
     #[must_use]
     pub fn as_pillow(self) -> Self {
         let decode = DecodeOptions { truncated: Truncated::RefuseAny, ..self.decode };
@@ -95,7 +95,7 @@ impl ImagePipeline {
         Self { cache: Some(cache), ..self }
     }
 
-    /// True if anything is random.
+    /// True if any transform is random.
     #[must_use]
     pub fn is_random(&self) -> bool {
         self.transforms.iter().any(ImageTransform::is_random)
@@ -112,7 +112,7 @@ impl ImagePipeline {
         Some(ImageForm { shape: self.order.shape(channels, size), dtype })
     }
 
-    /// Returns the form of the masks that move with the images of `image`, or None if it depends on them.
+    /// Returns the form of masks that move with the images of the pipeline `image`, or None if it depends on the image.
     #[must_use]
     pub fn mask_form(&self, image: &Self) -> Option<ImageForm> {
         let size = fixed_size(&image.transforms)?;
@@ -124,7 +124,7 @@ impl ImagePipeline {
     /// [nothing](Self::is_random) is random.
     ///
     /// # Errors
-    /// A text that says why it is not an image, or cannot be transformed; a caller that knows the file turns it into an
+    /// The reason why `encoded` is not an image or cannot be transformed; a caller that knows the file turns it into an
     /// error.
     pub fn run(&self, encoded: &[u8], generator: Option<&mut TorchGenerator>) -> Result<TransformedImage, Reason> {
         self.run_with_boxes(encoded, None, generator)
@@ -194,9 +194,9 @@ impl ImagePipeline {
         })
     }
 
-    /// Like `run`, for image `number`, which is taken from the [cache](Self::with_cache), or stored there if there is
-    /// one with room; `encoded` is called only if the image is missing. With a cache, a JPEG is never decoded in part,
-    /// so that images are the same whether they were cached or not.
+    /// Like `run`, for image `number`, which is taken from the [cache](Self::with_cache), or stored there if it has
+    /// room; `encoded` is called only if the image is missing. With a cache, a JPEG is never decoded in part, so that
+    /// images are the same whether they were cached or not.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -260,7 +260,7 @@ impl ImagePipeline {
         Ok(operations)
     }
 
-    /// Applies the later transforms to an image that had this height and width before the first ones.
+    /// Applies the remaining transforms to an image that had this height and width before the first ones.
     fn go_on(
         &self,
         picture: Picture<u8>,
@@ -280,7 +280,7 @@ impl ImagePipeline {
     /// Decodes the mask `encoded`, and moves it as its image was. The pipeline of a mask has no transforms of its own.
     ///
     /// # Errors
-    /// A text that says why it is not a mask of that image, or cannot be moved this way.
+    /// The reason why it is not a mask of that image, or cannot be moved this way.
     pub fn run_mask(&self, encoded: &[u8], moves: &Moves) -> Result<TransformedImage, Reason> {
         if !self.transforms.is_empty() {
             return Err("a mask moves with its image, and has no transforms of its own".into());
@@ -310,7 +310,7 @@ impl ImagePipeline {
         }
     }
 
-    /// Returns the image, whose header was read, and its shape.
+    /// Reads the header, and returns the image and its shape.
     fn open<'a>(&'a self, encoded: &'a [u8]) -> Result<(Canvas<'a>, ImageShape), Reason> {
         let encoded = Encoded::open(encoded, &self.decode)?;
         let (height, width) = (encoded.height, encoded.width);
@@ -326,8 +326,8 @@ impl ImagePipeline {
         }
     }
 
-    /// Draws the operations of `transforms` for an image of that shape, which was moved but whose boxes were not yet,
-    /// and applies them.
+    /// Draws the operations of `transforms` for an image of that shape, and applies them. `moves` were already applied
+    /// to the image, but not to `boxes`.
     fn finish(
         &self,
         canvas: &mut Canvas<'_>,

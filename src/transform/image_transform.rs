@@ -17,7 +17,7 @@ use crate::DType;
 ///
 /// Sizes are (height, width), `padding` is (left, top, right, bottom), probabilities `p` are from 0 to 1; a pair is the
 /// lower and upper bound of a random value. A `fill` has one value for all channels or one per channel. For warps, an
-/// empty `fill` means torchvision's `None`: values blended with the outside at an edge stay so.
+/// empty `fill` means torchvision's `None`, with which bilinear edges fade to black less than with a `fill` of 0.
 ///
 /// # Example
 /// ```
@@ -57,8 +57,8 @@ pub enum ImageTransform {
         ratio: [f64; 2],
         interpolation: Interpolation,
         antialias: Antialias,
-        /// Torch's values for the logarithms of `ratio`: with them the position is torch's even if torch's exponential
-        /// rounds differently; torch itself is asked for it, if it is available.
+        /// Torch's values for the logarithms of `ratio`. With them, crops equal torch's even if its exponential rounds
+        /// differently: where that matters, torch computes it, if it is available.
         #[serde(default)]
         log_ratio: Option<[f64; 2]>,
     },
@@ -108,7 +108,7 @@ pub enum ImageTransform {
         dtype: DType,
         values: Values,
     },
-    /// Does nothing: images are images here.
+    /// Does nothing: every input is already an image.
     ToImage,
     RandomRotation {
         degrees: [f64; 2],
@@ -190,7 +190,7 @@ pub enum ImageTransform {
     ConvertBoundingBoxFormat {
         format: BoxFormat,
     },
-    /// Keeps the pixels, and drops boxes.
+    /// Keeps the pixels, and drops boxes that are too small or extend past the image.
     SanitizeBoundingBoxes {
         min_size: f64,
         min_area: f64,
@@ -200,7 +200,7 @@ pub enum ImageTransform {
     Compose {
         transforms: Vec<ImageTransform>,
     },
-    /// Applies these to a Pillow image: operations whose values differ from those for tensors use Pillow's.
+    /// Applies these to a Pillow image: operations whose values differ between Pillow images and tensors use Pillow's.
     OfPillow {
         version: Torchvision,
         transforms: Vec<ImageTransform>,

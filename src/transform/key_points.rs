@@ -31,8 +31,8 @@ impl Operation {
     /// them.
     ///
     /// # Errors
-    /// A text, for padding with a reflection, which torchvision rejects, or a step that rotates pixels, which only
-    /// boxes support here.
+    /// The reason, for padding with a mode other than constant, which torchvision rejects, or for a step that rotates
+    /// or warps pixels, which only boxes support here.
     pub fn apply_to_key_points(&self, points: &mut KeyPoints) -> Result<(), Reason> {
         let (height, width) = (points.height, points.width);
         match self {

@@ -28,8 +28,8 @@ pub(super) trait Level: Resizable {
     fn gray(value: f32) -> f32;
 }
 
-/// Adding this to a float with an absolute value below 4 million rounds it to an integer, in the lowest bits. Vectors
-/// have no other instruction for this without a check for numbers that are too large.
+/// Adding this to a float with an absolute value below 4 million rounds it to an integer, in the lowest bits. Every
+/// other vector conversion needs a check for numbers that are too large.
 const POINT: f32 = 1.5 * (1 << 23) as f32;
 
 impl Level for u8 {

@@ -31,7 +31,7 @@ impl LevelTables {
     /// Writes the image whose rows and columns come from the sources in `map`, one channel after another.
     ///
     /// # Errors
-    /// A text, if the room does not have the size of the image.
+    /// The reason, if `into` does not have the size of the image.
     pub(super) fn write(&self, map: &GridMap, source: Source<'_>, into: &mut [u8]) -> Result<(), Reason> {
         match self {
             Self::Bytes(tables) => write(tables, map, source, into),

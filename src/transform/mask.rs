@@ -8,7 +8,7 @@ impl Operation {
     /// value is used, and color operations do not change masks. The outside is the operation's `fill`, or 0.
     ///
     /// # Errors
-    /// A text, where torchvision raises: for a `fill` of several channels.
+    /// The reason, in cases where torchvision raises: a `fill` of several channels.
     ///
     /// # Example
     /// ```

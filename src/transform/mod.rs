@@ -1,4 +1,4 @@
-//! How samples are changed on the way: images are decoded and transformed.
+//! Decodes and transforms images.
 
 mod apply;
 mod box_format;
@@ -75,5 +75,5 @@ pub use torchvision::Torchvision;
 pub use transform_arguments::{AugmentPolicy, CropDraws, ErasingValue, SmallImage};
 pub use transformed_image::TransformedImage;
 
-/// A text that says why something cannot be done; a caller that knows the file turns it into an error.
+/// An error message that says why something cannot be done; a caller that knows the file turns it into an error.
 type Reason = String;

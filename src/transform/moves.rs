@@ -24,7 +24,7 @@ pub struct Moves {
 }
 
 impl Moves {
-    /// Returns no moves, for an image of that size in pixels.
+    /// Returns an empty list of moves, for an image of that size in pixels.
     #[must_use]
     pub fn new(height: usize, width: usize) -> Self {
         Self { height, width, operations: Vec::new() }
@@ -52,7 +52,7 @@ impl Moves {
     /// the image are cut off.
     ///
     /// # Errors
-    /// A text, if they are not boxes, or cannot be moved this way.
+    /// The reason, if they are not boxes, or cannot be moved this way.
     pub fn boxes(&self, bytes: &[u8], dtype: DType, format: BoxFormat) -> Result<Vec<u8>, Reason> {
         match dtype {
             DType::Float32 => self.boxes_of(bytes, format, Coordinates::Single, f32::from_ne_bytes, |number| {
@@ -99,7 +99,7 @@ impl Moves {
     /// Returns the mask of the image after all moves.
     ///
     /// # Errors
-    /// A text, if its size differs from the image's, or it cannot be moved this way.
+    /// The reason, if its size differs from the image's, or it cannot be moved this way.
     pub fn mask<T: MaskValue>(&self, mask: Picture<T>) -> Result<Picture<T>, Reason> {
         if [mask.height, mask.width] != self.size() {
             return Err(format!(

@@ -46,7 +46,7 @@ pub enum Antialias {
     /// From all, with the integer arithmetic of Pillow 13: the values are Pillow's, bit for bit. Only for bytes.
     #[serde(rename = "pillow")]
     Pillow,
-    /// The same as before Pillow 13, which began to resize columns before rows when more rows than columns are removed.
+    /// Like `Pillow` before version 13, which resizes columns first if it removes over twice as many rows as columns.
     #[serde(rename = "pillow 12")]
     Pillow12,
     /// From all, with the integer arithmetic of torch on processors with AVX2: the values are those of
@@ -62,7 +62,7 @@ impl Antialias {
     }
 }
 
-/// The pixels outside an image.
+/// How to fill the pixels outside an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum PaddingMode {
     /// A color.
@@ -92,7 +92,7 @@ pub enum Frame {
     Expanded,
 }
 
-/// How values change with their data type.
+/// How values change when their data type changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Values {
     /// They stay the same.
@@ -134,7 +134,7 @@ pub enum Noise {
 /// one value for all channels, or one per channel, in the range of the image's values.
 ///
 /// An empty `fill` means black; for operations that rotate or warp, it means torchvision's `None`, with which bilinear
-/// edges fade less than into 0.
+/// edges fade to black less than with a `fill` of 0.
 ///
 /// Each step does to an image of bytes or floats what torchvision's function of the same name
 /// (`torchvision.transforms.v2.functional`) does to a tensor.
@@ -208,8 +208,8 @@ pub enum Operation {
     /// As `sanitize_bounding_boxes`: drops boxes with an edge shorter than `min_size`, an area below `min_area`, or a
     /// corner outside the image; pixels do not change.
     SanitizeBoxes { min_size: f64, min_area: f64 },
-    /// Marks boxes for a `SanitizeBoxes` like `RandomIoUCrop`: the four numbers of boxes that are not `kept` become 0;
-    /// pixels do not change.
+    /// Marks boxes that a later `SanitizeBoxes` drops, like `RandomIoUCrop`: the four numbers of boxes that are not
+    /// `kept` become 0; pixels do not change.
     BlankBoxes { kept: Vec<bool> },
     /// As `erase`.
     Erase { top: usize, left: usize, height: usize, width: usize, with: Eraser },

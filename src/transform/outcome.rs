@@ -1,4 +1,4 @@
-//! What is known about an image after transforms before anything is drawn: its size, its channels, their data type.
+//! What is known about an image after transforms before anything is drawn: its size, channels, and data type.
 
 use super::Reason;
 use super::image_shape::ImageShape;
@@ -21,7 +21,7 @@ impl ImageShape {
 }
 
 impl ImageTransform {
-    /// True if anything is drawn: otherwise a generator does not advance.
+    /// True if the transform draws random values; otherwise a generator does not advance.
     ///
     /// # Example
     /// ```
@@ -51,7 +51,7 @@ impl ImageTransform {
     /// Returns the number of channels and the data type after the transform, for an image with these.
     ///
     /// # Errors
-    /// A text that says why images with such channels cannot be transformed this way.
+    /// The reason why images with such channels cannot be transformed this way.
     ///
     /// # Example
     /// ```
@@ -113,7 +113,7 @@ impl ImageTransform {
 
     /// True if images of all sizes keep their size.
     fn keeps_size(&self) -> bool {
-        // No size in a transform's arguments can be equal to both of these.
+        // No size in a transform's arguments can equal both of these.
         [[97, 101], [64, 48]].into_iter().all(|size| self.size_after(Some(size)) == Some(size))
     }
 
@@ -158,8 +158,7 @@ impl ImageTransform {
     }
 }
 
-/// Returns the height and the width that every image of this size ends with after `transforms`, or None if they are
-/// random.
+/// Returns the height and the width of every image of this size after `transforms`, or None if they are random.
 pub(super) fn size_behind(transforms: &[ImageTransform], size: [usize; 2]) -> Option<[usize; 2]> {
     let mut known = Some(size);
     for each in transforms {
@@ -173,8 +172,8 @@ fn broadcast(channels: usize, wanted: usize) -> usize {
     if channels == 1 { wanted.max(1) } else { channels }
 }
 
-/// Returns the height and the width that every image ends with after `transforms`, whatever its original size, or None
-/// if they depend on the image.
+/// Returns the height and the width of every image after `transforms`, whatever its original size, or None if they
+/// depend on the image.
 ///
 /// # Example
 /// ```

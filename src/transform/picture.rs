@@ -35,7 +35,7 @@ impl<T> Picture<T> {
     /// Returns the picture of these `pixels`.
     ///
     /// # Panics
-    /// If the number of values does not match such a picture.
+    /// If the number of values does not match the other arguments.
     #[must_use]
     pub fn new(width: usize, height: usize, channels: usize, pixels: Vec<T>) -> Self {
         assert_eq!(pixels.len(), width * height * channels, "the values of a picture");
@@ -82,7 +82,7 @@ impl<T> Picture<T> {
         self.width * self.channels
     }
 
-    /// Allocates room for a picture with the same channels and another size.
+    /// Allocates room for a picture with the same channels and a different size.
     pub(super) fn room(&self, height: usize, width: usize) -> Result<Vec<T>, Reason> {
         let refuse = || format!("there is no room for an image of {width} x {height} pixels");
         let values = height.checked_mul(width).and_then(|pixels| pixels.checked_mul(self.channels));

@@ -57,7 +57,7 @@ impl PixelPipeline {
     /// laid out in `order`. The result has its channels first.
     ///
     /// # Errors
-    /// A text that says why such images cannot be transformed this way, or that the form of the result varies.
+    /// The reason why such images cannot be transformed this way, or that the form of the result varies.
     pub fn new(
         transforms: Vec<ImageTransform>,
         [height, width]: [usize; 2],
@@ -84,7 +84,7 @@ impl PixelPipeline {
         self.shape.height * self.shape.width * self.shape.channels
     }
 
-    /// True if anything is random.
+    /// True if any transform is random.
     #[must_use]
     pub fn is_random(&self) -> bool {
         self.drawing > 0
@@ -93,7 +93,7 @@ impl PixelPipeline {
     /// Advances `generator` as [`run`](Self::run) does.
     ///
     /// # Errors
-    /// A text that says why such an image cannot be transformed this way.
+    /// The reason why such an image cannot be transformed this way.
     pub fn advance(&self, generator: &mut TorchGenerator) -> Result<(), Reason> {
         let mut operations = Vec::new();
         draw_all(&self.steps.transforms()[..self.drawing], &mut self.shape.clone(), generator, &mut operations)
@@ -103,7 +103,7 @@ impl PixelPipeline {
     /// [nothing](Self::is_random) is random.
     ///
     /// # Errors
-    /// A text, if the image or the room has another size, or a required generator is missing.
+    /// The reason, if the image or `into` has the wrong size, or a required generator is missing.
     pub fn run(&self, pixels: &[u8], generator: Option<&mut TorchGenerator>, into: &mut [u8]) -> Result<(), Reason> {
         if pixels.len() != self.bytes() {
             return Err(format!("an image has {} bytes, where {} were expected", pixels.len(), self.bytes()));
@@ -200,7 +200,7 @@ fn fills_alike(transforms: &[ImageTransform], channels: usize, fill: &mut Option
     })
 }
 
-/// Returns the form that every such image gets, after checking with an image of zeros that nothing is rejected.
+/// Returns the form of the result for every such image, after checking with an image of zeros that nothing is rejected.
 fn form(transforms: &[ImageTransform], shape: ImageShape) -> Result<ImageForm, Reason> {
     let always = ImagePipeline::new(always(transforms));
     let picture =

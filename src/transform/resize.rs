@@ -14,7 +14,7 @@ use crate::memory::Region;
 /// become huge.
 const MOST_PIXELS: usize = 1 << 28;
 
-/// Returns `part` of `from` in `width` x `height` pixels: for bytes, within one gray level of Pillow and torchvision.
+/// Returns `part` of `from`, resized to `width` x `height` pixels: bytes are within one gray level of Pillow and torch.
 pub(super) fn resize<T: Level>(
     from: &Picture<T>,
     part: Part,
@@ -53,8 +53,8 @@ fn algorithm(interpolation: Interpolation, antialias: Antialias) -> ResizeAlg {
     }
 }
 
-/// Returns `part` of `from` in `width` x `height` pixels, each copied from a source pixel, with torch's float32
-/// arithmetic.
+/// Returns `part` of `from`, resized to `width` x `height` pixels, each copied from one source pixel, with torch's
+/// float32 arithmetic.
 pub(super) fn nearest<T: Copy + Default>(
     from: &Picture<T>,
     part: Region,

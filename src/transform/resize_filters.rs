@@ -33,7 +33,7 @@ pub(super) fn bicubic(x: f64) -> f64 {
     if x < 2.0 { (((x - 5.0) * x + 8.0) * x - 4.0) * A } else { 0.0 }
 }
 
-/// Torch multiplies out what Pillow factors: the last bit may differ.
+/// Torch expands a polynomial that Pillow factors: the last bit may differ.
 pub(super) fn bicubic_of_torch(x: f64) -> f64 {
     const A: f64 = -0.5;
     let x = x.abs();

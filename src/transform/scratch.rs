@@ -23,7 +23,7 @@ pub(super) fn take(len: usize) -> Vec<u8> {
     buffer
 }
 
-/// Returns a buffer that is no longer needed.
+/// Takes back a buffer that is no longer needed.
 pub(super) fn give(buffer: Vec<u8>) {
     if buffer.capacity() <= LARGEST_KEPT {
         BUFFERS.with_borrow_mut(|buffers| {

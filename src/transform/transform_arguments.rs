@@ -1,4 +1,4 @@
-//! Arguments of [`ImageTransform`](super::ImageTransform) that are one of a few words.
+//! Arguments of [`ImageTransform`](super::ImageTransform) with only a few possible values.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ pub enum SmallImage {
 /// The directions in which [`RandomCrop`](crate::ImageTransform::RandomCrop) draws a position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum CropDraws {
-    /// Those in which there is a choice.
+    /// Only those in which there is a choice.
     #[default]
     #[serde(rename = "needed")]
     Needed,

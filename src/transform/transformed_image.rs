@@ -1,4 +1,4 @@
-//! [`TransformedImage`]: what a pipeline has made of an image.
+//! [`TransformedImage`]: the result of a pipeline for an image.
 
 use super::Reason;
 use super::finished::{ChannelOrder, Finished};
@@ -42,7 +42,7 @@ impl TransformedImage {
     /// Writes the values to `into` in the machine's byte order.
     ///
     /// # Errors
-    /// A text, if `into` does not have the size of the image.
+    /// The reason, if `into` does not have the size of the image.
     pub fn write(self, into: &mut [u8]) -> Result<(), Reason> {
         self.finished.write(self.dtype, self.order, into)
     }

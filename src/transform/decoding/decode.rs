@@ -15,7 +15,7 @@ use super::raster::{self, RasterFormat};
 /// same time.
 ///
 /// # Errors
-/// A text that says why they are not an image, or one that may not be decoded; a caller that knows the file turns it
+/// The reason why the bytes are not an image, or one that must not be decoded; a caller that knows the file turns it
 /// into an error.
 ///
 /// # Example

@@ -18,7 +18,7 @@ const MOST_PIXELS: u64 = 178_956_970;
 pub struct DecodeOptions {
     /// The channels to decode to.
     pub mode: ImageMode,
-    /// How to treat a file that specifies which side is up.
+    /// How to treat a file that specifies an orientation.
     pub orientation: Orientation,
     /// How to treat a JPEG that is truncated or damaged.
     pub truncated: Truncated,
@@ -37,7 +37,7 @@ impl Default for DecodeOptions {
     }
 }
 
-/// How to treat a file that specifies which side is up, as those of phones do.
+/// How to treat a file that specifies an orientation, as phones' photos do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Orientation {
     /// Ignore it, except in a TIFF: rows are returned as they are stored, as in Pillow and torchvision.
@@ -53,10 +53,9 @@ pub enum Truncated {
     /// Return an error.
     #[default]
     Refuse,
-    /// The same, and also for what is known to be harmless: of several problems, the decoder reports only the first.
+    /// Return an error even for a problem known to be harmless: the decoder reports only the first of several.
     RefuseAny,
-    /// Return the part that exists; the rest is what the decoder makes of missing data: gray, as with Pillow's
-    /// `LOAD_TRUNCATED_IMAGES`.
+    /// Return the part that exists. The decoder fills the rest with gray, as with Pillow's `LOAD_TRUNCATED_IMAGES`.
     Fill,
 }
 

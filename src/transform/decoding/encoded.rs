@@ -44,13 +44,13 @@ impl<'a> Encoded<'a> {
         Ok(Self { bytes, options, jpeg, width, height })
     }
 
-    /// Decodes at least `region`; returns also its position in the decoded part.
+    /// Decodes at least `region`, and returns also the position of `region` in the decoded picture.
     pub(in crate::transform) fn decode(&self, region: Region) -> Result<(Picture<u8>, Region), Reason> {
         self.decode_scaled(region, EIGHTHS)
     }
 
-    /// Returns the smallest number of pixels to which a block of 8 may be decoded if `least` of `of` pixels are needed;
-    /// 8 if the format supports no other.
+    /// Returns the smallest number of pixels to which a block of 8 may be decoded when region `of` is resized to this
+    /// width and height; 8 if the format supports no other.
     pub(in crate::transform) fn eighths(&self, of: Region, [width, height]: [usize; 2]) -> usize {
         let covers = |eighths: &usize| of.width * eighths >= width * EIGHTHS && of.height * eighths >= height * EIGHTHS;
         match self.jpeg {
@@ -60,8 +60,8 @@ impl<'a> Encoded<'a> {
         }
     }
 
-    /// Like [`decode`](Self::decode), for the image whose blocks are decoded to `eighths` pixels; the region refers to
-    /// that image.
+    /// Like [`decode`](Self::decode), with blocks decoded to `eighths` pixels; `region` is in the pixels of that scaled
+    /// image.
     pub(in crate::transform) fn decode_scaled(
         &self,
         region: Region,

@@ -9,7 +9,7 @@ use super::raster::{self, RasterFormat};
 
 /// Returns how to rotate the image; no rotation if its data do not specify one, or cannot be understood.
 ///
-/// A TIFF is always rotated: there it is a tag of the image itself, which Pillow follows when it loads one.
+/// A TIFF is always rotated: its orientation is a tag of the image itself, which Pillow applies when loading.
 pub(in crate::transform) fn orientation(
     encoded: &[u8],
     format: ImageFormat,

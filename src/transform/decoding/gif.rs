@@ -1,12 +1,12 @@
-//! GIF: what Pillow has where the first frame does not cover the image.
+//! GIF: fills the area around a first frame that does not cover the image, like Pillow.
 
 use std::io::Cursor;
 
 use super::super::Reason;
 use super::super::image::Image;
 
-/// Returns `image`, the pixels of which the decoder made transparent black around the first frame, with the color that
-/// Pillow has there: the transparent one of the frame, or the first one of its palette.
+/// Returns `image` with the color that Pillow uses around the first frame, where the decoder returns transparent black:
+/// the frame's transparent color, or the first color of its palette.
 pub(super) fn filled_around_frame(encoded: &[u8], image: Image) -> Result<Image, Reason> {
     let refuse = |error: gif::DecodingError| format!("it can't be decoded as GIF ({error})");
     let mut decoder = gif::Decoder::new(Cursor::new(encoded)).map_err(refuse)?;

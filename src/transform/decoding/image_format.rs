@@ -1,4 +1,4 @@
-//! [`ImageFormat`]: the format of an image file, by its first bytes.
+//! [`ImageFormat`]: the format of an image file, recognized by its first bytes.
 
 use super::super::Reason;
 use super::raster::RasterFormat;

@@ -39,7 +39,7 @@ impl std::str::FromStr for ImageMode {
 }
 
 impl ImageMode {
-    /// Returns the number of channels, if it is known before an image is.
+    /// Returns the number of channels, or None if it depends on the image.
     #[must_use]
     pub fn channels(self) -> Option<usize> {
         match self {
@@ -53,7 +53,7 @@ impl ImageMode {
     /// Converts the image to this mode.
     ///
     /// # Errors
-    /// A text that says why its pixels are not numbers: colors are not, in [`Palette`](Self::Palette).
+    /// The reason why its pixels cannot be numbers in mode [`Palette`](Self::Palette): colors are not numbers.
     pub(in crate::transform) fn convert(self, image: Image) -> Result<Image, Reason> {
         let Some(channels) = self.channels() else { return Ok(image) };
         if self == Self::Palette {
@@ -96,7 +96,7 @@ fn eight_bits(image: Image) -> Image {
     Image::new(width, height, channels, DType::UInt8, pixels)
 }
 
-/// Pillow's luma: ITU-R BT.601 in units of 2^-16.
+/// Returns Pillow's luma: ITU-R BT.601 in units of 2^-16.
 fn luma([red, green, blue]: [u8; 3]) -> u8 {
     ((u32::from(red) * 19_595 + u32::from(green) * 38_470 + u32::from(blue) * 7_471 + 0x8000) >> 16) as u8
 }

@@ -44,8 +44,8 @@ pub(in crate::transform) fn decode(encoded: &[u8], options: &DecodeOptions) -> R
     Ok(Image::new(pixels.width, pixels.height, pixels.channels, DType::UInt8, pixels.pixels))
 }
 
-/// Decodes at least `region` of the image, with each block of 8 pixels decoded to `eighths` pixels; returns also its
-/// position in the decoded part. The region is in scaled pixels. Its pixels equal those of the whole decoded image.
+/// Decodes at least `region` of the image, with each block of 8 pixels decoded to `eighths` pixels; returns also the
+/// position of `region` in the decoded part. The region is in scaled pixels. Its pixels equal those of the whole image.
 pub(in crate::transform) fn decode_part(
     encoded: &[u8],
     header: &JpegHeader,
@@ -55,8 +55,8 @@ pub(in crate::transform) fn decode_part(
 ) -> Result<(Picture<u8>, Region), Reason> {
     let [width, height] = [header.width, header.height].map(|length| JpegDecoder::scaled(length, eighths));
     let whole = Region { left: 0, top: 0, width, height };
-    // A file that is truncated after the region is damaged too, because the result must not depend on random crops.
-    // Other damage in parts that are not decoded cannot be detected.
+    // A truncated file is decoded whole even if it ends after the region, because success must not depend on random
+    // crops. Other damage in parts that are not decoded cannot be detected.
     let is_cut = options.truncated != Truncated::Fill && !has_end(encoded);
     let decoded = match header.unit_width * eighths / EIGHTHS {
         0 => whole,
@@ -141,7 +141,7 @@ fn has_end(encoded: &[u8]) -> bool {
             _ => return false,
         }
     }
-    // Bytes that belong to no marker, which the decoder skips.
+    // There are bytes that belong to no marker, which the decoder skips.
     memchr::memmem::rfind(encoded, &[0xff, 0xd9]).is_some()
 }
 

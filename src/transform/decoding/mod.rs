@@ -1,4 +1,4 @@
-//! Image files: their formats, and what is decoded of them.
+//! Image files: recognizes their formats, and decodes them.
 
 pub(super) mod decode;
 pub(super) mod decode_options;

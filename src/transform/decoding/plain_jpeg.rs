@@ -3,7 +3,7 @@
 /// Pillow may warn about more pixels, so files with more are left to it.
 pub(in crate::transform) const MOST_PIXELS: usize = 1 << 26;
 
-/// Why a file is not known to be one.
+/// Why a file is not known to be a [`PlainJpeg`].
 pub(in crate::transform) enum NotPlain {
     /// The headers do not end within these bytes.
     TooShort,
@@ -79,8 +79,8 @@ impl PlainJpeg {
         }
     }
 
-    /// True if a part of the image may be decoded separately: nothing outside the part can make Pillow reject the file.
-    /// In a single scan there are only codes up to the end of the image.
+    /// True if a part of the image may be decoded separately: nothing outside the part can make Pillow reject the file,
+    /// because the image is a single scan, which contains only codes up to the end of the image.
     pub(in crate::transform) fn is_divisible(&self, bytes: &[u8]) -> bool {
         let mut rest = bytes.get(self.scan..).unwrap_or_default();
         while self.is_one_scan

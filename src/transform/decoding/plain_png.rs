@@ -10,7 +10,7 @@ use super::plain_jpeg::MOST_PIXELS;
 use crate::DType;
 
 const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
-/// The signature, and the first chunk.
+/// Size of the signature and the first chunk.
 const HEADER: usize = 33;
 /// Pillow may reject more text, so files with more are left to it.
 const MOST_TEXT: usize = 1 << 16;

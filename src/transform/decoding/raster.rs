@@ -108,7 +108,7 @@ pub(super) fn intermediate_bytes(bytes: u64) -> u64 {
     bytes.saturating_mul(SHARE).saturating_add(SPARE)
 }
 
-/// Returns how to rotate the image, or None if its data do not say so, or cannot be understood.
+/// Returns how to rotate the image, or None if its data do not specify it, or cannot be understood.
 pub(in crate::transform) fn orientation(encoded: &[u8], format: RasterFormat) -> Option<Orientation> {
     open(encoded, format).and_then(|mut decoder| decoder.orientation()).ok()
 }

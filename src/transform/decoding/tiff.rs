@@ -1,4 +1,4 @@
-//! TIFF: which files the decoder reads as Pillow does, and what is left to do with their pixels.
+//! TIFF: determines which files the decoder reads as Pillow does, and which conversion their pixels still need.
 
 use std::io::Cursor;
 
@@ -13,7 +13,7 @@ use super::image_mode::cmyk_to_rgb;
 use super::raster::intermediate_bytes;
 use crate::DType;
 
-/// What the pixels of a file are.
+/// The meaning of a file's pixel values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TiffPixels {
     /// Gray, colors, or colors with alpha.
@@ -30,10 +30,10 @@ const ASSOCIATED_ALPHA: u16 = 1;
 const UNASSOCIATED_ALPHA: u16 = 2;
 
 impl TiffPixels {
-    /// What the pixels of the first page are.
+    /// Returns the meaning of the first page's pixel values.
     ///
     /// # Errors
-    /// The decoder would give other pixels than Pillow.
+    /// The reason, if the decoder would return different pixels than Pillow.
     pub(super) fn of(encoded: &[u8]) -> Result<Self, Reason> {
         let mut tags = Decoder::new(Cursor::new(encoded)).map_err(refused)?;
         let colors = tags.colortype().map_err(refused)?;
@@ -78,7 +78,7 @@ pub(super) fn decode_inks(encoded: &[u8], options: &DecodeOptions) -> Result<Ima
     Ok(Image::new(width, height, 3, DType::UInt8, cmyk_to_rgb(&inks)))
 }
 
-/// The colors before they were multiplied by their alpha, as Pillow computes them.
+/// Returns the colors before they were multiplied by their alpha, as Pillow computes them.
 pub(super) fn divided_by_alpha(image: Image) -> Image {
     let (width, height, channels, dtype) = (image.width(), image.height(), image.channels(), image.dtype());
     let mut pixels = image.into_pixels();

@@ -51,8 +51,8 @@ pub(super) fn warp(
     Ok(warped)
 }
 
-/// Copies each pixel from the one that contains its position: positions are whole steps of a grid, computed in one of
-/// three ways.
+/// Copies each pixel from the source pixel that contains its position. Like Pillow, this adds up positions step by
+/// step, in one of three ways: for each axis separately, in fixed point, or in floats.
 fn nearest<const CHANNELS: usize>(picture: &Picture<u8>, matrix: &Matrix, into: &mut Picture<u8>) {
     let &[a, b, c, d, e, f] = matrix;
     let (right, bottom) = (into.width as f64, into.height as f64);
@@ -91,7 +91,7 @@ fn nearest<const CHANNELS: usize>(picture: &Picture<u8>, matrix: &Matrix, into: 
     }
 }
 
-/// Returns `first`, and then one step after another, each sum rounded.
+/// Returns `first`, and then one more `step` each time, with each sum rounded.
 fn steps(first: f64, step: f64) -> impl Iterator<Item = f64> {
     std::iter::successors(Some(first), move |at| Some(at + step))
 }
@@ -123,7 +123,7 @@ fn copy<const CHANNELS: usize>(
     }
 }
 
-/// Computes each pixel from the four around its position; edge pixels stand for those outside.
+/// Computes each pixel from the four around its position; pixels outside the picture are replaced with edge pixels.
 fn bilinear<const CHANNELS: usize>(picture: &Picture<u8>, matrix: &Matrix, into: &mut Picture<u8>) {
     let (width, pixels) = (picture.width, picture.pixels.as_chunks::<CHANNELS>().0);
     for (y, row) in into.pixels.as_chunks_mut::<CHANNELS>().0.chunks_exact_mut(into.width.max(1)).enumerate() {

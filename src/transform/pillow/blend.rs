@@ -24,7 +24,7 @@ impl Kernel for Blend<'_> {
     }
 }
 
-/// Replaces the values `to` with those at `share` of the way to them.
+/// Replaces each value of `to` with the value at `share` of the way from `from` to it.
 pub(super) fn blend(from: &[u8], to: &mut [u8], share: f32) {
     run_on_vectors(Blend(from, to, share));
 }

@@ -42,7 +42,7 @@ pub(super) fn saturation(picture: &mut Picture<u8>, factor: f32) {
     }
 }
 
-/// Blends away from a blur of 3 x 3 pixels, or toward it; pixels without neighbors on each side stay unchanged.
+/// Blends away from a blur of 3 x 3 pixels, or toward it; pixels without neighbors on every side stay unchanged.
 pub(super) fn sharpness(picture: &mut Picture<u8>, factor: f32) {
     if picture.width < 3 || picture.height < 3 {
         return;

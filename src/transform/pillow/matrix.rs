@@ -3,7 +3,7 @@
 use crate::transform::pixels::affine_matrix::{Matrix, Motion};
 use crate::transform::{Frame, Operation, Torchvision};
 
-/// The degrees of a circle.
+/// Degrees of a full circle.
 const FULL: f64 = 360.0;
 
 /// How an image is turned.
@@ -71,7 +71,7 @@ fn rotation(angle: f64, frame: Frame, center: Option<[f64; 2]>, size: [usize; 2]
     }
 }
 
-/// Returns the same for a result that is large enough to contain the whole image.
+/// Returns the warp for a result that is large enough to contain the whole image.
 fn expanded(mut matrix: Matrix, [height, width]: [usize; 2]) -> Turn {
     let (h, w) = (height as f64, width as f64);
     let corners = [[0.0, 0.0], [w, 0.0], [w, h], [0.0, h]].map(|corner| place(&matrix, corner));
@@ -94,8 +94,8 @@ fn rounded(value: f64) -> f64 {
     format!("{value:.15}").parse().unwrap_or(value)
 }
 
-/// Returns where a position comes from by `motion` about `center`, with the formula of torchvision's v1 transforms,
-/// which rounds differently from [`Motion::backward`], the formula of v2.
+/// Returns the matrix that maps result positions to source positions for `motion` about `center`, with the formula of
+/// torchvision's v1 transforms, which rounds differently from [`Motion::backward`], the formula of v2.
 fn backward_of_v1(motion: &Motion, [x, y]: [f64; 2]) -> Matrix {
     let [across, down] = motion.translate;
     let turn = motion.angle.to_radians();

@@ -17,7 +17,7 @@ impl Operation {
     /// Returns the same step for a Pillow image, or itself if Pillow's values are those of tensors.
     ///
     /// # Errors
-    /// A text, if Pillow's result is not known here.
+    /// The reason, if this crate does not reproduce Pillow's result.
     pub(super) fn for_pillow(self, version: Torchvision) -> Result<Self, Reason> {
         use Operation::{
             Affine, Autocontrast, Brightness, Contrast, Crop, Equalize, Grayscale, HorizontalFlip, Hue, Invert,
@@ -50,7 +50,7 @@ impl Operation {
         }
     }
 
-    /// Returns the operation itself, whether it uses tensor or Pillow arithmetic.
+    /// Returns the inner operation of a Pillow image's step, or the operation itself.
     pub(super) fn either_way(&self) -> &Self {
         match self {
             Self::OfPillow { operation, .. } => operation,

@@ -2,10 +2,10 @@
 
 use super::Reason;
 
-/// Two rows of (x, y, 1).
+/// Two rows of factors for (x, y, 1).
 pub(in super::super) type Matrix = [f64; 6];
 
-/// A motion of positions: about `center`, by degrees, pixels, and a scale.
+/// A motion of positions about a center: angle and shear in degrees, translation in pixels, and a scale.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct Motion {
     pub(in super::super) angle: f64,

@@ -29,8 +29,8 @@ pub(in super::super) fn crop<T: Copy + Default>(
     Ok(Picture::new(width, height, picture.channels, pixels))
 }
 
-/// The overlap of some columns with the picture: the number of columns left of it, then `count` of its own from `start`
-/// on.
+/// The overlap of some columns with the picture: `before` of them are left of it, and then follow `count` columns of
+/// the picture, from `start` on.
 struct Overlap {
     before: usize,
     start: usize,

@@ -15,7 +15,7 @@ pub(in super::super) fn bytes(picture: &mut Picture<u8>) {
     look_up(picture, &tables);
 }
 
-/// Not counting pixels of the lightest level, the level increases by one each time this many pixels have been counted.
+/// Returns the table whose level rises by one every `step` pixels; `step` is 1/255 of those below the lightest level.
 fn equalized(counts: &[usize; 256]) -> Table {
     let lightest = counts.iter().rposition(|&count| count > 0).unwrap_or(0);
     let step = counts[..lightest].iter().sum::<usize>() / 255;

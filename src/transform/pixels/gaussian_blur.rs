@@ -20,7 +20,7 @@ fn weights(size: usize, sigma: f64) -> Vec<f32> {
     bells.into_iter().map(|bell| (bell / sum) as f32).collect()
 }
 
-/// Returns the position in `0..length` that is reflected at `place`, counted from `before` positions before the first.
+/// Returns the position in `0..length` that is mirrored to `place`, where 0 is `before` positions before the first.
 fn mirrored(place: usize, before: usize, length: usize) -> usize {
     let place = place.abs_diff(before);
     if place < length { place } else { 2 * (length - 1) - place }
@@ -71,7 +71,7 @@ impl<T: Level> Kernel for Blur<'_, T> {
     }
 }
 
-/// Returns the weighted sum of rows.
+/// Sets `sums` to the weighted sum of rows.
 #[inline(always)]
 fn sum_up<'a, M: MultiplyAdd>(sums: &mut [f32], weights: &[f32], row: impl Fn(usize) -> &'a [f32]) {
     sums.fill(0.0);

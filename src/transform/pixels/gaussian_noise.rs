@@ -16,7 +16,7 @@ fn each<T: Copy>(picture: &mut Picture<T>, deviates: &[f32], add: impl Fn(T, f32
     if deviates.len() != values {
         return Err(format!("there are {} deviates for {values} values of an image", deviates.len()));
     }
-    // The deviates of a channel are consecutive, while the channels of a pixel are.
+    // Deviates are stored channel by channel, and values pixel by pixel.
     for (channel, deviates) in deviates.chunks_exact((values / channels.max(1)).max(1)).enumerate() {
         for (value, deviate) in picture.pixels.iter_mut().skip(channel).step_by(channels).zip(deviates) {
             *value = add(*value, *deviate);

@@ -24,7 +24,7 @@ impl<T: Level> OfColors for Hue<T> {
     }
 }
 
-/// Each step rounds like torchvision's, and there are no branches.
+/// Returns the color with its hue rotated. Each step rounds like torchvision's, and there are no branches.
 #[inline(always)]
 fn turn([r, g, b]: [f32; 3], factor: f32) -> [f32; 3] {
     let most = r.max(g).max(b);

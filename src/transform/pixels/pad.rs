@@ -34,7 +34,7 @@ pub(in super::super) fn sources(
     mode: PaddingMode,
 ) -> Result<Vec<Option<usize>>, Reason> {
     let length = length as i64;
-    // Before reflecting, the rest of the image is cropped.
+    // Symmetric padding crops the image by negative margins before it reflects the rest.
     let (first, last) = match mode {
         PaddingMode::Symmetric => ((-before).max(0), length - 1 + after.min(0)),
         _ => (0, length - 1),

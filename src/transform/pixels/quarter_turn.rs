@@ -12,7 +12,7 @@ pub(in super::super) fn right<T: Copy>(picture: &Picture<T>) -> Picture<T> {
     turned(picture, |row, column| (picture.height - 1 - column, row))
 }
 
-/// Returns the turned picture; `place` returns the row and column that become a row and a column of the new picture.
+/// Returns the turned picture; `place` returns the source row and column for a row and column of the new picture.
 fn turned<T: Copy>(picture: &Picture<T>, place: impl Fn(usize, usize) -> (usize, usize)) -> Picture<T> {
     let (width, height, channels) = (picture.height, picture.width, picture.channels);
     let mut pixels = Vec::with_capacity(picture.pixels.len());

@@ -1,4 +1,4 @@
-//! [`Resample`]: how to compute pixels between pixels: by interpolation for images, by the nearest pixel for masks.
+//! [`Resample`]: computes pixels between pixels, by interpolation for images, and by the nearest pixel for masks.
 
 use super::grid::Projection;
 use super::level::Level;
@@ -10,10 +10,10 @@ use crate::transform::{Antialias, Interpolation, MaskValue};
 
 /// How to compute pixels between pixels.
 pub(in super::super) trait Resample<T> {
-    /// Returns the color of a pixel; an empty `fill` is black.
+    /// Returns the color that fills a pixel; an empty `fill` is black.
     fn color(&self, fill: &[f32], channels: usize) -> Result<Vec<T>, Reason>;
 
-    /// Returns the picture of another size whose pixels come from the positions that `projection` gives.
+    /// Returns the picture of `size` (height, width) whose pixels come from the positions that `projection` returns.
     fn warp(
         &self,
         picture: &Picture<T>,

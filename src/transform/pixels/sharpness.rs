@@ -9,7 +9,7 @@ use crate::memory::{Kernel, MultiplyAdd, run_on_vectors};
 struct Sharpen<'a, T> {
     picture: &'a Picture<T>,
     sharpened: &'a mut [T],
-    /// The share of the difference to the blur that is added.
+    /// The factor by which the difference to the blur is added.
     share: f32,
 }
 
@@ -31,8 +31,8 @@ impl<T: Level> Kernel for Sharpen<'_, T> {
             let values = rows[1][inner.clone()].iter().zip(&mut into[inner.clone()]);
             for (((left, at), right), (value, into)) in sums.zip(values) {
                 let value = value.to_float();
-                // The weighted mean of nine pixels, where the middle one counts five times. When it is rounded to an
-                // integer it is never halfway between two, because it is a multiple of 1/13.
+                // The weighted mean of nine pixels, where the middle one counts five times. Rounding it to an integer
+                // never meets a tie, because it is a multiple of 1/13.
                 let blurred = T::whole((left + at + right + 4.0 * value) * (1.0 / 13.0));
                 *into = T::from_float(M::multiply_add(blurred - value, self.share, value).clamp(0.0, T::MOST));
             }
@@ -57,7 +57,7 @@ pub(in super::super) fn adjust<T: Level>(picture: &mut Picture<T>, factor: f64) 
     if picture.height <= 2 || picture.width <= 2 {
         return Ok(());
     }
-    // A pixel without neighbors is only clamped.
+    // Pixels without neighbors on every side are only clamped.
     let mut sharpened = picture.pixels.clone();
     map(&mut sharpened, Limit { most: T::MOST });
     run_on_vectors(Sharpen { picture, sharpened: &mut sharpened, share: (1.0 - factor) as f32 });

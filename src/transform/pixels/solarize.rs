@@ -1,4 +1,4 @@
-//! `solarize`: inverts values that are lighter than a threshold.
+//! `solarize`: inverts values that are not below a threshold.
 
 use super::Reason;
 use super::level::Level;

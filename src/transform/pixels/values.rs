@@ -1,4 +1,4 @@
-//! Applies the same arithmetic to every value, whatever its channel.
+//! Applies the same arithmetic to every value of every channel.
 
 use super::level::Level;
 use crate::memory::{Kernel, MultiplyAdd, run_on_vectors};

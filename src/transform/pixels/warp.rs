@@ -7,8 +7,8 @@ use super::{Reason, by_channel, color_fits};
 use crate::memory::{Kernel, MultiplyAdd, run_on_vectors};
 use crate::transform::Interpolation;
 
-/// Returns the picture of `height` x `width` pixels, each of which comes from the position that `projection` gives.
-/// Positions outside the source get `fill`; without a `fill` they are black, and bilinear edges fade into it.
+/// Returns the picture of `height` x `width` pixels, each of which comes from the position that `projection` returns.
+/// Positions outside the source get `fill`; without a `fill` they are black, and bilinear edges fade to black.
 pub(in super::super) fn warp<T: Level>(
     picture: &Picture<T>,
     projection: &Projection,
@@ -179,7 +179,7 @@ impl<T: Level, const CHANNELS: usize> Corners<'_, T, CHANNELS> {
             let is_inside = (0.0..rows).contains(&row) && (0.0..columns).contains(&column);
             is_inside.then(|| self.pixels[row as usize * self.width + column as usize])
         });
-        // Far outside, a weight may be NaN.
+        // Far outside, a weight may be NaN: missing pixels get the weight 0.
         let mut of = shares(lower, right);
         for (share, pixel) in of.iter_mut().zip(&found) {
             *share = if pixel.is_some() { *share } else { 0.0 };

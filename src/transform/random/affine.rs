@@ -6,7 +6,7 @@ use super::super::operation::{Interpolation, Operation};
 use super::uniform;
 use crate::TorchGenerator;
 
-/// The ranges of angles, shares of the image's edges, scales, and horizontal and vertical shears.
+/// The ranges of angles, scales, and horizontal and vertical shears; `translate` has shares of width and height.
 pub(in super::super) struct AffineRanges {
     pub(in super::super) degrees: [f64; 2],
     pub(in super::super) translate: Option<[f64; 2]>,

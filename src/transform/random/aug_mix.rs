@@ -19,10 +19,10 @@ const LONGEST: u64 = 3;
 /// Number of operations at the end of the list that are used only with `all_ops`: the color operations.
 const OF_COLORS: usize = 4;
 
-/// `AugMix`: mixes the image with the results of `mixture_width` chains of operations, which use up to `severity` of
-/// ten strengths. A chain has `chain_depth` operations, or 1 to 3 if that is not positive.
+/// `AugMix`: mixes the image with the results of `mixture_width` chains of operations, which use the first `severity`
+/// of ten strengths. A chain has `chain_depth` operations, or 1 to 3 if that is not positive.
 ///
-/// Source: Hendrycks et al., "AugMix: a simple data processing method to improve robustness and uncertainty", ICLR 2020.
+/// Source: Hendrycks et al., "AugMix: a simple data processing method to improve robustness and uncertainty", ICLR 2020
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the arguments are those of torchvision's class")]

@@ -73,7 +73,7 @@ pub(in super::super) fn trivial(
     Ok(())
 }
 
-/// Source: Cubuk et al., "RandAugment: practical automated data augmentation with a reduced search space", NeurIPS 2020.
+/// Source: Cubuk et al., "RandAugment: practical automated data augmentation with a reduced search space", NeurIPS 2020
 pub(in super::super) fn rand(
     (shape, version): (&ImageShape, Torchvision),
     num_ops: usize,
@@ -123,8 +123,8 @@ pub(in super::super) fn auto(
     }
 }
 
-/// Draws, for both steps, the number to compare with its probability, and the sign of its magnitude: all are drawn
-/// first.
+/// Draws, for both steps, the number to compare with its probability and the sign of its magnitude: v1 draws all of
+/// them before it applies a step.
 fn auto_draws_of_v1(generator: &mut TorchGenerator) -> [Option<(f32, bool)>; 2] {
     let numbers = [generator.rand_f32(), generator.rand_f32()];
     numbers.map(|number| Some((number, generator.random_below(2) == 0)))

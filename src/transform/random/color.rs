@@ -34,7 +34,7 @@ fn adjust(which: usize, factor: f64) -> Operation {
     }
 }
 
-/// Draws the same four, each with probability `p`, contrast first or last, and a permutation of the channels.
+/// Draws the same four, each with probability `p`, contrast second or last, and a permutation of the channels.
 pub(in super::super) fn distort(
     channels: usize,
     ranges: [[f64; 2]; 4],

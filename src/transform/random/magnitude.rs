@@ -36,7 +36,7 @@ pub(super) enum Reach {
     Mixed,
 }
 
-/// Returns step `index` of `bins` equal steps, for an augmentation that has strengths.
+/// Returns magnitude `index` of `bins` equal steps, or None if the augmentation has no magnitudes.
 pub(super) fn magnitude(
     augmentation: Augmentation,
     (reach, version, shape): (Reach, Torchvision, &ImageShape),

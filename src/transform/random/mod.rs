@@ -37,7 +37,7 @@ use super::operation::{Antialias, Frame, Interpolation, Operation};
 use super::resize_to::ResizeTo;
 use crate::TorchGenerator;
 
-/// True if an operation with probability `p` is applied.
+/// Returns true with probability `p`, drawn like torchvision.
 pub(super) fn gate(p: f64, generator: &mut TorchGenerator) -> bool {
     // Torch compares in float32; NaN does not skip the operation.
     let skips = generator.rand_f32() >= p as f32;

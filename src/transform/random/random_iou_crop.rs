@@ -72,7 +72,7 @@ impl RandomIoUCrop {
         }
     }
 
-    /// Returns the next part drawn; None if it is too narrow, too wide, or empty.
+    /// Draws the next part; returns None if it is too narrow, too wide, or empty.
     fn part(&self, shape: &ImageShape, generator: &mut TorchGenerator) -> Result<Option<Corners>, Reason> {
         // Torch uses float32.
         let (least, range) = (self.min_scale as f32, (self.max_scale - self.min_scale) as f32);

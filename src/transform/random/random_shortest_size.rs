@@ -9,7 +9,7 @@ use super::super::resize_to::ResizeTo;
 use super::resize;
 use crate::TorchGenerator;
 
-/// `RandomShortestSize`: the shorter edge gets one of the lengths `min_size`, unless the longer edge would exceed `max_size`.
+/// `RandomShortestSize`: the shorter edge gets a length of `min_size`, unless the longer edge would exceed `max_size`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the arguments are those of torchvision's class")]

@@ -14,7 +14,7 @@ pub(super) const TRIES: usize = 10;
 const MARGIN: u32 = 4;
 
 /// Draws a share of `area` and an aspect ratio; returns the two edges, the first of which is longer for ratios above 1.
-/// With torch's `log_ratio` they are torch's.
+/// With `log_ratio`, torch's logarithms of `ratio`, the edges are torch's.
 pub(super) fn edges(
     area: f64,
     scale: [f64; 2],
@@ -33,8 +33,8 @@ fn edges_of(area: f64, ratio: f32) -> [usize; 2] {
     [area * ratio, area / ratio].map(|square| square.sqrt().round_ties_even() as usize)
 }
 
-/// Returns the same with torch's aspect ratio, whose exponential is off by less than two units in the last place. If a
-/// few units make no difference, the edges are torch's; otherwise, once in thousands, torch is asked.
+/// Returns the same edges as torch, whose exponential is off by less than two units in the last place. If [`MARGIN`]
+/// units make no difference, our own exponential suffices; otherwise, once in thousands, torch computes it.
 fn edges_of_torch(
     area: f64,
     scale: [f64; 2],

@@ -11,7 +11,7 @@ use crate::TorchGenerator;
 
 /// `ScaleJitter`: fits the image into `target_size`, and scales it by a factor from `scale_range`.
 ///
-/// Source: Ghiasi et al., "Simple copy-paste is a strong data augmentation method for instance segmentation", CVPR 2021.
+/// Source: Ghiasi et al., "Simple copy-paste is a strong data augmentation method for instance segmentation", CVPR 2021
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the arguments are those of torchvision's class")]
