@@ -2,12 +2,12 @@
 
 use super::Dataset;
 
-/// Samples that lie in blocks (row groups, record batches, packed shards), each of which is read and decoded as a whole and
-/// kept for a while: who knows which samples will be asked for can have their blocks read ahead of time.
+/// Samples stored in blocks (row groups, record batches, packed shards), each of which is read and decoded as a whole
+/// and kept for a while. A caller that knows which samples it will request can have their blocks read ahead.
 ///
 /// # Contract
-/// - Nothing fails here: what is wrong with a block is said when a sample of it is read, in the same words.
-/// - What was not asked for here is read all the same, only later. Any thread may ask for anything, at any time.
+/// - Nothing fails here: a damaged block is reported when one of its samples is read, with the same error.
+/// - Announcing is optional: other blocks are still read, only later. Any thread may call any method at any time.
 ///
 /// # Example
 /// ```
@@ -27,38 +27,38 @@ use super::Dataset;
 /// assert_eq!(blocks, [4]);
 /// ```
 pub trait Blocks {
-    /// The number of blocks. They have the numbers below it.
+    /// The number of blocks; they are numbered from 0.
     fn count(&self) -> usize;
 
-    /// Calls `visit` with each block that sample `index` is in; with none where there is no such sample, or it is in none.
+    /// Calls `visit` with each block that contains sample `index`; never if there is no such sample or block.
     fn blocks_of(&self, index: usize, visit: &mut dyn FnMut(usize));
 
-    /// How large `block` is, as far as that is known before it is read.
+    /// The size of `block`, as far as it is known before the block is read.
     fn size_of(&self, block: usize) -> BlockSize;
 
-    /// Has the operating system begin to read `block`, unless it is decoded, and waits for nothing.
+    /// Asks the operating system to start reading `block`, unless it is already decoded; does not block.
     fn announce(&self, block: usize);
 }
 
 /// The size of a block, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockSize {
-    /// So many are read of the file.
+    /// Bytes to read from the file.
     pub read: usize,
-    /// So many it has when it is decoded and kept.
+    /// Bytes of memory while it is decoded and kept.
     pub kept: usize,
-    /// So many all blocks that are kept beside it may have together with it.
+    /// Limit on the bytes of all kept blocks together, this one included.
     pub limit: usize,
 }
 
 impl BlockSize {
-    /// That of a block which is not there.
+    /// The size of a block that does not exist.
     pub(crate) const NONE: Self = Self { read: 0, kept: 0, limit: 0 };
 }
 
 /// The blocks of several datasets, numbered one dataset after the other.
 pub(super) struct BlocksOfParts {
-    /// By part, the number of blocks up to its end.
+    /// Per part, the number of blocks up to and including it.
     ends: Vec<usize>,
 }
 
@@ -81,7 +81,7 @@ impl BlocksOfParts {
         if part == 0 { 0 } else { self.ends[part - 1] }
     }
 
-    /// The part that `block` is in, and its number there.
+    /// Returns the part that contains `block`, and the block's number within it.
     pub(super) fn find(&self, block: usize) -> (usize, usize) {
         let part = self.ends.partition_point(|&end| end <= block);
         (part, block - self.start_of(part))

@@ -107,13 +107,13 @@ impl Dataset for Concat {
 impl Drawing for Concat {
     fn advance(&self, index: usize, generator: &mut TorchGenerator) -> Result<()> {
         let (part, start) = self.locate(index)?;
-        // What is not random draws nothing.
+        // Parts that are not random draw nothing.
         self.parts[part].as_drawing().map_or(Ok(()), |drawing| drawing.advance(index - start, generator))
     }
 }
 
 impl Concat {
-    /// Calls `visit` for each run of `indices` that lie in one part: with the part, its own indices, and their rows.
+    /// Calls `visit` for each run of `indices` within one part: with the part, the indices there, and their rows.
     fn runs(
         &self,
         indices: &[usize],
@@ -147,7 +147,7 @@ impl VariableSize for Concat {
 }
 
 impl Concat {
-    /// The blocks of the part that `block` is in, and its number there.
+    /// Returns the blocks of the part that contains `block`, and the block's number within it.
     fn block(&self, block: usize) -> Option<(&dyn Blocks, usize)> {
         let (part, within) = self.blocks.find(block);
         Some((self.parts.get(part)?.as_blocks()?, within))

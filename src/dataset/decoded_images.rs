@@ -1,4 +1,4 @@
-//! [`DecodedImages`]: a dataset whose images are decoded and transformed on the way.
+//! [`DecodedImages`]: a dataset whose images are decoded and transformed as they are read.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -10,22 +10,22 @@ use super::{BlockSize, Blocks, Dataset, ReadMany, VariableSize, sizes_of};
 use crate::transform::{BoxFormat, ImagePipeline, Moves};
 use crate::{BatchWriter, DType, Error, Field, Result, SampleWriter, Schema, SizesWriter, TorchGenerator};
 
-/// What a field of [`DecodedImages`] is.
+/// How a field of [`DecodedImages`] is made.
 #[derive(Debug, Clone)]
 pub enum DecodedField {
-    /// This field of the dataset, as it is.
+    /// This field of the dataset, unchanged.
     Kept(usize),
-    /// The image whose file this field of the dataset has the bytes of.
+    /// An image, decoded from the encoded bytes in this field of the dataset.
     Image(usize, ImagePipeline),
-    /// The boxes in this field of the dataset, four numbers each, which move as the image in this place of the fields does.
+    /// Boxes, from this field of the dataset, four numbers each; they move with the image at this field number.
     Boxes(usize, BoxFormat, usize),
-    /// The mask whose file this field of the dataset has the bytes of, which moves as the image in this place of the fields does;
-    /// the pipeline has no transforms.
+    /// A mask, decoded from the encoded bytes in this field of the dataset; it moves with the image at this position
+    /// among the fields. Its pipeline has no transforms.
     Mask(usize, ImagePipeline, usize),
 }
 
 impl DecodedField {
-    /// The field of the dataset that it is made of.
+    /// The field of the dataset that it is made from.
     fn from(&self) -> usize {
         match self {
             Self::Kept(from) | Self::Image(from, _) | Self::Boxes(from, ..) | Self::Mask(from, ..) => *from,
@@ -33,11 +33,11 @@ impl DecodedField {
     }
 }
 
-/// The samples of `dataset`, with images in the place of the bytes of their files: every image is decoded and transformed
-/// into its row of the batch, and all of them have one form.
+/// The samples of `dataset`, with decoded images instead of encoded bytes: every image is decoded and transformed into
+/// its row of the batch; all images of a field have the same shape and data type.
 ///
-/// An image is a task of its own: threads of a pool that have nothing else to do take part in a batch. What is random is drawn
-/// from the key of the sample ([`SampleWriter::key`]), as torch's generator gives it.
+/// Each image is a separate task: idle threads of a pool help with a batch. Random transforms draw from the key of the
+/// sample ([`SampleWriter::key`]), with torch's generator.
 ///
 /// # Example
 /// ```
@@ -53,30 +53,30 @@ pub struct DecodedImages {
     dataset: Arc<dyn Dataset>,
     fields: Vec<DecodedField>,
     schema: Schema,
-    /// Those that have one size, by their numbers.
+    /// Numbers of the fixed-size fields.
     fixed: Vec<usize>,
-    /// The others.
+    /// Numbers of the variable-size fields.
     variable: Vec<usize>,
     is_random: bool,
     links: Vec<ImageLink>,
-    /// Fields of boxes, and fields with a row for each of them, by their places.
+    /// Pairs of fields, by number: boxes, and a field that must have a row for each box.
     rows: Vec<(usize, usize)>,
 }
 
 thread_local! {
-    /// Room for what is read before it is decoded.
+    /// Buffer for samples that are read before they are decoded.
     static ROOM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// More than that goes back to the system.
+/// Larger buffers are freed instead of reused.
 const LARGEST_ROOM: usize = 16 << 20;
 
 impl DecodedImages {
     /// The samples of `dataset` with these fields.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for a field that the dataset does not have, that has no bytes in it, or whose pipeline gives
-    /// images of more than one form.
+    /// [`Error::InvalidArgument`] for a field that the dataset does not have, that does not hold bytes, or whose
+    /// pipeline gives images of more than one shape or data type.
     pub fn new(dataset: Arc<dyn Dataset>, fields: impl Into<Vec<DecodedField>>) -> Result<Self> {
         let fields = fields.into();
         let refuse = |reason| Error::InvalidArgument { argument: "fields", reason };
@@ -108,11 +108,11 @@ impl DecodedImages {
         Self { links, ..self }
     }
 
-    /// The same, with an error for a sample whose boxes, in the first field of a pair, differ in number from the rows of the
-    /// second one, such as their labels.
+    /// The same, with an error for a sample where the number of boxes, in the first field of a pair, differs from the
+    /// number of rows of the second, such as their labels.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for a field that is not there, or that has one value for each sample.
+    /// [`Error::InvalidArgument`] for a field that does not exist or has a single value per sample.
     pub fn with_rows(self, rows: impl Into<Vec<(usize, usize)>>) -> Result<Self> {
         let rows = rows.into();
         for &place in rows.iter().flat_map(|(boxes, of_boxes)| [boxes, of_boxes]) {
@@ -125,7 +125,7 @@ impl DecodedImages {
         Ok(Self { rows, ..self })
     }
 
-    /// The bytes of the file that field `from` of the dataset, which has none in that row, has the path of.
+    /// Returns the bytes of the linked file if field `from` of the dataset has a link and is empty in this row.
     fn linked(
         &self,
         (encoded, row): (Option<&EncodedBatch>, usize),
@@ -140,8 +140,8 @@ impl DecodedImages {
         }
     }
 
-    /// Fills the rooms of the fixed fields of the sample at `index`, which lies in row `row` of `encoded`. Gives what becomes of
-    /// those that differ in size, in their order; nothing of those that stay as they are.
+    /// Fills the buffers of the fixed-size fields of the sample at `index`, which is row `row` of `encoded`. Returns
+    /// the new contents of the variable-size fields, in order; `None` for those that stay unchanged.
     fn fill(
         &self,
         (encoded, row): (Option<&EncodedBatch>, usize),
@@ -180,7 +180,7 @@ impl DecodedImages {
             match &self.fields[number] {
                 DecodedField::Kept(_) => room.copy_from_slice(value(number)),
                 DecodedField::Image(from, pipeline) => {
-                    // Of one that is in the cache no file is read.
+                    // A cached image does not need its file.
                     let linked = if pipeline.has(index) { Ok(None) } else { self.linked((encoded, row), *from) };
                     let linked = linked.map_err(|reason| refuse(number, reason))?;
                     let bytes = || linked.as_deref().unwrap_or_else(|| value(number));
@@ -189,7 +189,7 @@ impl DecodedImages {
                     moves.push((number, image.moves().clone()));
                     image.write(room).map_err(|reason| refuse(number, reason))?;
                 }
-                // They want to know where all pixels went.
+                // Done in the second pass, when the moves of their images are known.
                 DecodedField::Boxes(..) | DecodedField::Mask(..) => {}
             }
         }
@@ -219,7 +219,7 @@ impl DecodedImages {
         variable.collect()
     }
 
-    /// Reads one sample to itself, and what of it differs in size.
+    /// Reads one sample by itself; returns the contents of its variable-size fields.
     fn read_alone(&self, index: usize, key: Option<u64>, rooms: &mut [&mut [u8]]) -> Result<Vec<Option<Vec<u8>>>> {
         if self.has(index) {
             return self.fill((None, 0), (index, key), rooms);
@@ -236,14 +236,14 @@ impl DecodedImages {
         filled
     }
 
-    /// True if all of the sample at `index` is in caches, and nothing of it has to be read.
+    /// True if the sample at `index` comes entirely from caches, so that nothing has to be read.
     fn has(&self, index: usize) -> bool {
         index < self.len()
             && self.fields.iter().all(|field| matches!(field, DecodedField::Image(_, pipeline) if pipeline.has(index)))
     }
 }
 
-/// What becomes of field `of` of the dataset; in words, why nothing does.
+/// Returns the field that `field` makes of field `of` of the dataset, or the reason why it can't.
 fn decoded_field(field: &DecodedField, of: &Field, fields: &[DecodedField]) -> std::result::Result<Field, String> {
     let bytes = || match of.dtype() {
         DType::UInt8 => Ok(()),
@@ -284,7 +284,7 @@ fn decoded_field(field: &DecodedField, of: &Field, fields: &[DecodedField]) -> s
     }
 }
 
-/// How many rows of `field` the bytes of a sample are.
+/// Returns how many rows of `field` these bytes of one sample hold.
 fn rows_in(field: &Field, bytes: &[u8]) -> usize {
     match (field.is_variable(), field.shape()) {
         (false, [rows, ..]) => *rows,
@@ -336,7 +336,7 @@ impl Dataset for DecodedImages {
 impl ReadMany for DecodedImages {
     fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
         let keys: Vec<Option<u64>> = (0..indices.len()).map(|row| into.key(row)).collect();
-        // What reads many at once reads them before any is decoded; of others each is read where it is decoded.
+        // A batched read comes before all decoding; otherwise each sample is read by the thread that decodes it.
         let together = match self.dataset.as_read_many() {
             Some(_) if indices.len() > 1 && !indices.iter().all(|&index| self.has(index)) => {
                 Some(EncodedBatch::read(&*self.dataset, indices, ROOM.take())?)

@@ -1,21 +1,21 @@
-//! [`Drawing`]: the draws of samples, apart from their reading.
+//! [`Drawing`]: the random draws of samples, made without reading them.
 
 use crate::{Result, TorchGenerator};
 
-/// Follows the draws of random samples that are read one after the other with one generator, as a worker of torch's loader
-/// reads them: where a sample's draws end, those of the next one begin.
+/// Follows the draws of random samples that are read one after the other with a single generator, as a worker of
+/// torch's loader reads them: the draws of a sample begin where those of the previous one end.
 ///
-/// The draws of a batch are followed in the batch's order before it is read; what is found there
-/// ([`TorchGenerator::place`]) lets any thread read any of its samples at any time, by
+/// The draws of a batch are followed in batch order before it is read. The generator positions recorded on the way
+/// ([`TorchGenerator::place`]) let any thread read any of its samples at any time, through
 /// [`SampleWriter::place`](crate::SampleWriter::place).
 ///
 /// # Contract
-/// - It is cheap: nothing is read but what the draws depend on, such as the size of an image.
-/// - Reading the sample from the same place makes the same draws.
+/// - It is cheap: it reads only what the draws depend on, such as the size of an image.
+/// - Reading the sample from the same position makes the same draws.
 pub trait Drawing {
-    /// Leaves `generator` where reading sample `index` leaves it.
+    /// Moves `generator` to where reading sample `index` would leave it.
     ///
     /// # Errors
-    /// As [`Dataset::read`](crate::Dataset::read); the generator may then be anywhere.
+    /// As [`Dataset::read`](crate::Dataset::read); the position of the generator is then unspecified.
     fn advance(&self, index: usize, generator: &mut TorchGenerator) -> Result<()>;
 }

@@ -1,19 +1,19 @@
-//! [`EncodedBatch`]: samples of any size as they are stored, read to be worked on.
+//! [`EncodedBatch`]: encoded samples of any size, read for further processing.
 
 use super::{Dataset, read_batch, sizes_of};
 use crate::{BatchWriter, Column, Error, Result, Sizes};
 
-/// So many bytes may one sample have here: sizes come from files, and a damaged one may ask for anything.
+/// Largest size of one sample in bytes: sizes come from files, and a damaged file may claim anything.
 const LARGEST_SAMPLE: usize = 4 << 30;
 
-/// Samples of any size as they are stored, read to be worked on.
+/// Encoded samples of any size, read for further processing.
 pub(super) struct EncodedBatch {
     bytes: Vec<u8>,
     columns: Vec<Column>,
 }
 
 impl EncodedBatch {
-    /// The samples of `dataset` at `indices`, in the room that `bytes` has already.
+    /// Reads the samples of `dataset` at `indices`, reusing the buffer `bytes`.
     pub(super) fn read(dataset: &dyn Dataset, indices: &[usize], mut bytes: Vec<u8>) -> Result<Self> {
         let schema = dataset.schema();
         let sizes = match schema.is_variable() {
@@ -57,7 +57,7 @@ impl EncodedBatch {
         &self.bytes[self.columns[field].sample(&self.bytes, row)]
     }
 
-    /// The room, for the next samples.
+    /// Returns the buffer, for reuse.
     pub(super) fn into_room(self) -> Vec<u8> {
         self.bytes
     }

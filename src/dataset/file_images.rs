@@ -1,4 +1,4 @@
-//! [`FileImages`]: images in files, as Pillow and torchvision have them.
+//! [`FileImages`]: images in files, decoded as Pillow and torchvision do.
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -16,27 +16,26 @@ use crate::rng::GeneratorPlace;
 use crate::transform::{Beginning, Image, ImagePipeline, ImageTransform, PlainFile};
 use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema, TorchGenerator};
 
-/// What reads the image files that this crate does not read to the same bits as Pillow does, or does not read at all.
+/// Reads the image files that this crate does not read at all, or does not read bit-identically to Pillow.
 pub trait OtherImages: Send + Sync {
-    /// The height and the width of the image in the file at `path`, which [`decode`](Self::decode) then has.
+    /// Returns the height and the width of the image in the file at `path`, as [`decode`](Self::decode) would.
     ///
     /// # Errors
-    /// In words, why there are none.
+    /// The reason why they can't be read.
     fn size(&self, path: &Path) -> std::result::Result<[usize; 2], String>;
 
-    /// The image in the file at `path`, in color.
+    /// Returns the image in the file at `path`, in color.
     ///
     /// # Errors
-    /// In words, why there is none.
+    /// The reason why it can't be read.
     fn decode(&self, path: &Path) -> std::result::Result<Image, String>;
 }
 
-/// Images in files, in color, transformed on the way into their rows of the batch; and other fields beside them, which stay as
-/// they are.
+/// Images in files, in color, transformed into their rows of the batch as they are read, and other fields, unchanged.
 ///
-/// Values are to the last bit those that Pillow decodes and resizes: what this crate is not known to read so is left to
-/// [`OtherImages`], image by image. What is random is drawn as for [`PixelImages`](super::PixelImages); the draws depend on the
-/// size of an image, which is read from its header.
+/// Values are bit-identical to those of Pillow's decoding and resizing: images that this crate is not known to read
+/// that way are left to [`OtherImages`], one by one. Random transforms draw as in [`PixelImages`](super::PixelImages);
+/// the draws depend on the size of an image, which is read from its header.
 ///
 /// # Example
 /// ```
@@ -56,38 +55,38 @@ pub trait OtherImages: Send + Sync {
 /// assert_eq!(images.schema().to_string(), "(image: uint8[3, 1, 1], label: int64[])");
 /// ```
 pub struct FileImages {
-    /// The paths, one after the other, and where each one ends.
+    /// The paths, concatenated, and the end offset of each.
     paths: Vec<u8>,
     ends: Vec<usize>,
     pipeline: ImagePipeline,
     others: Arc<dyn OtherImages>,
-    /// True if gray images are made images in color here.
+    /// True if this crate converts gray images to color itself.
     converts: bool,
     beside: InMemory,
-    /// By sample, the height and the width as they were found; 0 before.
+    /// Per sample, the height and the width once they are known, packed into one number; 0 until then.
     sizes: Vec<AtomicU64>,
     schema: Schema,
     is_random: bool,
 }
 
 thread_local! {
-    /// Room for a file.
+    /// Buffer for the bytes of a file.
     static ROOM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// More than that goes back to the system.
+/// Larger buffers are freed instead of reused.
 const LARGEST_ROOM: usize = 16 << 20;
 
-/// The bytes of a file that are read first where only its headers are needed.
+/// Bytes that are read first from a file when only its headers are needed.
 const BEGINNING: u64 = 16 << 10;
 
 impl FileImages {
-    /// The images in the files at `paths`, which are separated by zeros, as `transforms` make them, in a field called `name`;
-    /// and those of `beside` after it.
+    /// The images in the files at `paths`, which are separated by zeros, transformed by `transforms`, in a field called
+    /// `name`, followed by the fields of `beside`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when not all images get one form; [`Error::LengthMismatch`] when there are more or fewer of
-    /// them than other samples.
+    /// [`Error::InvalidArgument`] if the images do not all get the same shape and data type; [`Error::LengthMismatch`]
+    /// if the number of paths differs from the number of samples of `beside`.
     pub fn new(
         name: &str,
         paths: &[u8],
@@ -122,14 +121,14 @@ impl FileImages {
         Ok(Self { paths: joined, ends, pipeline, others, converts: true, beside, sizes, schema, is_random })
     }
 
-    /// Leaves gray images to [`OtherImages`], too: for those who want them as they are.
+    /// Leaves gray images to [`OtherImages`] as well, instead of converting them to color.
     #[must_use]
     pub fn in_color_alone(mut self) -> Self {
         self.converts = false;
         self
     }
 
-    /// What the beginning of a file says, where the image is one that this dataset reads itself.
+    /// Returns `beginning`, or [`Beginning::Other`] for a gray image that this dataset is not to convert.
     fn plain(&self, beginning: Beginning) -> Beginning {
         match beginning {
             Beginning::Plain(file) if !file.is_in_color() && !self.converts => Beginning::Other,
@@ -147,7 +146,7 @@ impl FileImages {
         Error::Image { index, field: self.schema.fields()[0].name().to_owned(), reason }
     }
 
-    /// The height and the width of an image. What a file said once holds until it is decoded.
+    /// Returns the height and the width of an image; its header is read once, unless decoding contradicts it.
     fn size(&self, index: usize, path: &Path) -> std::result::Result<[usize; 2], String> {
         let known = self.sizes[index].load(Ordering::Relaxed);
         if known > 0 {
@@ -161,7 +160,7 @@ impl FileImages {
         Ok(size)
     }
 
-    /// Fails where the image does not have the size that its draws were made for, and forgets that one.
+    /// Fails if the size of the image differs from the one that its draws were made for, and forgets the old size.
     fn check_size(&self, index: usize, found: [usize; 2], is_drawn: bool) -> std::result::Result<(), String> {
         if !is_drawn {
             return Ok(());
@@ -174,7 +173,7 @@ impl FileImages {
         Err("the file was replaced by one of another size while it was read".into())
     }
 
-    /// Writes image `index`, which draws from `place`, or has `key`.
+    /// Writes image `index`, which draws from `place`, or from the generator for `key`.
     fn image(&self, index: usize, (place, key): (Option<&GeneratorPlace>, Option<u64>), into: &mut [u8]) -> Result<()> {
         let path = self.path(index)?;
         let generator = match self.is_random {
@@ -205,7 +204,7 @@ impl FileImages {
     }
 }
 
-/// Puts the bytes of a file into `room`.
+/// Reads the contents of a file into `room`.
 fn read(path: &Path, room: &mut Vec<u8>) -> std::io::Result<()> {
     let mut file = File::open(path)?;
     room.clear();
@@ -213,7 +212,7 @@ fn read(path: &Path, room: &mut Vec<u8>) -> std::io::Result<()> {
     file.read_to_end(room).map(drop)
 }
 
-/// What the headers of a file say, of which no more is read than they need.
+/// Parses the headers of a file, reading no more of it than they need.
 fn beginning(path: &Path) -> std::io::Result<Beginning> {
     let mut file = File::open(path)?;
     let (mut bytes, mut wanted) = (Vec::with_capacity(BEGINNING as usize), BEGINNING);

@@ -1,4 +1,4 @@
-//! A dataset behind a pointer is that dataset.
+//! A pointer to a dataset is itself a dataset.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use super::format::{SampleBlock, TypedField};
 use super::{Advance, Dataset, ItemDataset, IterableDataset, SampleStream, StopSignal, StreamPart, StreamPosition};
 use crate::Result;
 
-/// Every method, so that nothing that a dataset can do is lost on the way, forwarded to what the pointer points to.
+/// Forwards every method to the target of the pointer, so that no capability of the dataset is lost.
 macro_rules! forward_iterable {
     ($([$($lifetime:lifetime)?] $pointer:ty),* $(,)?) => {$(
         impl<$($lifetime,)? D: IterableDataset + ?Sized> IterableDataset for $pointer {
@@ -78,7 +78,7 @@ impl<S: SampleStream + ?Sized> SampleStream for Box<S> {
     }
 }
 
-/// `dataset` to share; one that is shared already is not wrapped again.
+/// Wraps `dataset` in an `Arc`, unless it is one already.
 pub(crate) fn shared(dataset: impl Dataset + 'static) -> Arc<dyn Dataset> {
     let mut dataset = Some(dataset);
     let any: &mut dyn Any = &mut dataset;

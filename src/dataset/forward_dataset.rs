@@ -1,10 +1,10 @@
-//! [`forward_dataset`]: a dataset by another one, such as that behind a pointer.
+//! [`forward_dataset`]: implements a dataset through another one, such as the target of a pointer.
 
 use std::sync::Arc;
 
 use super::Dataset;
 
-/// Makes a type a dataset by another one: every method, so that nothing that a dataset can do is lost on the way.
+/// Implements `Dataset` for a type by forwarding every method, so that no capability of the inner dataset is lost.
 macro_rules! forward_dataset {
     ([$($generics:tt)*] $type:ty, $self:ident => $inner:expr) => {
         impl<$($generics)*> $crate::Dataset for $type {

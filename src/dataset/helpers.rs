@@ -12,8 +12,8 @@ thread_local! {
     static HELPERS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Runs `work`, a fetch on the consumer's own thread: each batch whose samples take long is filled with the help of up to
-/// `helpers` threads, which end before the batch is returned.
+/// Runs `work`, a fetch on the consumer's own thread. Up to `helpers` threads help to fill each batch whose samples are
+/// slow; they end before the batch is returned.
 pub fn with_helpers<T>(helpers: usize, work: impl FnOnce() -> T) -> T {
     struct Restore(usize);
 
@@ -27,28 +27,28 @@ pub fn with_helpers<T>(helpers: usize, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// The number of threads that may help this one.
+/// The number of threads that may help the current one.
 pub(crate) fn helpers() -> usize {
     HELPERS.get()
 }
 
-/// Calls `work` with the number and the value of each item, and returns what it gives, in the order of the items. Up to
+/// Calls `work` with the number and the value of each item, and returns its results in the order of the items. Up to
 /// `helpers` threads help.
 ///
 /// # Errors
-/// That of a signal to the consumer, or that of the first item that has one.
+/// The error of a signal to the consumer, or that of the first item that fails.
 pub(crate) fn each_helped<I: Send, T: Send>(
     helpers: usize,
     items: Vec<I>,
     work: impl Fn((usize, I)) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
     if helpers == 0 {
-        // The consumer itself, who must hear of signals before the last item.
+        // This is the consumer's thread: it must notice signals between items.
         return items.into_iter().enumerate().map(|each| watch::advance(0).and_then(|()| work(each))).collect();
     }
     let items = Mutex::new(items.into_iter().enumerate());
     let is_over = AtomicBool::new(false);
-    // In their order: where one fails, those before it have been begun, and are finished.
+    // Handed out in order: when an item fails, all earlier ones have been started and are finished.
     let next =
         || items.lock().unwrap_or_else(PoisonError::into_inner).next().filter(|_| !is_over.load(Ordering::Relaxed));
     let work_on = |done: &mut Vec<_>| {
@@ -65,7 +65,7 @@ pub(crate) fn each_helped<I: Send, T: Send>(
     };
     let mut done = thread::scope(|scope| {
         let begin = |_| Builder::new().name("sluice-helper".into()).spawn_scoped(scope, help);
-        // Fewer of them are slower, and no reason to fail.
+        // Fewer helpers are slower, but not an error.
         let helping: Vec<_> = (0..helpers).map_while(|at| begin(at).ok()).collect();
         let mut done = Vec::new();
         let heard = loop {

@@ -6,7 +6,7 @@ use super::{Dataset, ReadMany};
 use crate::memory::{Array, Segment};
 use crate::{BatchWriter, Element, Error, Field, Result, SampleWriter, Schema};
 
-/// Arrays of one length, a field each: sample i is row i of every array.
+/// Arrays of the same length, one per field: sample i is row i of every array.
 ///
 /// # Example
 /// ```
@@ -21,11 +21,11 @@ pub struct InMemory {
 }
 
 impl InMemory {
-    /// A dataset of `arrays`, whose rows have the shape and data type of the field beside them.
+    /// A dataset of `arrays`, whose rows have the shape and data type of the field paired with them.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`] names the first array whose length differs; [`Error::InvalidArgument`] when there is none,
-    /// or the rows of one are not as large as its field.
+    /// [`Error::LengthMismatch`] names the first array whose length differs; [`Error::InvalidArgument`] if there is
+    /// none, or the rows of one differ in size from its field.
     pub fn new(arrays: Vec<(Field, Array)>) -> Result<Self> {
         let Some((first, len)) = arrays.first().map(|(field, array)| (field.name().to_owned(), array.len())) else {
             return Err(Error::InvalidArgument { argument: "arrays", reason: "at least one array is needed".into() });

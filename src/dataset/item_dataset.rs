@@ -1,17 +1,17 @@
-//! The trait [`ItemDataset`]: samples that are values of any type, for those who want no fields.
+//! The trait [`ItemDataset`]: samples that are values of any type, without fields.
 
 use crate::{Error, Result};
 
-/// Items of any type, by index: what an [`ItemLoader`](crate::ItemLoader) reads. Its adaptors are in
+/// Items of any type, by index, as an [`ItemLoader`](crate::ItemLoader) reads them. Its adaptors are in
 /// [`ItemDatasetExt`](crate::ItemDatasetExt).
 ///
-/// A `&[T]` is one whose items are references into it, and a `Vec<T>` one whose items are clones; so are references, boxes and
-/// `Arc`s of a dataset. Nothing is asked of the type of the items: they are made and collated on one thread. A dataset may
-/// borrow from the stack.
+/// A `&[T]` is an `ItemDataset` whose items are references, a `Vec<T>` one whose items are clones; so are references,
+/// boxes and `Arc`s of a dataset. The item type needs no traits: items are made and collated on the same thread. A
+/// dataset may borrow from the stack.
 ///
 /// # Contract
 /// - All methods are called from many threads at once.
-/// - They are deterministic: the same index, and where [`is_random`](Self::is_random) says so the same key, gives the same item.
+/// - They are deterministic: the same index (and the same key, if [`is_random`](Self::is_random)) gives the same item.
 /// - An index of `len()` or above is [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange), never a panic.
 ///
 /// # Example
@@ -35,7 +35,7 @@ use crate::{Error, Result};
 /// # Ok::<(), sluicegate::Error>(())
 /// ```
 pub trait ItemDataset: Send + Sync {
-    /// What a sample is.
+    /// The type of a sample.
     type Item;
 
     /// The number of items.
@@ -44,16 +44,16 @@ pub trait ItemDataset: Send + Sync {
     /// Item `index`.
     ///
     /// # Errors
-    /// The index is out of range, or what lies underneath can't be read; an error of user code is
-    /// [`Error::User`](crate::Error::User). Of a random dataset any item is an error: it has no key.
+    /// The index is out of range, or the underlying data can't be read; an error of user code is
+    /// [`Error::User`](crate::Error::User). A random dataset fails for every item, because there is no key.
     fn item(&self, index: usize) -> Result<Self::Item>;
 
-    /// The items at `indices`, in that sequence: for datasets that read many at once cheaper than one by one.
+    /// The items at `indices`, in that order: for datasets that read many at once more cheaply than one by one.
     ///
     /// # Errors
     /// As [`item`](Self::item), for any of the indices.
     fn items(&self, indices: &[usize]) -> Result<Vec<Self::Item>> {
-        // Collecting into a `Result` does not know how many will come, and moves them as it grows.
+        // Not `collect`: into a `Result` it can't reserve space for all items, and moves them as it grows.
         let mut items = Vec::with_capacity(indices.len());
         for &index in indices {
             items.push(self.item(index)?);
@@ -61,20 +61,20 @@ pub trait ItemDataset: Send + Sync {
         Ok(items)
     }
 
-    /// True if there is no item at all.
+    /// True if there are no items.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// True if an item is not the same each time that it is read, but depends on a key. A combinator is what its parts
+    /// True if an item depends on a key, and is not the same each time it is read. A combinator is random if its parts
     /// are.
     fn is_random(&self) -> bool {
         false
     }
 
-    /// As [`items`](Self::items), each with the key of the same place: what is random about it is drawn from that. A loader
-    /// reads random datasets so, with keys that follow from its [`seed`](crate::ItemLoaderBuilder::seed), the epoch and the
-    /// index ([`sample_key`](crate::sample_key)). A combinator hands the keys on.
+    /// As [`items`](Self::items), with a key for each item, from which its randomness is drawn. A loader reads random
+    /// datasets this way, with keys derived from its [`seed`](crate::ItemLoaderBuilder::seed), the epoch and the index
+    /// ([`sample_key`](crate::sample_key)). A combinator passes the keys on.
     ///
     /// # Errors
     /// As [`items`](Self::items).
@@ -83,7 +83,7 @@ pub trait ItemDataset: Send + Sync {
     }
 }
 
-/// Fails when a dataset has not given an item for each index: what was made of them would belong to others.
+/// Fails unless a dataset has returned an item for each index: items would otherwise be matched to the wrong indices.
 pub(crate) fn check_item_count(items: usize, indices: usize) -> Result<()> {
     if items == indices {
         return Ok(());

@@ -9,15 +9,15 @@ use crate::Result;
 /// Samples that can only be read in their order.
 ///
 /// # Contract
-/// - The samples have *ordinals*, from 0 on, in every pass the same: `part` says which of them are read, and what it leaves
-///   out is passed over as cheaply as can be, without being decoded.
-/// - Reading ends soon after `stop` was set, whatever it waits for.
-/// - A dataset that can be read once only says so in [`is_repeatable`](Self::is_repeatable).
+/// - The samples have *ordinals*, counted from 0 and the same in every pass. `part` selects which of them are read; the
+///   others are skipped as cheaply as possible, without being decoded.
+/// - Reading ends soon after `stop` is set, even while it waits for data.
+/// - A dataset that can be read only once says so in [`is_repeatable`](Self::is_repeatable).
 pub trait IterableDataset: Send + Sync {
-    /// Begins a pass, behind what led to `from`.
+    /// Begins a pass at position `from`.
     ///
     /// # Errors
-    /// What is read can't be opened, or has no such position.
+    /// The data can't be opened, or has no such position.
     fn stream(&self, part: StreamPart, from: StreamPosition, stop: &StopSignal) -> Result<Box<dyn SampleStream>>;
 
     /// True if a second pass finds the same samples, and two passes at once each find all of them.
@@ -26,48 +26,48 @@ pub trait IterableDataset: Send + Sync {
     }
 }
 
-/// One pass over an [`IterableDataset`]. One thread at a time reads it.
+/// One pass over an [`IterableDataset`], read by one thread at a time.
 pub trait SampleStream: Send {
     /// The fields of all samples.
     fn fields(&self) -> &[TypedField];
 
-    /// Reads the next sample of its part, behind those in `into`.
+    /// Appends the next sample of its part to `into`.
     ///
     /// # Errors
-    /// What lies underneath can't be read, or is damaged. Unless [`pass_failed`](Self::pass_failed) says otherwise, what is
-    /// asked for after that is unspecified.
+    /// The underlying data can't be read, or is damaged. Results of later calls are unspecified, unless
+    /// [`pass_failed`](Self::pass_failed) says otherwise.
     fn advance(&mut self, into: &mut SampleBlock) -> Result<Advance>;
 
-    /// After an error that was about one sample only: passes over that sample, and returns its ordinal. `None` if reading
-    /// cannot continue.
+    /// After an error in a single sample: skips that sample, and returns its ordinal. `None` if reading cannot
+    /// continue.
     fn pass_failed(&mut self) -> Option<u64> {
         None
     }
 
-    /// True if it is known that the next sample has not arrived yet: a reader with samples at hand should pass them on.
+    /// True if the next sample is known not to have arrived: a reader should then pass on those that it has.
     fn would_wait(&self) -> bool {
         false
     }
 }
 
-/// What came of the attempt to read one more sample.
+/// The result of an attempt to read one more sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Advance {
-    /// It was read.
+    /// A sample was read.
     Sample,
-    /// There is none.
+    /// There are no more samples.
     End,
 }
 
-/// A place between two samples of a stream. The ordinal alone says which; the rest says how to get there sooner.
+/// A position between two samples of a stream. The ordinal alone identifies it; the rest makes it faster to reach.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamPosition {
-    /// That of the next sample, of any reader.
+    /// Ordinal of the next sample, whichever reader owns it.
     pub ordinal: u64,
-    /// The number of the file (or pipe, or program) that it is in, or behind whose last one it would be.
+    /// Number of the file (or pipe, or program) that contains it; at the end of the stream, that of the last one.
     pub source: u64,
-    /// The ordinal of the first sample of that one.
+    /// Ordinal of the first sample of that source.
     pub first_of_source: u64,
-    /// Where in that one the next sample begins, in bytes, unpacked.
+    /// Offset of the next sample in that source, in uncompressed bytes.
     pub offset: u64,
 }

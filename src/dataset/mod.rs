@@ -1,6 +1,5 @@
-//! WHAT can be read: the traits [`Dataset`], with its extensions [`ReadMany`], [`VariableSize`], [`Drawing`]
-//! and [`Blocks`],
-//! [`IterableDataset`], and [`ItemDataset`] for values that have no fields; and combinators, one a file.
+//! WHAT can be read: the traits [`Dataset`], with its extensions [`ReadMany`], [`VariableSize`], [`Drawing`] and
+//! [`Blocks`]; [`IterableDataset`]; and [`ItemDataset`] for values without fields; and combinators, one per file.
 
 mod blocks;
 mod concat;
@@ -62,12 +61,12 @@ use crate::{BatchWriter, Error, Result, SampleWriter, Schema, Sizes, SizesWriter
 ///
 /// # Contract
 /// - `read` is called from many threads at once and takes no lock that a reader of another index can hold for long.
-/// - It is deterministic: the same index, and where [`is_random`](Self::is_random) says so the same key, gives the same bytes
-///   until the data underneath changes.
-/// - It fills every field of `into`; the room may hold the bytes of an older batch.
+/// - It is deterministic: the same index (and the same key, if [`is_random`](Self::is_random)) gives the same bytes
+///   until the underlying data changes.
+/// - It fills every field of `into`, whose buffers may hold the bytes of an older batch.
 /// - An index of `len()` or above is [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange), never a panic.
 ///
-/// An `Arc`, a `Box` and a reference of a dataset are datasets too, and can all that it can.
+/// An `Arc`, a `Box` and a reference of a dataset are datasets too, with the same capabilities.
 ///
 /// # Example
 /// ```
@@ -94,74 +93,74 @@ pub trait Dataset: Send + Sync {
     /// The fields of every sample.
     fn schema(&self) -> &Schema;
 
-    /// Reads sample `index` into its room.
+    /// Reads sample `index` into `into`.
     ///
     /// # Errors
-    /// The index is out of range, or what lies underneath can't be read.
+    /// The index is out of range, or the underlying data can't be read.
     fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()>;
 
-    /// True if there is no sample at all.
+    /// True if there are no samples.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The batched extension, where this dataset has one. A combinator has it when its parts have.
+    /// The batched extension, if this dataset has one. A combinator has it if all of its parts do.
     fn as_read_many(&self) -> Option<&dyn ReadMany> {
         None
     }
 
-    /// The blocks that the samples lie in, where there are such. A combinator has those of its parts.
+    /// The blocks that contain the samples, if there are any. A combinator has those of its parts.
     fn as_blocks(&self) -> Option<&dyn Blocks> {
         None
     }
 
-    /// The sizes of the samples, where the schema has variable fields; never asked for otherwise.
+    /// The sizes of the samples, if the schema has variable fields; not called otherwise.
     fn as_variable(&self) -> Option<&dyn VariableSize> {
         None
     }
 
-    /// True if a sample is not the same each time that it is read, but depends on its key
-    /// ([`SampleWriter::key`](crate::SampleWriter::key)). A combinator is what its parts are.
+    /// True if a sample depends on its key ([`SampleWriter::key`](crate::SampleWriter::key)), and is not the same each
+    /// time it is read. A combinator is random if its parts are.
     fn is_random(&self) -> bool {
         false
     }
 
-    /// The draws of random samples, where they can be made one after the other from one generator without reading the
-    /// samples. A combinator has them when all of its random parts have.
+    /// The draws of random samples, if they can be made one after the other from a single generator without reading the
+    /// samples. A combinator has them if all of its random parts do.
     fn as_drawing(&self) -> Option<&dyn Drawing> {
         None
     }
 
-    /// Where field `field` of sample `index` comes from, in words: the file, and the place in it. It is asked for by who finds
-    /// that bytes make no sense (a text that is not UTF-8), for the error. Nothing where it is not known. A combinator
-    /// asks the part that it is of.
+    /// Describes where field `field` of sample `index` comes from: the file, and the position in it. Used in errors
+    /// about invalid bytes, such as a string that is not UTF-8. `None` if unknown. A combinator asks the part that has
+    /// the field.
     fn origin(&self, _index: usize, _field: usize) -> Option<String> {
         None
     }
 }
 
-/// Reads the samples of a batch at once, where that is cheaper than one by one.
+/// Reads the samples of a batch at once, for datasets where that is cheaper than one by one.
 pub trait ReadMany {
     /// Reads sample `indices[row]` into row `row` of `into`.
     ///
     /// # Errors
-    /// As [`Dataset::read`], for any of the indices; rows may then be half written.
+    /// As [`Dataset::read`], for any of the indices; rows may then be partly written.
     fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()>;
 }
 
-/// Tells how large samples are, before any of them is read: a slot is laid out by it.
+/// Reports the sizes of samples before they are read: they determine the layout of a slot.
 ///
 /// # Contract
-/// As that of [`Dataset`]; what it says is what `read` then writes.
+/// As that of [`Dataset`]; `read` must then write exactly the reported sizes.
 pub trait VariableSize {
-    /// Says, for each variable field, how many elements sample `indices[row]` has, in row `row` of `into`.
+    /// Writes the number of elements of each variable field of sample `indices[row]` to row `row` of `into`.
     ///
     /// # Errors
     /// As [`Dataset::read`], for any of the indices.
     fn sizes(&self, indices: &[usize], into: &mut SizesWriter<'_>) -> Result<()>;
 }
 
-/// The sizes of a batch of a dataset with variable fields.
+/// Returns the sizes of a batch of a dataset with variable fields.
 pub(crate) fn sizes_of(dataset: &dyn Dataset, indices: &[usize]) -> Result<Sizes> {
     let mut sizes = Sizes::new(dataset.schema(), indices.len());
     write_sizes(dataset, indices, &mut sizes.writer())?;
@@ -180,7 +179,7 @@ pub(crate) fn write_sizes(dataset: &dyn Dataset, indices: &[usize], into: &mut S
     }
 }
 
-/// Reads a batch by the best way that `dataset` has.
+/// Reads a batch in one call if `dataset` can, and sample by sample otherwise.
 pub(crate) fn read_batch(dataset: &dyn Dataset, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
     if let Some(dataset) = dataset.as_read_many() {
         return dataset.read_many(indices, into);

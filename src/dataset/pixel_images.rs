@@ -1,4 +1,4 @@
-//! [`PixelImages`]: images in memory that are transformed on the way.
+//! [`PixelImages`]: images in memory, transformed as they are read.
 
 use std::cell::RefCell;
 
@@ -8,11 +8,11 @@ use crate::memory::Array;
 use crate::transform::PixelPipeline;
 use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema, TorchGenerator, watch};
 
-/// Images of bytes in memory, all of one shape, transformed on the way into their rows of the batch; and other fields beside
-/// them, which stay as they are.
+/// Byte images in memory, all of the same shape, transformed into their rows of the batch as they are read, and other
+/// fields, unchanged.
 ///
-/// What is random is drawn from the sample's place of a generator ([`SampleWriter::place`]), or from the generator that a
-/// Python dataset would draw from, where samples have a key ([`SampleWriter::key`]).
+/// Random transforms draw from the sample's generator position ([`SampleWriter::place`]), or, if samples have a key
+/// ([`SampleWriter::key`]), from the generator that a Python dataset would draw from.
 ///
 /// # Example
 /// ```
@@ -35,19 +35,19 @@ pub struct PixelImages {
 }
 
 thread_local! {
-    /// Room for the pixels of an image.
+    /// Buffer for the pixels of an image.
     static ROOM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// More than that goes back to the system.
+/// Larger buffers are freed instead of reused.
 const LARGEST_ROOM: usize = 16 << 20;
 
 impl PixelImages {
-    /// The `images`, a row each, as `pipeline` transforms them, in a field called `name`; and those of `others` after it.
+    /// The `images`, one per row, transformed by `pipeline`, in a field called `name`; then the fields of `others`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when rows have another size than the images of `pipeline`; [`Error::LengthMismatch`] when
-    /// there are more or fewer of them than other samples.
+    /// [`Error::InvalidArgument`] if the size of a row differs from that of the images of `pipeline`;
+    /// [`Error::LengthMismatch`] if the number of images differs from the number of samples of `others`.
     pub fn new(name: &str, images: Array, pipeline: PixelPipeline, others: InMemory) -> Result<Self> {
         if images.bytes_per_row() != pipeline.bytes() {
             let reason = format!("a row has {} bytes, an image {}", images.bytes_per_row(), pipeline.bytes());

@@ -4,8 +4,8 @@ use super::{Dataset, VariableSize};
 use crate::memory::Array;
 use crate::{Error, Field, Result, SampleWriter, Schema, SizesWriter};
 
-/// Samples of one variable field, one after the other in an array, as Arrow's lists and texts have them: sample i is the
-/// elements from `offsets[i]` to `offsets[i + 1]`.
+/// Samples of one variable-size field, stored one after the other in an array, like Arrow's lists and strings: sample i
+/// consists of the elements from `offsets[i]` to `offsets[i + 1]`.
 ///
 /// # Example
 /// ```
@@ -27,8 +27,8 @@ impl Ragged {
     /// The samples of `field`, whose elements are the rows of `values`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when the field is not variable, its elements are not as large as the rows, or the offsets
-    /// decrease somewhere or lead out of the array.
+    /// [`Error::InvalidArgument`] if the field is not variable, its elements differ in size from the rows, or the
+    /// offsets decrease or point past the end of the array.
     pub fn new(field: Field, values: Array, offsets: Vec<usize>) -> Result<Self> {
         let refuse = |argument, reason| Err(Error::InvalidArgument { argument, reason });
         if !field.is_variable() || field.bytes() != values.bytes_per_row() {

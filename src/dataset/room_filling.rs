@@ -1,23 +1,23 @@
-//! [`fill_rooms`]: the samples of a batch written to their rooms, several at once.
+//! [`fill_rooms`]: writes the samples of a batch to their buffers, several at once.
 
 use rayon::prelude::*;
 
 use super::helpers::{each_helped, helpers};
 use crate::Result;
 
-/// The rooms of a row of a batch, by field.
+/// The buffers of one row of a batch, one per field.
 type Rooms<'a> = Vec<&'a mut [u8]>;
 
-/// A thread that is started for fewer rows costs more than it helps.
+/// Rows per helper thread: starting a thread for fewer costs more than it helps.
 const LEAST_ROWS: usize = 4;
 
-/// Calls `fill` with the number and the rooms of each row, and returns what it gives, by row.
+/// Calls `fill` with the number and the buffers of each row, and returns its results in row order.
 ///
-/// In a pool, threads that have nothing else to do take some of the rows; elsewhere there is none but the global one, which no
-/// child of a fork has.
+/// Inside a rayon pool, its idle threads take some of the rows. Elsewhere only rayon's global pool would be left, whose
+/// threads do not exist in a forked child, so helper threads are started instead.
 ///
 /// # Errors
-/// That of a signal to the consumer, or that of the first row that has one.
+/// The error of a signal to the consumer, or that of the first row that fails.
 pub(super) fn fill_rooms<'a, T: Send>(
     rooms: Vec<Rooms<'a>>,
     fill: impl Fn((usize, Rooms<'a>)) -> Result<T> + Sync,

@@ -3,8 +3,8 @@
 use crate::rng::GeneratorPlace;
 use crate::{Error, Result, TorchGenerator};
 
-/// What a random sample draws from: the place of a generator that its draws were followed from, or the generator that a Python
-/// dataset would draw from, where samples have a key.
+/// Returns the generator that a random sample draws from: at the position recorded for it, or, if samples have a key,
+/// the one that a Python dataset would draw from.
 pub(super) fn generator_of(place: Option<&GeneratorPlace>, key: Option<u64>) -> Result<TorchGenerator> {
     match (place, key) {
         (Some(place), _) => Ok(TorchGenerator::at(place)),

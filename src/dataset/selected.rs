@@ -1,17 +1,17 @@
-//! [`Selected`]: some samples of a dataset, by a rule for their indices.
+//! [`Selected`]: some samples of a dataset, selected by a rule over their indices.
 
 use super::{BlockSize, Blocks, Dataset, Drawing, ReadMany, VariableSize, read_batch, write_sizes};
 use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter, TorchGenerator};
 
-/// Which samples of a dataset there are, and in which order.
+/// The samples that are selected from a dataset, and their order.
 pub(crate) trait Selection: Send + Sync {
-    /// How many.
+    /// The number of selected samples.
     fn len(&self) -> usize;
 
-    /// The index of the one at `place`, which is below the length.
+    /// The index in the dataset of the sample at `place`, which is below the length.
     fn index_at(&self, place: usize) -> usize;
 
-    /// Puts those at `places`, where all are below the length, into `into`; otherwise it is the first that is not.
+    /// Appends the indices of the samples at `places` to `into`; fails with the first place beyond the length.
     fn indices(&self, places: &[usize], into: &mut Vec<usize>) -> std::result::Result<(), usize> {
         let len = self.len();
         into.reserve(places.len());
@@ -49,14 +49,14 @@ impl<S: Selection + ?Sized> Selection for Box<S> {
     }
 }
 
-/// The samples of `dataset` that `selection` selects, all of which it has.
+/// The samples of `dataset` that `selection` selects; its indices must all exist there.
 pub(crate) struct Selected<D, S> {
     pub(crate) dataset: D,
     pub(crate) selection: S,
 }
 
 impl<D, S: Selection> Selected<D, S> {
-    /// The index that sample `index` has in the dataset with all samples.
+    /// Returns the index in the underlying dataset of sample `index`.
     pub(crate) fn inner(&self, index: usize) -> Result<usize> {
         let len = self.selection.len();
         if index < len { Ok(self.selection.index_at(index)) } else { Err(Error::IndexOutOfRange { index, len }) }

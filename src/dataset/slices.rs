@@ -3,7 +3,7 @@
 use super::ItemDataset;
 use crate::{Error, Result};
 
-/// Its items are references into it.
+/// Items are references into the slice.
 impl<'a, T: Sync> ItemDataset for &'a [T] {
     type Item = &'a T;
 
@@ -16,7 +16,7 @@ impl<'a, T: Sync> ItemDataset for &'a [T] {
     }
 }
 
-/// Its items are clones of those in it.
+/// Items are clones of the elements.
 impl<T: Clone + Send + Sync> ItemDataset for Vec<T> {
     type Item = T;
 

@@ -7,7 +7,7 @@ use super::blocks::BlocksOfParts;
 use super::{BlockSize, Blocks, Dataset, Drawing, ReadMany, VariableSize, read_batch, write_sizes};
 use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema, SizesWriter, TorchGenerator};
 
-/// Datasets of one length read side by side: sample i has the fields of every part's sample i.
+/// Datasets of the same length, read side by side: sample i has the fields of sample i of every part.
 ///
 /// # Example
 /// ```
@@ -48,8 +48,8 @@ impl Stack {
     /// Two datasets side by side, whose fields keep their names.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`] when one has more samples than the other; [`Error::InvalidArgument`] when both have a field
-    /// of one name.
+    /// [`Error::LengthMismatch`] if the lengths differ; [`Error::InvalidArgument`] if both have a field of the same
+    /// name.
     pub(crate) fn zipped(first: Arc<dyn Dataset>, second: Arc<dyn Dataset>) -> Result<Self> {
         let len = first.len();
         if second.len() != len {
@@ -68,7 +68,7 @@ impl Stack {
         Ok(Self::side_by_side(vec![own(first), own(second)], len))
     }
 
-    /// Parts of `len` samples, each with the fields as they are called here.
+    /// Joins parts of `len` samples; the fields given with each part carry the names that they get here.
     fn side_by_side(parts: Vec<(Arc<dyn Dataset>, Vec<Field>)>, len: usize) -> Self {
         let mut fields = Vec::new();
         let mut windows = Vec::new();
@@ -139,13 +139,13 @@ impl VariableSize for Stack {
 }
 
 impl Stack {
-    /// The blocks of the part that `block` is in, and its number there.
+    /// Returns the blocks of the part that contains `block`, and the block's number within it.
     fn block(&self, block: usize) -> Option<(&dyn Blocks, usize)> {
         let (part, within) = self.blocks.find(block);
         Some((self.parts.get(part)?.0.as_blocks()?, within))
     }
 
-    /// The only random part. Of several, each would draw from the place where the first one begins.
+    /// Returns the only random part. With several, each would draw from the position where the first one begins.
     fn random_part(&self) -> Option<&dyn Dataset> {
         let mut random = self.parts.iter().map(|(part, _)| &**part).filter(|part| part.is_random());
         random.next().filter(|_| random.next().is_none())

@@ -1,4 +1,4 @@
-//! [`StopSignal`]: tells a thread that waits for bytes that they are no longer wanted.
+//! [`StopSignal`]: tells a thread that waits for bytes that they are no longer needed.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,16 +8,16 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::{Error, Result};
 
-/// Ends reading, once and for all, whatever the reader waits for. Clones are one signal.
+/// Ends reading for good, even while the reader waits for data. Clones share the same signal.
 #[derive(Debug, Clone)]
 pub struct StopSignal(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     is_set: AtomicBool,
-    /// Readable from the moment on that the signal is set: it wakes who waits for a file.
+    /// Readable once the signal is set, which wakes a thread that polls it together with a file.
     event: OwnedFd,
-    /// Those that are set with it.
+    /// Signals that are set together with this one.
     children: Mutex<Vec<Weak<Inner>>>,
 }
 
@@ -25,14 +25,14 @@ impl StopSignal {
     /// A signal that is not set.
     ///
     /// # Errors
-    /// [`Error::Threads`] when the process has no descriptor left.
+    /// [`Error::Threads`] if the process has no file descriptors left.
     pub fn new() -> Result<Self> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let event = event.map_err(|error| Error::Threads { threads: 1, reason: error.to_string() })?;
         Ok(Self(Arc::new(Inner { is_set: AtomicBool::new(false), event, children: Mutex::default() })))
     }
 
-    /// A signal that is set with this one, and can be set without it: for a reader that ends before its caller does.
+    /// Returns a signal that is set with this one, or alone: for a reader that ends before its caller does.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -54,7 +54,7 @@ impl StopSignal {
         let mut children = self.0.children.lock().unwrap_or_else(PoisonError::into_inner);
         children.retain(|child| child.strong_count() > 0);
         children.push(Arc::downgrade(&child.0));
-        // Who sets this one sets first, and then asks for the children.
+        // `set` stores the flag before it takes the lock: it either finds this child or has set the flag by now.
         if self.is_set() {
             child.set();
         }
@@ -62,22 +62,22 @@ impl StopSignal {
         Ok(child)
     }
 
-    /// Sets it.
+    /// Sets the signal.
     pub fn set(&self) {
         self.0.is_set.store(true, Ordering::Release);
-        // The only refusal is of a counter that is full, and then it is readable.
+        // The write fails only if the counter is full, and then the descriptor is readable anyway.
         let _ = rustix::io::write(&self.0.event, &1_u64.to_ne_bytes());
         let children = self.0.children.lock().unwrap_or_else(PoisonError::into_inner);
         children.iter().filter_map(Weak::upgrade).for_each(|child| Self(child).set());
     }
 
-    /// True if it was set.
+    /// True if the signal was set.
     #[must_use]
     pub fn is_set(&self) -> bool {
         self.0.is_set.load(Ordering::Acquire)
     }
 
-    /// Readable once it is set.
+    /// A file descriptor that becomes readable once the signal is set.
     #[must_use]
     pub fn file(&self) -> BorrowedFd<'_> {
         self.0.event.as_fd()

@@ -6,24 +6,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 
-/// How a stream is split: among ranks sample by sample, and what a rank has among its workers, in runs of so many.
+/// How a stream is split: among ranks sample by sample, and the samples of a rank among its workers in runs of `run`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamSplit {
-    /// The rank that reads, below `world_size`.
+    /// The rank that is reading, below `world_size`.
     pub rank: u64,
-    /// How many ranks, at least one.
+    /// The number of ranks, at least one.
     pub world_size: u64,
-    /// How many workers each rank has, at least one.
+    /// The number of workers of each rank, at least one.
     pub num_workers: u64,
-    /// How many of the rank's samples in a row belong to one worker, at least one.
+    /// The number of consecutive samples of the rank that belong to one worker, at least one.
     pub run: u64,
 }
 
 impl StreamSplit {
-    /// That of one who reads alone.
+    /// The split of a single reader.
     pub const WHOLE: Self = Self { rank: 0, world_size: 1, num_workers: 1, run: 1 };
 
-    /// Which worker of the rank owns the sample of this ordinal; `None` where it is another rank's.
+    /// Returns the worker of the rank that owns the sample of this ordinal; `None` if it belongs to another rank.
     #[must_use]
     pub fn worker_of(self, ordinal: u64) -> Option<u64> {
         let world_size = self.world_size.max(1);
@@ -32,14 +32,14 @@ impl StreamSplit {
     }
 }
 
-/// What the workers of a rank had read when another number of them went on.
+/// What the workers of a rank had read before reading resumed with a different number of workers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConsumedSamples {
-    /// How the stream was split among them.
+    /// How the stream was split among those workers.
     pub split: StreamSplit,
-    /// By worker: of its samples, those with ordinals below this one were read.
+    /// Per worker: its samples with ordinals below this one were read.
     pub until: Vec<u64>,
-    /// Those among them that were held in a shuffle buffer and not yet delivered, ascending.
+    /// Ordinals of read samples that were still in a shuffle buffer, not yet delivered, ascending.
     pub held: Vec<u64>,
 }
 
@@ -51,7 +51,7 @@ impl ConsumedSamples {
     }
 }
 
-/// Which samples one of several readers of the same stream owns: those of its worker that were not read before.
+/// The samples of a stream that one of several readers owns: those of its worker that were not read before.
 ///
 /// # Example
 /// ```
@@ -68,14 +68,14 @@ impl ConsumedSamples {
 pub struct StreamPart {
     /// How the stream is split.
     pub split: StreamSplit,
-    /// Which worker, below the split's number of them.
+    /// The worker, below `split.num_workers`.
     pub worker: u64,
-    /// What was read under other splits, of the same rank.
+    /// What this rank read under earlier splits.
     pub consumed: Vec<ConsumedSamples>,
 }
 
 impl StreamPart {
-    /// The part of one who reads alone.
+    /// The part of a single reader.
     pub const WHOLE: Self = Self { split: StreamSplit::WHOLE, worker: 0, consumed: Vec::new() };
 
     /// The samples whose ordinal is `rank` more than a multiple of `world_size`.
@@ -84,7 +84,7 @@ impl StreamPart {
         Self { split: StreamSplit { rank, world_size, ..StreamSplit::WHOLE }, ..Self::WHOLE }
     }
 
-    /// True if the sample of this ordinal belongs to it.
+    /// True if the sample of this ordinal belongs to this part.
     #[must_use]
     pub fn owns(&self, ordinal: u64) -> bool {
         self.split.worker_of(ordinal) == Some(self.worker) && !self.consumed.iter().any(|samples| samples.has(ordinal))
@@ -93,7 +93,7 @@ impl StreamPart {
 
 impl StreamPart {
     /// # Errors
-    /// [`Error::InvalidArgument`] when there is no such rank, or no such worker.
+    /// [`Error::InvalidArgument`] if the rank or the worker does not exist.
     pub(crate) fn check(&self) -> Result<()> {
         let StreamSplit { rank, world_size, num_workers, .. } = self.split;
         if rank < world_size && self.worker < num_workers {

@@ -1,4 +1,4 @@
-//! [`Subset`]: some samples of a dataset, in an order of its own.
+//! [`Subset`]: some samples of a dataset, in a given order.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use crate::{Error, Result};
 pub struct Subset(Selected<Arc<dyn Dataset>, Box<dyn Selection>>);
 
 impl Subset {
-    /// The subset at `indices`, 8 bytes of memory each.
+    /// The subset at `indices`, which take 8 bytes of memory each.
     ///
     /// # Errors
-    /// [`Error::IndexOutOfRange`] when the dataset has no sample at one of them.
+    /// [`Error::IndexOutOfRange`] if the dataset has no sample at one of them.
     pub fn new(dataset: Arc<dyn Dataset>, indices: Vec<usize>) -> Result<Self> {
         let len = dataset.len();
         match indices.iter().find(|&&index| index >= len) {
@@ -31,12 +31,12 @@ impl Subset {
         }
     }
 
-    /// The subset that `selection` makes, all of whose indices `dataset` has.
+    /// The subset that `selection` selects; its indices must all exist in `dataset`.
     pub(crate) fn selected(dataset: Arc<dyn Dataset>, selection: impl Selection + 'static) -> Self {
         Self(Selected { dataset, selection: Box::new(selection) })
     }
 
-    /// The samples at `indices`, all of which `dataset` has: the caller has checked them.
+    /// The samples at `indices`, all of which must exist in `dataset`: the caller has checked them.
     #[doc(hidden)]
     pub fn checked(dataset: Arc<dyn Dataset>, indices: Vec<usize>) -> Self {
         Self::selected(dataset, indices)

@@ -1,8 +1,8 @@
-//! A folder for each format on disk, and folders for what they share.
+//! One folder per format on disk, and folders for the code that they share.
 //!
-//! No format imports another. What they share has an order, from the bottom to the top: `block`, `file`, `array`, `shard`, `index`,
-//! `image`, `packing`, `field`, `columnar` and `sequential`.
-//! `tests/native/architecture` has the table of who may import whom.
+//! No format imports another. The shared folders are layered, from the bottom up: `block`, `file`, `array`, `shard`,
+//! `index`, `image`, `packing`, `field`, `columnar` and `sequential`. `tests/native/architecture` has the table of
+//! allowed imports.
 
 mod array;
 #[cfg(feature = "arrow")]
