@@ -8,19 +8,19 @@ use super::sample_index::SampleIndex;
 use crate::dataset::format::file::scan::scan;
 use crate::{Error, Result};
 
-/// The number of places that are listed; one line says how many more there are.
+/// The number of errors that are listed; one more line says how many were left out.
 const MOST_TEXTS: usize = 1000;
 
-/// The number of parts that a search for broken samples shares out at a time: what is found of them is in memory.
+/// The number of parts that are searched for broken samples at a time, which bounds the memory for the results.
 const PARTS: usize = 256;
 
-/// True if what `error` reports is in the data: it will be there whenever they are read.
+/// True if `error` is due to the data, and will recur whenever they are read.
 pub(in crate::dataset::format) fn is_damage(error: &Error) -> bool {
     matches!(error, Error::Format { .. } | Error::Sample { .. } | Error::Image { .. })
 }
 
-/// True if a file that can't be opened is the reason itself: another may be opened, and this one not later either. What
-/// passes, and what is the machine's, must not leave samples out: each process looks for itself, and would find others.
+/// True if the file itself is the reason why it can't be opened, now and later. Temporary errors, and those of the
+/// machine, must not leave samples out: each process checks for itself, and they would disagree.
 pub(in crate::dataset::format) fn is_of_the_file(error: &Error) -> bool {
     use libc::{EAGAIN, EINTR, EIO, EMFILE, ENFILE, ENOMEM, ESTALE, ETIMEDOUT};
     match error {
@@ -31,18 +31,18 @@ pub(in crate::dataset::format) fn is_of_the_file(error: &Error) -> bool {
     }
 }
 
-/// The samples that can't be read, in runs, and what is wrong with them.
+/// The samples that can't be read, as runs, and what is wrong with them.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(in crate::dataset::format) struct Broken {
-    /// In order; no two of them touch.
+    /// In order; adjacent runs are merged.
     runs: Vec<Range<usize>>,
     texts: Vec<String>,
-    /// The number of places that there is no text of.
+    /// The number of errors that have no text.
     untold: u64,
 }
 
-/// Columns of the index: by run, its first sample and their number; by text, where it ends; the texts; the number of places
-/// that there is no text of, and a checksum of all that: a run that is another would leave out other samples.
+/// Columns of the index: per run, its first sample and its length; per text, its end offset; the texts; and the number
+/// of errors without a text with a checksum of everything, because a corrupt run would leave out the wrong samples.
 const STARTS: usize = 0;
 const LENGTHS: usize = 1;
 const TEXT_ENDS: usize = 2;
@@ -50,10 +50,10 @@ const TEXTS: usize = 3;
 const UNTOLD: usize = 4;
 
 impl Broken {
-    /// What `find` finds in these parts of a dataset, side by side.
+    /// Calls `find` for these parts of a dataset in parallel and joins the results.
     ///
     /// # Errors
-    /// That of the first part that fails.
+    /// The error of the first part that fails.
     pub(in crate::dataset::format) fn find<T: Sync>(
         parts: &[T],
         find: impl Fn(&T) -> Result<Self> + Sync,
@@ -65,7 +65,7 @@ impl Broken {
         Ok(broken)
     }
 
-    /// The samples `run`, which lie behind all that were pushed before, for the same reason.
+    /// Adds the samples `run`, which come after all that were pushed before; all fail with the same error.
     pub(in crate::dataset::format) fn push(&mut self, run: Range<usize>, error: impl FnOnce() -> Error) {
         match run.len() {
             0 => return,
@@ -75,38 +75,38 @@ impl Broken {
         self.extend(run);
     }
 
-    /// Sample `index`, which lies behind all that were pushed before, with these words of its own.
+    /// Adds sample `index`, which comes after all that were pushed before, with its own text.
     #[cfg(feature = "image")]
     pub(in crate::dataset::format) fn push_told(&mut self, index: usize, text: impl FnOnce() -> String) {
         self.tell(text);
         self.extend(index..index + 1);
     }
 
-    /// The samples `run`, which lie behind all that were pushed before, without a text: [`push_rest`](Self::push_rest) has it.
+    /// Adds the samples `run`, which come after those pushed before; [`push_rest`](Self::push_rest) adds a text.
     #[cfg(feature = "zarr")]
     pub(in crate::dataset::format) fn leave_out(&mut self, run: Range<usize>) {
         self.extend(run);
     }
 
-    /// What was left out whose samples are unknown.
+    /// Adds an error without samples, because the affected samples are unknown.
     pub(in crate::dataset::format) fn push_rest(&mut self, error: &Error) {
         self.tell(|| error.to_string());
     }
 
-    /// Behind these, those of `others`, whose samples lie behind all of these.
+    /// Appends `others`, whose samples all come after these.
     pub(in crate::dataset::format) fn append(&mut self, mut others: Self) {
         let runs = std::mem::take(&mut others.runs);
         self.append_texts(others);
         runs.into_iter().for_each(|run| self.extend(run));
     }
 
-    /// What is wrong there, without the samples: they are others than these count.
+    /// Appends the errors only, because the samples of `others` are numbered differently.
     pub(in crate::dataset::format) fn append_texts(&mut self, others: Self) {
         others.texts.into_iter().for_each(|text| self.tell(|| text));
         self.untold = self.untold.saturating_add(others.untold);
     }
 
-    /// To make a text may take long: it is not made in vain.
+    /// Takes a closure, because making a text may be slow, and is skipped once the list is full.
     fn tell(&mut self, text: impl FnOnce() -> String) {
         match self.texts.len() {
             MOST_TEXTS.. => self.untold = self.untold.saturating_add(1),
@@ -121,12 +121,12 @@ impl Broken {
         }
     }
 
-    /// The runs.
+    /// The runs of broken samples.
     pub(in crate::dataset::format) fn runs(&self) -> &[Range<usize>] {
         &self.runs
     }
 
-    /// What is wrong, a line for each place.
+    /// Returns the errors, one line each.
     pub(in crate::dataset::format) fn into_texts(mut self) -> Vec<String> {
         if self.untold > 0 {
             self.texts.push(format!("and {} more", self.untold));
@@ -134,7 +134,7 @@ impl Broken {
         self.texts
     }
 
-    /// As the columns of an index.
+    /// Converts to the columns of an index.
     pub(in crate::dataset::format) fn columns(&self) -> Vec<IndexColumn> {
         let mut end = 0;
         let ends = self.texts.iter().map(|text| {
@@ -159,10 +159,10 @@ impl Broken {
         digest_of(&bytes)
     }
 
-    /// Those of an index of a dataset of `samples` samples; nothing where its columns do not fit together.
+    /// Reads them from the index of a dataset of `samples` samples; `None` if its columns are inconsistent.
     ///
     /// # Errors
-    /// The index was cut since it was opened.
+    /// The index was truncated since it was opened.
     pub(in crate::dataset::format) fn read(index: &SampleIndex, samples: usize) -> Result<Option<Self>> {
         let fits = index.columns() == 5
             && index.len(STARTS) == index.len(LENGTHS)

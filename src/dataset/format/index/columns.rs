@@ -1,4 +1,4 @@
-//! [`IndexColumn`]: the columns that a scan finds, file by file, and the columns of all files that they become.
+//! [`IndexColumn`]: the columns that a scan finds in each file, and the columns of all files that they are joined to.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -6,10 +6,10 @@ use std::ops::Range;
 use super::sample_index::SampleIndex;
 use crate::{Result, watch};
 
-/// So many numbers are copied at once.
+/// Numbers that are copied at a time.
 const BLOCK: usize = 1 << 16;
 
-/// A column of numbers that a scan has found.
+/// A column of numbers found by a scan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum IndexColumn {
     U8(Vec<u8>),
@@ -17,30 +17,30 @@ pub(crate) enum IndexColumn {
     U64(Vec<u64>),
 }
 
-/// What the numbers of a column are, which decides what becomes of them when the columns of many files are made one.
+/// What the numbers of a column mean, which decides how the columns of several files are joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ColumnRole {
-    /// Whatever they are, they stay.
+    /// Plain numbers, copied unchanged.
     Plain,
-    /// Where each part of column `of` ends: counted from the first number of the file, then from that of all files.
+    /// End offsets of the parts of column `of`: relative to the file before joining, and to all files afterward.
     Ends { of: usize },
-    /// Numbers of the texts in the columns `texts` (where each ends) and `texts` + 1 (their bytes), which are kept once for all
-    /// files.
+    /// Dictionary codes for the strings in the columns `texts` (end offsets) and `texts` + 1 (bytes); the dictionary is
+    /// shared by all files.
     Codes { texts: usize },
-    /// Belongs to such texts.
+    /// Part of such a dictionary.
     OfTexts,
 }
 
-/// Where the columns of files that follow one another are.
+/// The source of the columns of consecutive files.
 pub(in crate::dataset::format) enum Piece<'a> {
-    /// One file.
+    /// One file, just scanned.
     Scanned(Vec<IndexColumn>),
-    /// Files of another index.
+    /// Some files of an existing index.
     Kept { index: &'a SampleIndex, files: Range<usize> },
 }
 
 impl IndexColumn {
-    /// Bytes a number, and numbers.
+    /// Returns the bytes per number, and the count of numbers.
     pub(in crate::dataset::format) fn form(&self) -> (usize, usize) {
         match self {
             Self::U8(numbers) => (1, numbers.len()),
@@ -65,7 +65,7 @@ impl IndexColumn {
         }
     }
 
-    /// Takes over all numbers of another column, if that is as wide; says whether it is.
+    /// Appends all numbers of another column if that has the same width; returns false otherwise.
     fn extend(&mut self, other: &Self) -> Result<bool> {
         match (self, other) {
             (Self::U8(numbers), Self::U8(others)) => extend(numbers, others)?,
@@ -76,7 +76,7 @@ impl IndexColumn {
         Ok(true)
     }
 
-    /// Each number has room: the column it comes from is as wide.
+    /// Appends a number. It fits: the column that it comes from has the same width.
     fn push(&mut self, number: u64) {
         match self {
             Self::U8(numbers) => numbers.push(number as u8),
@@ -85,7 +85,7 @@ impl IndexColumn {
         }
     }
 
-    /// Calls `visit` for its bytes as they are in a file, some of them at a time.
+    /// Calls `visit` for the bytes as they are written to a file, one block at a time.
     pub(super) fn visit_bytes(&self, mut visit: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let mut bytes = Vec::new();
         match self {
@@ -129,7 +129,7 @@ impl Piece<'_> {
         }
     }
 
-    /// Its rows in a column.
+    /// Returns the range of its rows in a column.
     fn rows(&self, column: usize) -> Result<Range<usize>> {
         match self {
             Self::Scanned(columns) => Ok(0..columns[column].form().1),
@@ -162,7 +162,7 @@ impl Piece<'_> {
         Ok(())
     }
 
-    /// Appends the numbers of a column as they are.
+    /// Appends the numbers of a column unchanged.
     fn append(&self, column: usize, rows: Range<usize>, into: &mut IndexColumn) -> Result<()> {
         match self {
             Self::Scanned(columns) if into.extend(&columns[column])? => return Ok(()),
@@ -177,7 +177,7 @@ impl Piece<'_> {
         self.visit(column, rows, |number| into.push(number))
     }
 
-    /// Text `row` of such columns.
+    /// Returns string `row` of a dictionary.
     fn text(&self, texts: usize, row: usize) -> Result<Vec<u8>> {
         let number = |column: usize, row: usize| match self {
             Self::Scanned(columns) => Ok(columns[column].get(row)),
@@ -187,7 +187,7 @@ impl Piece<'_> {
         (start..number(texts, row)?).map(|place| Ok(number(texts + 1, place as usize)? as u8)).collect()
     }
 
-    /// By file, where its rows in a column end, of those of this piece.
+    /// Returns, per file, where its rows in a column end, relative to this piece.
     fn file_ends(&self, column: usize) -> Result<Vec<usize>> {
         let rows = self.rows(column)?;
         match self {
@@ -199,8 +199,8 @@ impl Piece<'_> {
     }
 }
 
-/// The columns of all files of `pieces`, one after the other: first, by column, where the rows of each file end, then what the
-/// `roles` say of the columns themselves.
+/// Joins the columns of all files of `pieces`: first, per column, where the rows of each file end, then the columns
+/// themselves, converted according to their `roles`.
 pub(in crate::dataset::format) fn join(roles: &[ColumnRole], pieces: &[Piece<'_>]) -> Result<Vec<IndexColumn>> {
     debug_assert!(pieces.iter().all(|piece| piece.columns() == roles.len()), "a column has a role");
     let width = |column| pieces.first().map_or(8, |piece| piece.bytes_per_number(column));
@@ -208,7 +208,7 @@ pub(in crate::dataset::format) fn join(roles: &[ColumnRole], pieces: &[Piece<'_>
     let mut joined: Vec<IndexColumn> = (0..roles.len()).map(|column| IndexColumn::empty(width(column))).collect();
     let mut texts: HashMap<usize, Texts> = HashMap::new();
     for piece in pieces {
-        // What is in the columns before this piece, which ends begin at.
+        // Column lengths before this piece, by which its end offsets are shifted.
         let before: Vec<u64> = joined.iter().map(|column| column.form().1 as u64).collect();
         for (column, &role) in roles.iter().enumerate() {
             if role != ColumnRole::OfTexts {
@@ -244,7 +244,7 @@ pub(in crate::dataset::format) fn join(roles: &[ColumnRole], pieces: &[Piece<'_>
                 }
             }
             let ends = if role == ColumnRole::OfTexts {
-                // They are of no file.
+                // A shared dictionary belongs to no single file.
                 vec![0; piece.file_ends(0)?.len()]
             } else {
                 piece.file_ends(column)?
@@ -262,7 +262,7 @@ pub(in crate::dataset::format) fn join(roles: &[ColumnRole], pieces: &[Piece<'_>
     Ok(file_ends.into_iter().map(IndexColumn::U64).chain(joined).collect())
 }
 
-/// Texts, each once, by their first appearance.
+/// Distinct strings, in order of first appearance.
 #[derive(Default)]
 struct Texts {
     texts: Vec<Vec<u8>>,

@@ -1,12 +1,12 @@
-//! [`Damages`]: what is done about samples that can't be read.
+//! [`Damages`]: how samples that can't be read are handled.
 
-/// What is done about samples that can't be read.
+/// How samples that can't be read are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Damages {
-    /// The first one is an error.
+    /// The first one raises an error.
     #[default]
     Refuse,
-    /// They are left out, and what is whole is read. Where it is unknown where the next sample begins, as after a
-    /// damaged header of an archive, the rest of the file is left out, too. Those of a stream keep their ordinals.
+    /// They are left out, and intact samples are read. If the next sample boundary cannot be found, as after a damaged
+    /// header in an archive, the rest of the file is left out, too. Samples of a stream keep their ordinals.
     LeaveOut,
 }

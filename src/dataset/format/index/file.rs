@@ -8,7 +8,7 @@
 //!         (u64) first
 //! columns, each at a multiple of 64 bytes
 //! ```
-//! All numbers are little-endian. The digest is of the header, the CRC-32C of the rest: both are checked when a file is opened.
+//! All numbers are little-endian. The digest covers the header, the CRC-32C the rest: both are checked on opening.
 
 use super::freshness::IndexedFile;
 use crate::rng::digest;
@@ -18,31 +18,31 @@ const VERSION: u32 = 3;
 /// Magic, version, length and digest.
 pub(super) const PRELUDE: usize = 24;
 const ALIGNMENT: u64 = 64;
-/// The longest header that is read: as much as a million files with long names need.
+/// The longest header that is read: enough for a million files with long names.
 pub(in crate::dataset::format) const LONGEST_HEADER: usize = 256 << 20;
 
-/// What an index is of. Another one of these, and it is of no use.
+/// What an index describes. If any of this differs, the index does not apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct IndexKey {
-    /// The format, with the version of what its columns mean.
+    /// The format, with a version for the meaning of its columns.
     pub(crate) format: String,
-    /// What the columns depend on beside the files, such as the fields that were asked for.
+    /// What the columns depend on besides the files, such as the requested fields.
     pub(crate) parameters: String,
     pub(crate) files: Vec<IndexedFile>,
 }
 
-/// What the file itself says of the file that an index was written to.
+/// What the header records about the index file itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct IndexContents {
-    /// Its inode: a copy has another.
+    /// Its inode, which a copy does not share.
     pub(super) inode: u64,
     /// Its size.
     pub(super) bytes: u64,
-    /// CRC-32C of all after the header.
+    /// CRC-32C of everything after the header.
     pub(super) sum: u32,
 }
 
-/// What stands in the header of an index.
+/// The contents of an index header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct IndexHeader {
     pub(super) key: IndexKey,
@@ -50,7 +50,7 @@ pub(super) struct IndexHeader {
     pub(super) contents: IndexContents,
 }
 
-/// Where a column lies in its file.
+/// The position of a column in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ColumnPlace {
     /// 1, 4 or 8.
@@ -59,7 +59,7 @@ pub(super) struct ColumnPlace {
     pub(super) offset: usize,
 }
 
-/// Where columns of these widths and lengths are to lie in the index of `key`, and the size of the file.
+/// Returns the positions for columns of these widths and lengths in the index of `key`, and the size of the file.
 pub(super) fn lay_out(key: &IndexKey, columns: &[(usize, usize)]) -> (Vec<ColumnPlace>, u64) {
     let text = |bytes: usize| 4 + bytes as u64;
     let files: u64 = key.files.iter().map(|file| text(file.name.len()) + 40).sum();
@@ -75,7 +75,7 @@ pub(super) fn lay_out(key: &IndexKey, columns: &[(usize, usize)]) -> (Vec<Column
     (places, end)
 }
 
-/// The bytes of a header.
+/// Serializes a header.
 pub(super) fn encode(IndexHeader { key, columns, contents }: &IndexHeader) -> Vec<u8> {
     let mut body = Vec::new();
     let text = |body: &mut Vec<u8>, text: &[u8]| {
@@ -108,8 +108,8 @@ pub(super) fn encode(IndexHeader { key, columns, contents }: &IndexHeader) -> Ve
     header
 }
 
-/// The length of the header that begins with these bytes, with all before it; nothing when this is not an index of this
-/// version.
+/// Returns the length of the header that begins with these bytes, prelude included; `None` if this is not an index of
+/// this version.
 pub(in crate::dataset::format) fn header_bytes(prelude: &[u8]) -> Option<usize> {
     if !prelude.starts_with(MAGIC) || prelude.get(8..12)? != VERSION.to_le_bytes() {
         return None;
@@ -118,12 +118,12 @@ pub(in crate::dataset::format) fn header_bytes(prelude: &[u8]) -> Option<usize> 
     Some(PRELUDE + body).filter(|&bytes| bytes <= LONGEST_HEADER)
 }
 
-/// True if a file that begins with these bytes is of another version.
+/// True if these are the first bytes of an index of another version.
 pub(super) fn is_other_version(prelude: &[u8]) -> bool {
     prelude.starts_with(MAGIC) && prelude.get(8..12).is_some_and(|version| version != VERSION.to_le_bytes())
 }
 
-/// What a header says, whose columns all lie in a file of `file_bytes` bytes; nothing when it is damaged.
+/// Parses a header whose columns must all lie within a file of `file_bytes` bytes; `None` if it is damaged.
 pub(super) fn decode(header: &[u8], file_bytes: u64) -> Option<IndexHeader> {
     let body = header.get(PRELUDE..header_bytes(header)?)?;
     if header.get(16..24)? != digest_of(body).to_le_bytes() {
@@ -156,7 +156,7 @@ pub(super) fn decode(header: &[u8], file_bytes: u64) -> Option<IndexHeader> {
     (rest.0.is_empty() && bytes == file_bytes).then_some(IndexHeader { key, columns, contents })
 }
 
-/// One number that stands for these bytes.
+/// Returns a 64-bit digest of these bytes.
 pub(in crate::dataset::format) fn digest_of(bytes: &[u8]) -> u64 {
     let words = bytes.chunks(8).map(|chunk| {
         let mut word = [0; 8];
@@ -166,7 +166,7 @@ pub(in crate::dataset::format) fn digest_of(bytes: &[u8]) -> u64 {
     digest(words.chain([bytes.len() as u64]))
 }
 
-/// What is left to read of a header.
+/// The unread rest of a header.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {

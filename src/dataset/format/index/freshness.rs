@@ -1,9 +1,9 @@
-//! [`IndexedFile`]: what an index keeps of a file, to tell whether it still is the file that was scanned.
+//! [`IndexedFile`]: what an index records about a file, to detect whether it is still the file that was scanned.
 //!
-//! Size and time of the last write are not enough: a file may be replaced by one that has the same. Inode and time of the last
-//! change of status tell, but a copy of the file has others, and a copy of a data set should keep its index. So an index knows
-//! its own inode: as long as it has that, it was not copied, and a file that has changed in any way is scanned again. An index
-//! that was copied itself is believed if parts of the file are what they were.
+//! Size and modification time are not enough: a file may be replaced by one with the same values. Inode and change time
+//! would detect that, but a copy of the file has new ones, and a copied data set should keep its index. So an index
+//! records its own inode. If that still matches, the index was not copied, and a file that has changed in any way is
+//! scanned again. An index that was itself copied is trusted if samples of the file contents match.
 
 use std::os::unix::fs::FileExt;
 
@@ -12,27 +12,27 @@ use crate::dataset::format::file::data_file::open_at_once;
 use crate::dataset::format::file::source_files::{FileFacts, SourceFile};
 use crate::{Error, Result};
 
-/// So many parts of a file are compared, from its beginning to its end.
+/// Parts of a file that are compared, spread from its beginning to its end.
 const PARTS: u64 = 16;
 
-/// The size of each, in bytes.
+/// The size of each part, in bytes.
 const PART: usize = 4096;
 
-/// A file as an index knows it.
+/// A file as recorded in an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct IndexedFile {
     pub(in crate::dataset::format) name: Vec<u8>,
     pub(in crate::dataset::format) bytes: u64,
-    /// When it was last written to.
+    /// Modification time.
     pub(in crate::dataset::format) modified: i64,
-    /// When its status last changed, which no program can set.
+    /// Change time (ctime), which programs cannot set.
     pub(in crate::dataset::format) changed: i64,
     pub(super) inode: u64,
-    /// Digest of parts of its contents.
+    /// Digest of samples of its contents.
     pub(in crate::dataset::format) sample: u64,
 }
 
-/// How far an index fits a file.
+/// How closely a recorded file matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fit {
     /// The very file that was scanned.
@@ -42,16 +42,16 @@ pub(super) enum Fit {
 }
 
 impl IndexedFile {
-    /// `file`, which an index calls `name`.
+    /// Records `file` under the name `name`.
     ///
     /// # Errors
-    /// It can't be read, or is another than it was.
+    /// It can't be read, or has changed since it was listed.
     pub(in crate::dataset::format) fn of(name: &[u8], file: &SourceFile) -> Result<Self> {
         let FileFacts { bytes, modified, changed, identity, .. } = file.facts;
         Ok(Self { name: name.to_vec(), bytes, modified, changed, inode: identity.1, sample: sample_of(file)? })
     }
 
-    /// True if `file`, called `name`, is the very one that was scanned.
+    /// True if `file`, called `name`, is the very file that was scanned.
     pub(in crate::dataset::format) fn is_same(&self, name: &[u8], file: &SourceFile) -> bool {
         let facts = &file.facts;
         self.name == name
@@ -59,12 +59,12 @@ impl IndexedFile {
             && (self.changed, self.inode) == (facts.changed, facts.identity.1)
     }
 
-    /// The same, which knows `file` as it is now.
+    /// Returns the same record with the inode and change time that `file` has now.
     pub(super) fn renewed(&self, file: &SourceFile) -> Self {
         Self { changed: file.facts.changed, inode: file.facts.identity.1, ..self.clone() }
     }
 
-    /// True if `file`, called `name`, is the one that was scanned, by an index that `was_copied` or not.
+    /// Returns how `file`, called `name`, matches the scanned file; `was_copied` if the index itself was copied.
     pub(super) fn fit(&self, name: &[u8], file: &SourceFile, was_copied: bool) -> Option<Fit> {
         let facts = &file.facts;
         if self.name != name || self.bytes != facts.bytes || self.modified != facts.modified {
@@ -73,13 +73,13 @@ impl IndexedFile {
         if self.is_same(name, file) {
             return Some(Fit::Same);
         }
-        // Some network file systems give a file another inode each time they are mounted.
+        // Some network file systems assign new inodes at each mount.
         let may_be_copy = was_copied || self.changed == facts.changed;
         (may_be_copy && sample_of(file).is_ok_and(|sample| sample == self.sample)).then_some(Fit::Copy)
     }
 }
 
-/// Digest of parts of `file`: all of a small one; 0 of a folder that stands for files.
+/// Returns a digest of parts of `file`: all of a small one; 0 for a folder that stands for files.
 pub(in crate::dataset::format) fn sample_of(file: &SourceFile) -> Result<u64> {
     let io = |source| Error::Io { path: file.path.clone(), source };
     if file.facts.stands_for_many() {

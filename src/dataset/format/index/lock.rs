@@ -1,4 +1,4 @@
-//! [`Lock`]: the right to make a file that many processes need.
+//! [`Lock`]: the exclusive right to create a file that many processes need.
 
 use std::env;
 use std::fs::{self, File};
@@ -18,25 +18,25 @@ use crate::dataset::format::file::access::{folder_of, is_at, make_private_folder
 use crate::watch;
 use crate::{Error, Result};
 
-/// Whoever has a lock for longer is taken for stuck, unless `SLUICEGATE_LOCK_SECONDS` says otherwise: one that is dead has none.
+/// Default of `SLUICEGATE_LOCK_SECONDS`: a longer wait means that the holder is stuck. A dead process holds no lock.
 const DEADLINE: Duration = Duration::from_secs(15 * 60);
 
-/// The longest sleep between two looks.
+/// The longest sleep between two attempts.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 
-/// The right to make what is to be at some path. The operating system takes it from a process that dies, and no forked child
-/// inherits it. Two threads of one process may both have it: then both make the file, and one of the two stays.
+/// The exclusive right to create the file at some path. The operating system releases it if the process dies; forked
+/// children don't inherit it. Two threads of a process can both hold it: both make the file, one of which stays.
 pub(in crate::dataset::format) struct Lock {
     file: File,
     path: PathBuf,
 }
 
 impl Lock {
-    /// Waits for the lock of `path`; nothing when there can't be a file there, or something is in its place that this user has not
-    /// made: a link, a FIFO, a file of someone else. On a file system without locks everybody has it at once.
+    /// Waits for the lock of `path`. `None` if no file can be created there, or there is something that this user did
+    /// not make: a link, a FIFO, a file of another user. On a file system without locks, all get it at once.
     ///
     /// # Errors
-    /// [`Error::Io`] when another process has it for too long.
+    /// [`Error::Io`] if another process holds it for too long.
     pub(in crate::dataset::format) fn at(path: &Path) -> Result<Option<Self>> {
         Self::before(path, deadline())
     }
@@ -51,10 +51,10 @@ impl Lock {
         let (begin, mut sleep) = (Instant::now(), Duration::from_millis(1));
         let mut file = loop {
             let Some(mut file) = open_own(&path) else { return Ok(None) };
-            // Asked again and again: the system call that waits has no deadline.
+            // Polled, because the blocking system call has no timeout.
             match fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Err(Errno::ACCESS | Errno::AGAIN | Errno::INTR) => {}
-                // The process that had it may have removed it since it was opened.
+                // The previous holder may have removed the file since it was opened.
                 _ if is_at(&file, &path) => break file,
                 _ => continue,
             }
@@ -66,7 +66,7 @@ impl Lock {
             thread::sleep(sleep);
             sleep = (sleep * 2).min(LONGEST_SLEEP);
         };
-        // For those who wait. Who can't write it has the lock all the same.
+        // For the errors of waiting processes. If the write fails, the lock is held all the same.
         let _ = file
             .set_len(0)
             .and_then(|()| write!(file, "process {} on {}", process::id(), uname().nodename().to_string_lossy()));
@@ -82,13 +82,13 @@ impl Drop for Lock {
     }
 }
 
-/// The lock file at `path`, made where there is none; nothing where this user has not made what is there, which must not be written
-/// to.
+/// Opens the lock file at `path`, creating it if needed; `None` if this user did not make what is there, which must not
+/// be written to.
 fn open_own(path: &Path) -> Option<File> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).ok()?);
     let found = file.metadata().ok()?;
-    // One that has another name too may be any file of this user.
+    // A hard link could be any other file of this user.
     (found.is_file() && found.nlink() <= 1 && found.uid() == geteuid().as_raw()).then_some(file)
 }
 
@@ -146,7 +146,7 @@ mod tests {
         let path = folder.path().join("a/index");
         drop(Lock::at(&path).unwrap().unwrap());
         assert!(!folder.path().join("a/index.lock").exists());
-        // Another process: the operating system does not tell threads apart.
+        // In another process, because these locks do not exclude threads of the same process.
         let holder = "import fcntl, sys\nfile = open(sys.argv[1], 'w')\nfcntl.lockf(file, fcntl.LOCK_EX)\n\
                       file.write('process 7 on there')\nfile.flush()\nprint('ready', flush=True)\nsys.stdin.read()";
         let started = Command::new("python3")
@@ -160,7 +160,7 @@ mod tests {
         started.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
         let refused = Lock::before(&path, Duration::from_millis(20)).err().unwrap().to_string();
         assert!(refused.contains("index.lock: process 7 on there has had this lock"), "{refused}");
-        // One that dies has it no more.
+        // A dead process loses the lock.
         started.kill().unwrap();
         assert!(Lock::before(&path, Duration::from_secs(60)).unwrap().is_some());
         started.wait().unwrap();

@@ -1,4 +1,4 @@
-//! Where the samples of files lie: found once, kept in a file, and read from there.
+//! The positions of samples in files: found once, stored in an index file, and read from there.
 
 pub(super) mod broken;
 pub(super) mod columns;

@@ -1,4 +1,4 @@
-//! [`IndexPlace`]: where an index is looked for, and where it is put.
+//! [`IndexPlace`]: where an index is searched for and stored.
 
 use std::env;
 use std::ffi::OsStr;
@@ -10,14 +10,14 @@ use crate::Result;
 use crate::dataset::format::file::source_files::SourceFile;
 use crate::local_path::check_writable;
 
-/// Below this many bytes in all files it costs less to look through them than to keep in a file what was found.
-/// A fuzzer is to spend its time on indices, not on reading files that are large enough to have one.
+/// Files with fewer bytes in total are scanned each time, which costs less than storing an index. Lower for fuzzers,
+/// which should spend their time on indices, not on reading files that are large enough to have one.
 pub(in crate::dataset::format) const SMALL: u64 = if cfg!(fuzzing) { 4 << 10 } else { 4 << 20 };
 
 /// Where an index is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum IndexPlace {
-    /// Beside the first file; where that can't be written to, in the user's cache folder: `$SLUICEGATE_CACHE`,
+    /// Next to the first file; if that folder isn't writable, in the user's cache folder: `$SLUICEGATE_CACHE`,
     /// `$XDG_CACHE_HOME/sluicegate` or `~/.cache/sluicegate`.
     Beside,
     /// In this folder.
@@ -25,7 +25,7 @@ pub(crate) enum IndexPlace {
 }
 
 impl IndexPlace {
-    /// `folder`, or beside the files where there is none.
+    /// `folder`, or next to the files if that is `None`.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when the folder is a URL.
@@ -35,14 +35,14 @@ impl IndexPlace {
         Ok(Self::Folder(folder))
     }
 
-    /// Where the index of `files` may be, the place to be preferred first. Two lists of files, or two `kinds` (format and
-    /// parameters), have indices of different names.
+    /// Returns the possible paths of the index of `files`, the preferred one first. The name depends on the list of
+    /// files and on the `kind` (format and parameters).
     pub(super) fn candidates(&self, files: &[SourceFile], kind: &str) -> Vec<IndexPath> {
         let Some(first) = files.first() else { return Vec::new() };
         let folder = first.path.parent().unwrap_or_else(|| Path::new(""));
         let anywhere = |into: &Path| IndexPath::new(into, files, Path::new(""), kind);
         match self {
-            // By the names that the files have from there: a folder that is moved keeps its index.
+            // Files are named relative to their folder, so that a folder that is moved keeps its index.
             Self::Beside => {
                 let beside = IndexPath::new(folder, files, folder, kind);
                 let cache = user_cache().filter(|cache| check_writable("SLUICEGATE_CACHE", cache).is_ok());
@@ -53,13 +53,13 @@ impl IndexPlace {
     }
 }
 
-/// A path at which an index may be.
+/// A path where an index may be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct IndexPath {
     pub(super) path: PathBuf,
-    /// Files that lie below it are called by their names from there; nothing for all by their whole paths.
+    /// Files below this folder are named relative to it; if it is empty, all files are named by their full paths.
     pub(super) base: PathBuf,
-    /// How the names of all indices end that are of the same kind, whatever their files.
+    /// The suffix of the names of all indices of the same kind, for any files.
     ending: String,
 }
 
@@ -70,7 +70,7 @@ impl IndexPath {
         Self { path, base: base.to_path_buf(), ending }
     }
 
-    /// The paths of the indices of this kind in this folder, those that were made last first.
+    /// Returns the paths of the indices of this kind in this folder, newest first.
     pub(super) fn siblings(&self) -> Vec<PathBuf> {
         let Some(entries) = self.path.parent().and_then(|folder| folder.read_dir().ok()) else { return Vec::new() };
         let named = entries.flatten().filter(|entry| entry.file_name().as_bytes().ends_with(self.ending.as_bytes()));
@@ -81,7 +81,7 @@ impl IndexPath {
     }
 }
 
-/// The name of a file as it is kept with an index: from the folder `folder`, if it lies below it.
+/// Returns the name of a file as an index records it: relative to `folder` if it is below it.
 pub(super) fn name_from<'a>(path: &'a Path, folder: &Path) -> &'a [u8] {
     path.strip_prefix(folder).unwrap_or(path).as_os_str().as_bytes()
 }
@@ -93,7 +93,7 @@ fn name(files: &[SourceFile], folder: &Path, ending: &str) -> PathBuf {
         all.extend(name_from(&file.path, folder));
     }
     let first = files[0].path.file_name().unwrap_or(OsStr::new("")).as_bytes();
-    // A name may have 255 bytes.
+    // File names are limited to 255 bytes.
     let mut name = first[..first.len().min(180)].to_vec();
     name.extend(format!(".{:016x}{ending}", digest_of(&all)).into_bytes());
     PathBuf::from(std::ffi::OsString::from_vec(name))

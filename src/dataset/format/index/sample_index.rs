@@ -1,4 +1,4 @@
-//! [`SampleIndex`]: where each sample lies, found once and kept.
+//! [`SampleIndex`]: the position of each sample, found once and stored.
 
 use std::fs;
 use std::ops::Range;
@@ -20,28 +20,28 @@ use crate::{Error, Result};
 
 pub(crate) use super::columns::IndexColumn;
 
-/// Columns of numbers, such as place and size of every sample, in a file that is memory-mapped. Opening it reads the file once, to
-/// check that its bytes are those that were written. Any thread, any process.
+/// Columns of numbers, such as the offset and size of every sample, in a memory-mapped file. Opening it reads the whole
+/// file once to verify its checksum. Can be used by any thread, and shared by processes.
 pub(crate) struct SampleIndex {
     columns: Vec<(Array, usize)>,
-    /// How many of these say, by file, where its rows in another one end: those of all, or none.
+    /// The number of leading columns with the row ends of each file, one per remaining column; 0 if there are none.
     file_columns: usize,
-    /// Nothing where no file could be written: it is in memory then.
+    /// `None` if no file could be written: then the index is in memory.
     path: Option<PathBuf>,
     expected: u64,
     inode: u64,
 }
 
 impl SampleIndex {
-    /// The index of `files`, opened where there is one of these very files (or a copy of it with copies of them), or else made by
-    /// `scan` and put there. A damaged one is made again, which is noticed.
+    /// Opens the index of `files` if there is one for these very files (or a copied index for copied files); otherwise
+    /// builds it with `scan` and stores it. A damaged index is built again, with a notice.
     ///
-    /// `format` names the format and the version of what its columns mean, `parameters` whatever else they depend on. Many
-    /// processes may do this at once: one scans, the others wait for it. Where nothing can be written, each has its own in
-    /// memory.
+    /// `format` names the format and the version of what its columns mean, `parameters` everything else that they
+    /// depend on. If many processes do this at once, one scans and the others wait for it. If nothing can be written,
+    /// each has its own index in memory.
     ///
     /// # Errors
-    /// Those of `scan`; that another process makes it, and does not get done. An index that can't be read or written is none.
+    /// Those of `scan`; a timeout if another process does not finish the index. Failed I/O on the index is ignored.
     pub(crate) fn open_or_build(
         files: &SourceFiles,
         (format, parameters): (&str, &str),
@@ -51,13 +51,13 @@ impl SampleIndex {
         Self::open_or_make(files, (format, parameters), place, 0, |_| Ok((scan()?, Vec::new())))
     }
 
-    /// As [`open_or_build`](Self::open_or_build), but file by file: `scan` is given the numbers of those files that are in no
-    /// other index of this kind either, and finds columns of these `roles` in each. Column 0 has a row a sample.
+    /// As [`open_or_build`](Self::open_or_build), but file by file: `scan` gets the numbers of the files that no other
+    /// index of this kind contains, and returns columns of these `roles` for each. Column 0 has one row per sample.
     ///
-    /// An index whose files are all in this one is removed: it can be made of this one without a scan.
+    /// Indices whose files are all contained in this one are removed: this one makes them redundant.
     ///
     /// # Errors
-    /// As there.
+    /// As [`open_or_build`](Self::open_or_build).
     pub(crate) fn open_or_scan(
         files: &SourceFiles,
         kind: (&str, &str),
@@ -100,7 +100,7 @@ impl SampleIndex {
             };
             let Some((index, stored, fit)) = Self::open(&path.path, file_columns, fits)? else { return Ok(None) };
             if let (Fit::Copy, Some(access)) = (fit, access) {
-                // So that the contents of the files need not be compared again. Where it can't be written they are.
+                // Spares later runs the comparison of file contents. If writing fails, they compare again.
                 let _ = stored.renew(&path.path, renewed(&stored.header.key, files), access);
             }
             Ok(Some(index))
@@ -120,7 +120,7 @@ impl SampleIndex {
         let Some((path, lock)) = locked else {
             return Self::in_memory(make(None)?.0, file_columns);
         };
-        // Somebody may have been faster.
+        // Another process may have built it in the meantime.
         if let Some(index) = found(path)? {
             return Ok(index);
         }
@@ -131,7 +131,7 @@ impl SampleIndex {
         };
         let index = match access.map(write) {
             Some(Ok(())) => found(path)?,
-            // The caller is to end.
+            // The caller was interrupted.
             Some(Err(error @ Error::User(_))) => return Err(error),
             _ => None,
         };
@@ -142,10 +142,10 @@ impl SampleIndex {
         index.map_or_else(|| Self::in_memory(columns, file_columns), Ok)
     }
 
-    /// The index at `path`, if there is one that `fits` by its key and by whether it was copied, and what it is stored in.
+    /// Opens the index at `path`, if there is one whose key and copied state pass `fits`, with its storage.
     ///
     /// # Errors
-    /// That of the watcher.
+    /// The error of the watcher.
     pub(super) fn open(
         path: &Path,
         file_columns: usize,
@@ -169,11 +169,11 @@ impl SampleIndex {
         Ok(Some((Self { columns, file_columns, path, expected, inode }, stored, fit)))
     }
 
-    /// These columns, of which the first `file_columns` say where the rows of each file end in another one.
+    /// Makes an index of these columns, of which the first `file_columns` hold the row ends of each file.
     pub(in crate::dataset::format) fn in_memory(columns: Vec<IndexColumn>, file_columns: usize) -> Result<Self> {
         let columns = columns.into_iter().map(|column| {
             let (bytes, len) = column.form();
-            // As they are in a file.
+            // In file byte order.
             let segment = match column {
                 IndexColumn::U8(numbers) => Segment::from_vec(numbers),
                 IndexColumn::U32(numbers) => Segment::from_vec(numbers.into_iter().map(u32::to_le).collect()),
@@ -184,12 +184,12 @@ impl SampleIndex {
         Ok(Self { columns: columns.collect::<Result<_>>()?, file_columns, path: None, expected: 0, inode: 0 })
     }
 
-    /// The file that it is in, if it is in one.
+    /// The path of its file, if it is stored in one.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
-    /// How many columns there are.
+    /// The number of columns.
     pub(crate) fn columns(&self) -> usize {
         self.columns.len() - self.file_columns
     }
@@ -198,17 +198,17 @@ impl SampleIndex {
         self.columns[self.file_columns + column].1
     }
 
-    /// Where the rows of file `file` end in a column.
+    /// Returns where the rows of file `file` end in a column.
     ///
     /// # Errors
-    /// As [`get`](Self::get); [`Error::IndexOutOfRange`] too when they are not rows of that column.
+    /// As [`get`](Self::get); [`Error::IndexOutOfRange`] too if the end is beyond the column.
     pub(crate) fn file_end(&self, column: usize, file: usize) -> Result<usize> {
         let (end, len) = (self.number(column, file)?, self.len(column));
         let end = usize::try_from(end).unwrap_or(usize::MAX);
         if end <= len { Ok(end) } else { Err(Error::IndexOutOfRange { index: end, len }) }
     }
 
-    /// Which file holds row `row` of a column, and which row is its first.
+    /// Returns the file that contains row `row` of a column, and that file's first row.
     ///
     /// # Errors
     /// As [`get`](Self::get).
@@ -226,10 +226,10 @@ impl SampleIndex {
         self.columns[self.file_columns + column].0.len()
     }
 
-    /// Number `row` of column `column`.
+    /// Returns number `row` of column `column`.
     ///
     /// # Errors
-    /// [`Error::IndexOutOfRange`]; [`Error::Shrunk`] when the index was cut since it was opened.
+    /// [`Error::IndexOutOfRange`]; [`Error::Shrunk`] if the index was truncated since it was opened.
     pub(crate) fn get(&self, column: usize, row: usize) -> Result<u64> {
         self.number(self.file_columns + column, row)
     }
@@ -242,14 +242,14 @@ impl SampleIndex {
         Ok(u64::from_le_bytes(number))
     }
 
-    /// The numbers from `start` on of column `column`, as many as there is room for.
+    /// Fills `into` with the numbers of column `column` from row `start` on.
     ///
     /// # Errors
     /// As [`get`](Self::get).
     pub(crate) fn get_range(&self, column: usize, start: usize, into: &mut [u64]) -> Result<()> {
         let (array, bytes) = &self.columns[self.file_columns + column];
         let end = start.saturating_add(into.len());
-        // Mostly these are a few, for which no memory has to be asked for.
+        // A small request, which is the usual case, needs no allocation.
         let (mut few, mut many) = ([0; 128], Vec::new());
         let read = match few.get_mut(..into.len() * bytes) {
             Some(few) => few,
@@ -268,7 +268,7 @@ impl SampleIndex {
         Ok(())
     }
 
-    /// The bytes `rows` of column `column`, whose numbers are bytes.
+    /// Returns the bytes `rows` of column `column`, which must be a column of bytes.
     ///
     /// # Errors
     /// As [`get`](Self::get).
@@ -282,7 +282,7 @@ impl SampleIndex {
         Ok(read)
     }
 
-    /// The bytes from `start` on of column `column`, whose numbers are bytes: as many as there is room for.
+    /// Fills `into` with the bytes from `start` on of column `column`, which must be a column of bytes.
     ///
     /// # Errors
     /// As [`get`](Self::get).
@@ -296,15 +296,15 @@ impl SampleIndex {
         self.check(array)
     }
 
-    /// Fails when the index was cut since it was opened. To be asked when a batch was read: what was cut off within a page is
-    /// zeros without any signal.
+    /// Fails if the index was truncated since it was opened. Call it after reading a batch: bytes that are cut off
+    /// within a page read as zeros without any signal.
     ///
     /// # Errors
     /// [`Error::Shrunk`].
     pub(crate) fn check_whole(&self) -> Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
         match fs::metadata(path) {
-            // Another one in its place is as long as it likes; ours has lost its name and stays as it is.
+            // A replacement file may have any size; our file has lost its name, and its contents stay unchanged.
             Ok(found) if found.len() < self.expected && found.ino() == self.inode => {
                 Err(Error::Shrunk { path: path.clone(), expected: self.expected, found: found.len() })
             }
@@ -312,7 +312,7 @@ impl SampleIndex {
         }
     }
 
-    /// Costs no system call as long as all is well.
+    /// Makes no system call unless pages were lost.
     fn check(&self, array: &Array) -> Result<()> {
         match &self.path {
             Some(path) if array.segment().has_lost_pages() => {
@@ -333,16 +333,16 @@ pub(crate) fn partition_point(mut rows: Range<usize>, is_before: impl Fn(usize) 
     Ok(rows.start)
 }
 
-/// The key of an index of `files` as they are now.
+/// Returns the key of an index of `files` as they are now.
 ///
 /// # Errors
-/// One of them is not what it was when it was looked at.
+/// A file has changed since it was listed.
 fn key_of(files: &SourceFiles, base: &Path, format: &str, parameters: &str) -> Result<IndexKey> {
     let files = scan(files.files(), |file| IndexedFile::of(name_from(&file.path, base), file))?;
     Ok(IndexKey { format: format.into(), parameters: parameters.into(), files })
 }
 
-/// How an index of this key fits `files`.
+/// Returns how an index of this key fits `files`.
 fn fit_of(key: &IndexKey, files: &SourceFiles, base: &Path, was_copied: bool) -> Option<Fit> {
     let files = files.files();
     if key.files.len() != files.len() {
@@ -350,7 +350,7 @@ fn fit_of(key: &IndexKey, files: &SourceFiles, base: &Path, was_copied: bool) ->
     }
     let pairs: Vec<_> = key.files.iter().zip(files).collect();
     let fit = |&(kept, file): &(&IndexedFile, &SourceFile)| kept.fit(name_from(&file.path, base), file, was_copied);
-    // Mostly nothing has to be read.
+    // The usual case needs no reads.
     if pairs.iter().all(|(kept, file)| kept.is_same(name_from(&file.path, base), file)) {
         return Some(Fit::Same);
     }
@@ -358,7 +358,7 @@ fn fit_of(key: &IndexKey, files: &SourceFiles, base: &Path, was_copied: bool) ->
     fits.into_iter().try_fold(Fit::Same, |all, fit| Some(all.max(fit?)))
 }
 
-/// The key of the same index, which knows `files` as they are now.
+/// Returns the same key with the current inodes and change times of `files`.
 fn renewed(key: &IndexKey, files: &SourceFiles) -> IndexKey {
     let files = key.files.iter().zip(files.files()).map(|(kept, file)| kept.renewed(file));
     IndexKey { files: files.collect(), ..key.clone() }

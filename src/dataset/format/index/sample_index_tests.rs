@@ -1,4 +1,4 @@
-//! Indices that are kept, found again, damaged, and made by many at once.
+//! Indices that are stored, reopened, damaged, and built concurrently.
 
 use std::cell::Cell;
 use std::fs;
@@ -199,7 +199,7 @@ fn any_changed_byte_of_an_index_is_found() {
         fs::write(&path, damaged).unwrap();
         assert!(case.is_scanned("x"), "byte {place}");
     }
-    // An index of other parameters, with the same files.
+    // An index of other parameters for the same files.
     assert!(case.is_scanned("y"));
     let other = case.kept().into_iter().find(|other| *other != path).unwrap();
     fs::copy(&other, &path).unwrap();
@@ -225,7 +225,7 @@ fn a_file_replaced_by_one_of_the_same_size_and_time_is_scanned_again() {
     assert!(case.is_scanned("x") && !case.is_scanned("x"), "by another file");
 }
 
-/// Files with their own rows, texts and codes; which of them are scanned is recorded.
+/// Files with their own rows, texts and codes; records which of them are scanned.
 struct Parts {
     folder: TempDir,
     scanned: Mutex<Vec<usize>>,
@@ -249,7 +249,7 @@ impl Parts {
         self.folder.path().join(format!("{number:03}.tar"))
     }
 
-    /// File `number` has as many samples as its number, the last of which has two members, the others one.
+    /// File `number` has `number` samples of one member each, except that the last one has two.
     fn columns(number: usize) -> Vec<IndexColumn> {
         let samples = number as u64;
         let ends = (1..=samples).map(|sample| sample + u64::from(sample == samples)).collect();
@@ -264,7 +264,7 @@ impl Parts {
         ]
     }
 
-    /// The numbers of the files that were scanned to open these.
+    /// Opens these files; returns also the numbers of those that were scanned.
     fn open(&self, numbers: &[usize]) -> (SampleIndex, Vec<usize>) {
         for &number in numbers {
             if !self.path(number).exists() {
@@ -324,7 +324,7 @@ fn only_files_that_are_in_no_index_are_scanned() {
         (&[5, 0, 3], &[]),
         (&[5, 0, 3, 7], &[7]),
         (&[1, 5, 0, 3, 7], &[1]),
-        // In another order, and without some.
+        // In another order, and some of them missing.
         (&[7, 5], &[]),
         (&[3, 9, 7, 0, 8], &[9, 8]),
         (&[1, 3, 5, 7, 8, 9, 0], &[]),
@@ -338,7 +338,7 @@ fn only_files_that_are_in_no_index_are_scanned() {
         Parts::assert_holds(&again.0, numbers);
         assert_eq!(again.1, Vec::<usize>::new());
     }
-    // Those whose files are all in another one went when that was made.
+    // Indices covered by a later one were removed when that was built.
     assert_eq!(parts.kept().len(), 2, "{:?}", parts.kept());
     fs::write(parts.path(7), "another one").unwrap();
     assert_eq!(parts.open(&[1, 3, 5, 7, 8, 9, 0]).1, [7]);
@@ -370,7 +370,7 @@ fn an_index_whose_opening_is_interrupted_is_not_taken_for_damaged() {
     let kept = case.kept();
     let files = SourceFiles::look(case.paths.clone()).unwrap();
     let opened = watch::within(Box::new(|_| Err(Error::User("interrupted".into()))), || {
-        // Then the watcher is called at the next step.
+        // The watcher is then called at the next step.
         thread::sleep(Duration::from_millis(60));
         SampleIndex::open_or_build(&files, ("test 1", "x"), &IndexPlace::Beside, || Ok(columns()))
     });

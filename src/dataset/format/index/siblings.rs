@@ -1,4 +1,4 @@
-//! [`Siblings`]: indices of a kind, in which files are that need not be scanned again.
+//! [`Siblings`]: indices of the same kind, whose files need not be scanned again.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use super::sample_index::SampleIndex;
 use crate::Result;
 use crate::dataset::format::file::source_files::{SourceFile, SourceFiles};
 
-/// So many are looked at.
+/// The most siblings that are opened.
 const SIBLINGS: usize = 16;
 
 #[derive(Default)]
@@ -26,14 +26,14 @@ struct Sibling {
     path: PathBuf,
 }
 
-/// A file as a key has it.
+/// The name, size and modification time of a file in a key.
 type Known<'a> = (&'a [u8], u64, i64);
 
 impl Siblings {
-    /// Those in the folder of `path`, of this format and these parameters, that were made last.
+    /// Opens the most recent indices of this format and these parameters in the folder of `path`.
     ///
     /// # Errors
-    /// That of the watcher.
+    /// The error of the watcher.
     pub(super) fn look(path: &IndexPath, (format, parameters): (&str, &str), columns: usize) -> Result<Self> {
         let is_wanted = |key: &IndexKey, _| (key.format == format && key.parameters == parameters).then_some(Fit::Same);
         let open = |path: PathBuf| {
@@ -45,8 +45,8 @@ impl Siblings {
         Ok(Self { found: found.collect::<Result<_>>()? })
     }
 
-    /// The columns of `files`, whose index is to be at `path`: of those that are in a sibling, unchanged, what that says, of all
-    /// others what `scan` finds. Also the paths of others, all of whose files are among these.
+    /// Returns the columns of `files`, whose index is to be at `path`: copied from a sibling for unchanged files, and
+    /// from `scan` for all others. Also returns the paths of the siblings all of whose files are among these.
     pub(super) fn join(
         &self,
         files: &SourceFiles,
@@ -76,7 +76,7 @@ impl Siblings {
         let unknown: Vec<usize> = all.iter().copied().filter(|&file| places[file].is_none()).collect();
         let mut new = if unknown.is_empty() { Vec::new() } else { scan(&unknown)? }.into_iter();
         let mut pieces: Vec<Piece<'_>> = Vec::new();
-        // The sibling, and the place in it, of the file that would make the last piece longer.
+        // The sibling, and the file number in it, that would extend the last piece.
         let mut next = None;
         for place in &places {
             match (place, pieces.last_mut()) {
@@ -89,7 +89,7 @@ impl Siblings {
             next = place.map(|(number, place)| (number, place + 1));
         }
         let Ok(columns) = join(roles, &pieces) else {
-            // A damaged sibling is none.
+            // A damaged sibling is ignored.
             return Ok((join(roles, &scanned(scan(&all)?))?, Vec::new()));
         };
         let names: HashSet<&[u8]> = names.into_iter().collect();
@@ -101,12 +101,12 @@ impl Siblings {
 }
 
 impl Sibling {
-    /// True if file `place` is `file`, called `name`, and its rows are where they can be.
+    /// True if file `place` is `file`, called `name`, and its row ends are plausible.
     fn fits(&self, place: usize, name: &[u8], file: &SourceFile) -> bool {
         self.key.files[place].fit(name, file, self.was_copied).is_some() && self.is_sound(place)
     }
 
-    /// True if the rows of file `place` are where they can be.
+    /// True if the row ends of file `place` do not decrease and are within the columns.
     fn is_sound(&self, place: usize) -> bool {
         (0..self.index.columns()).all(|column| {
             let start = if place == 0 { Ok(0) } else { self.index.file_end(column, place - 1) };

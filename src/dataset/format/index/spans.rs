@@ -1,4 +1,4 @@
-//! [`Spans`]: samples that are ranges of bytes in files, found by a scan that is kept.
+//! [`Spans`]: samples that are byte ranges of files, found by a scan whose result is stored.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -14,17 +14,17 @@ use crate::dataset::format::file::room::make_room;
 use crate::dataset::format::file::source_files::SourceFiles;
 use crate::{Error, Result, watch};
 
-/// Samples that are adjacent both in a batch and in a file are read at once, up to this many bytes.
+/// Samples that are adjacent both in a batch and in a file are read together, up to this many bytes.
 const READ_TOGETHER: u64 = 1 << 20;
 
-/// And where no more bytes than these lie between them.
+/// The largest gap between two samples that are read together, in bytes.
 const LARGEST_GAP: u64 = 4096;
 
-/// The range of a sample that a scan has found, in bytes.
+/// The byte range of a sample that a scan has found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::dataset::format) struct Span {
     pub(in crate::dataset::format) offset: u64,
-    /// Of four bytes, which bounds a sample to 4 GiB.
+    /// A `u32`, which limits a sample to 4 GiB.
     pub(in crate::dataset::format) bytes: u32,
 }
 
@@ -45,25 +45,25 @@ impl Span {
     }
 }
 
-/// Columns of the index: by sample, where it begins, and its bytes.
+/// Columns of the index: per sample, its offset and its size in bytes.
 const OFFSETS: usize = 0;
 const BYTES: usize = 1;
 const ROLES: [ColumnRole; 2] = [ColumnRole::Plain, ColumnRole::Plain];
 
-/// So many spans are looked at before signals are.
+/// Spans that are converted between two checks for signals.
 const BLOCK: usize = 1 << 16;
 
-/// Samples of files, one file after the other.
+/// The samples of some files, one file after the other.
 pub(in crate::dataset::format) struct Spans {
     pool: FilePool,
     index: SampleIndex,
 }
 
 impl Spans {
-    /// The samples of the files at `paths`, which `scan` finds in those files that are in no index at hand: by file.
+    /// Opens the samples of the files at `paths`; `scan` finds those of the files that no existing index contains.
     ///
-    /// `kind` is the format with the version of its scan, and what else the scan depends on. The index of large files is
-    /// kept in `index_folder`, or beside the first file (in the user's cache where that can't be).
+    /// `kind` is the format with the version of its scan, and what else the scan depends on. The index of large files
+    /// is kept in `index_folder`, or next to the first file (in the user's cache if that isn't possible).
     pub(in crate::dataset::format) fn open(
         paths: Vec<PathBuf>,
         kind: (&str, &str),
@@ -76,9 +76,9 @@ impl Spans {
         let make = |numbers: &[usize]| {
             let unknown = FilePool::new(Arc::new(files.subset(numbers)), OPEN_FILES);
             let spans = scan(&unknown)?;
-            // What was written to under the scan is not what was scanned.
+            // Fails if a file was written to during the scan.
             (0..spans.len()).try_for_each(|number| unknown.file(number).map(drop))?;
-            // Each goes as soon as it is in columns: all of them at once would take long to free.
+            // Frees each list once it is converted: freeing all of them at once would take long.
             spans.into_iter().map(columns).collect()
         };
         let index = match files.bytes() < SMALL {
@@ -86,7 +86,7 @@ impl Spans {
             false => SampleIndex::open_or_scan(&files, kind, &place, &ROLES, make)?,
         };
         let spans = Self { pool, index };
-        // An index is only as good as the file that it is in.
+        // The index file may be damaged.
         let last = files.files().len().checked_sub(1);
         if spans.index.columns() != ROLES.len()
             || spans.index.len(OFFSETS) != spans.index.len(BYTES)
@@ -107,7 +107,7 @@ impl Spans {
         &self.pool
     }
 
-    /// By file, where its last sample ends.
+    /// Returns, per file, where its last sample ends.
     pub(in crate::dataset::format) fn ends(&self) -> Result<Vec<u64>> {
         let (mut ends, mut start) = (Vec::new(), 0);
         for number in 0..self.pool.files().files().len() {
@@ -123,11 +123,11 @@ impl Spans {
         Ok(Span { offset: self.index.get(OFFSETS, index)?, bytes: u32::try_from(bytes).unwrap_or(u32::MAX) })
     }
 
-    /// Reads the samples at `indices` and calls `visit` for each, in order: with the file, where the sample begins, and its
-    /// bytes.
+    /// Reads the samples at `indices` and calls `visit` for each, in order, with the file, the offset of the sample,
+    /// and its bytes.
     ///
     /// # Errors
-    /// Those of `visit`, and whatever reading a file brings.
+    /// Those of `visit`, and those of reading a file.
     pub(in crate::dataset::format) fn visit(
         &self,
         indices: &[usize],
@@ -136,12 +136,12 @@ impl Spans {
         let mut files = RecentFiles::of(&self.pool);
         let visited = self.visit_all(indices, &mut files, visit);
         let visited = files.checked(visited);
-        // First: if the index was cut, this is the reason of whatever went wrong.
+        // Checked first: a truncated index explains any other error.
         self.index.check_whole()?;
         visited
     }
 
-    /// Has the operating system begin to read the samples at `indices`.
+    /// Asks the operating system to start reading the samples at `indices`.
     fn announce(&self, indices: &[usize]) -> Result<()> {
         let mut files = RecentFiles::of(&self.pool);
         let mut current = (0, 0..0);
@@ -155,7 +155,7 @@ impl Spans {
         Ok(())
     }
 
-    /// The number of the file of sample `index`, and the samples that lie in it.
+    /// Returns the number of the file that contains sample `index`, and the range of samples in that file.
     fn file_of(&self, index: usize) -> Result<(usize, Range<usize>)> {
         let (number, start) = self.index.file_of(OFFSETS, index)?;
         Ok((number, start..self.index.file_end(OFFSETS, number)?))
@@ -167,7 +167,7 @@ impl Spans {
         files: &mut RecentFiles<'_>,
         mut visit: impl FnMut(&OpenFile, u64, &[u8]) -> Result<()>,
     ) -> Result<()> {
-        // Whatever is wrong will be said when it is read.
+        // Errors are dropped: they recur when the samples are read.
         let mut batch = self.pool.page_cache().batch(|| drop(self.announce(indices)));
         let mut buffer = Vec::new();
         let mut current = (0, 0..0);
@@ -199,7 +199,7 @@ impl Spans {
                 run.push(span);
             }
             if end > file.bytes() {
-                // Before room is made: a damaged index may ask for anything.
+                // Checked before allocating, because a damaged index may claim any size.
                 file.read_at(first.offset, &mut [])?;
                 let reason = format!(
                     "by the index a sample of {} ends at byte {end}, but the file has {}: the index is damaged, remove it",

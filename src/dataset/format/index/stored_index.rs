@@ -1,4 +1,4 @@
-//! [`StoredIndex`]: the file that an index is in, checked as a whole when it is opened.
+//! [`StoredIndex`]: the file that stores an index, verified as a whole when it is opened.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
@@ -21,13 +21,13 @@ use crate::memory::Segment;
 use crate::watch;
 use crate::{Error, Result};
 
-/// What one thread checks at a time.
+/// Bytes that a thread checks at a time.
 const PIECE: u64 = 4 << 20;
 
-/// What is read at a time.
+/// Bytes that are read at a time.
 const READ: usize = 256 << 10;
 
-/// An index whose bytes are those that were written.
+/// An index whose checksums have been verified.
 pub(super) struct StoredIndex {
     file: File,
     pub(super) header: IndexHeader,
@@ -37,11 +37,11 @@ pub(super) struct StoredIndex {
 }
 
 impl StoredIndex {
-    /// The index at `path`, if there is one that `fits` by its key and by whether it was copied. A damaged one is removed, which
-    /// is noticed.
+    /// Opens the index at `path`, if there is one whose key and copied state pass `fits`. A damaged one is removed,
+    /// with a notice.
     ///
     /// # Errors
-    /// That of the watcher.
+    /// The error of the watcher.
     pub(super) fn open(path: &Path, fits: impl FnOnce(&IndexKey, bool) -> Option<Fit>) -> Result<Option<(Self, Fit)>> {
         let Ok(file) = open_at_once(path) else { return Ok(None) };
         let Some(metadata) = file.metadata().ok().filter(fs::Metadata::is_file) else { return Ok(None) };
@@ -49,7 +49,7 @@ impl StoredIndex {
             return Ok(None);
         }
         match Self::read(path, file, &metadata, fits) {
-            // The caller is to end, before it is known what the index is.
+            // The caller was interrupted before the index was checked.
             Err(error @ Error::User(_)) => Err(error),
             Err(_) => {
                 notice(format!(
@@ -63,10 +63,10 @@ impl StoredIndex {
         }
     }
 
-    /// The index in `file`; nothing where it does not fit.
+    /// Reads the index in `file`; `None` if it does not fit.
     ///
     /// # Errors
-    /// It is damaged; that of the watcher.
+    /// It is damaged; the error of the watcher.
     fn read(
         path: &Path,
         mut file: File,
@@ -94,7 +94,7 @@ impl StoredIndex {
         Ok(Some((Self { file, header, header_bytes, segment, inode: metadata.ino() }, fit)))
     }
 
-    /// Puts a copy with this key at `path`, which knows the files as they are now.
+    /// Writes a copy with this key, which describes the files as they are now, to `path`.
     ///
     /// # Errors
     /// It can't be written there.
@@ -113,10 +113,10 @@ impl StoredIndex {
     }
 }
 
-/// Puts a whole index at `path`, or nothing.
+/// Writes an index to `path`, either completely or not at all.
 ///
 /// # Errors
-/// It can't be written there; that of the watcher.
+/// It can't be written there; the error of the watcher.
 pub(super) fn write_index(path: &Path, key: IndexKey, columns: &[IndexColumn], access: FileAccess) -> Result<()> {
     let io = |source| Error::Io { path: path.to_path_buf(), source };
     let new = NewFile::beside(path).map_err(io)?;
@@ -141,7 +141,7 @@ pub(super) fn write_index(path: &Path, key: IndexKey, columns: &[IndexColumn], a
     new.put(path.file_name().unwrap_or_default(), access).map_err(io)
 }
 
-/// CRC-32C of what is written.
+/// Computes the CRC-32C of the written bytes.
 struct Summed<'a> {
     file: &'a File,
     sum: u32,

@@ -1,4 +1,4 @@
-//! [`WholeSamples`]: a dataset without the samples of it that can't be read.
+//! [`WholeSamples`]: a dataset without its unreadable samples.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -12,10 +12,10 @@ use crate::dataset::forward_dataset::forward_dataset;
 use crate::dataset::selected::{Selected, Selection};
 use crate::{Error, Result};
 
-/// The samples of a dataset that can be read. Each is read once when the dataset is opened, so that the number of samples,
-/// their indices and their order are known before an epoch begins: what is broken has no index.
+/// The readable samples of a dataset. Each sample is read once when the dataset is opened, so that the number of
+/// samples, their indices and their order are known before an epoch begins: broken samples have no index.
 ///
-/// Which ones are left out is kept in an index for files of 4 MiB and more; it is found again when a file has changed.
+/// For files of 4 MiB and more, the list of broken samples is kept in an index; it is rebuilt when a file has changed.
 ///
 /// # Example
 /// ```
@@ -30,17 +30,17 @@ pub struct WholeSamples<D> {
     damages: Vec<String>,
 }
 
-/// The samples between runs of samples that are left out.
+/// The samples between the runs of samples that are left out.
 struct Gaps {
-    /// By run: how many samples are left before it, and how many are left out up to its end.
+    /// Per run: the number of samples kept before it, and the number left out up to its end.
     runs: Vec<(usize, usize)>,
     len: usize,
 }
 
 impl<D: Dataset> WholeSamples<D> {
-    /// Those of `dataset`, which is made of `files`, without those that `find` finds.
+    /// Opens `dataset`, which reads `files`, without the samples that `find` reports.
     ///
-    /// `kind` is the format, and all that the samples depend on besides the files.
+    /// `kind` is the format, and everything that the samples depend on besides the files.
     pub(in crate::dataset::format) fn open(
         dataset: D,
         (format, parameters): (&str, &str),
@@ -77,7 +77,7 @@ impl<D: Dataset> WholeSamples<D> {
         Self { left: Selected { dataset, selection }, damages: broken.into_texts() }
     }
 
-    /// The same samples of what `change` makes of the dataset, which has as many.
+    /// Replaces the dataset by `change` of it, which must have the same number of samples; the same ones stay left out.
     #[must_use]
     pub fn map(self, change: impl FnOnce(D) -> D) -> Self {
         let Selected { dataset, selection } = self.left;
@@ -90,13 +90,13 @@ impl<D: Dataset> WholeSamples<D> {
         &self.left.dataset
     }
 
-    /// What was left out, and why: a line for each place, the first 1,000 of them.
+    /// What was left out, and why: one line per error, at most the first 1,000.
     #[must_use]
     pub fn damages(&self) -> &[String] {
         &self.damages
     }
 
-    /// The index that sample `index` has in the dataset with all samples.
+    /// Returns the index in the full dataset of sample `index`.
     ///
     /// # Errors
     /// [`Error::IndexOutOfRange`].
@@ -104,14 +104,14 @@ impl<D: Dataset> WholeSamples<D> {
         self.left.inner(index)
     }
 
-    /// How many of the samples `all` of the dataset with all of them are left.
+    /// Returns how many of the samples `all` of the full dataset were kept.
     #[must_use]
     pub fn whole_in(&self, all: Range<usize>) -> usize {
         let Gaps { runs, len } = &self.left.selection;
         let before = |index: usize| {
             let ended = runs.partition_point(|(before, left_out)| before + left_out <= index);
             let left_out = if ended == 0 { 0 } else { runs[ended - 1].1 };
-            // No more than before the run that `index` may be in.
+            // Inside a run that is left out, the count stays at what was kept before the run.
             (index - left_out).min(runs.get(ended).map_or(*len, |(before, _)| *before))
         };
         before(all.end).saturating_sub(before(all.start))
