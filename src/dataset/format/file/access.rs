@@ -1,4 +1,4 @@
-//! [`FileAccess`]: who may read a file.
+//! [`FileAccess`]: the permissions of a file.
 
 use std::fs::{self, DirBuilder, File, Metadata};
 use std::io;
@@ -8,10 +8,10 @@ use std::path::Path;
 use rustix::fs::{Gid, Mode, fchmod, fchown};
 use rustix::process::geteuid;
 
-/// Who may read and write a file: what is made of it must not be open to others.
+/// Who may read and write a file: files derived from it must not be more widely readable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileAccess {
-    /// The permission bits without those to execute.
+    /// The permission bits except those for execution.
     mode: u32,
     group: u32,
 }
@@ -23,8 +23,8 @@ impl FileAccess {
         Self { mode: metadata.mode() & 0o666, group: metadata.gid() }
     }
 
-    /// What both files allow. The members of two groups are different people, so what only a group may read is left to the
-    /// owner.
+    /// Returns what both files allow. Different groups have different members, so if the groups differ, the group gets
+    /// no permissions.
     pub(in crate::dataset::format) fn and(self, other: Self) -> Self {
         let mut mode = self.mode & other.mode;
         if self.group != other.group {
@@ -33,10 +33,10 @@ impl FileAccess {
         Self { mode, group: self.group }
     }
 
-    /// Gives `file`, which only its owner may read so far, these permissions. The owner may always read it.
+    /// Gives `file`, which only its owner may read so far, these permissions. The owner always keeps read permission.
     ///
     /// # Errors
-    /// The operating system refuses. The permissions of the group are left out where the file can't get the group.
+    /// The operating system refuses. If the file can't be given the group, the group's permissions are left out.
     pub(in crate::dataset::format) fn apply(self, file: &File) -> io::Result<()> {
         let mut mode = self.mode | 0o400;
         if file.metadata()?.gid() != self.group && fchown(file, None, Some(Gid::from_raw(self.group))).is_err() {
@@ -46,7 +46,7 @@ impl FileAccess {
     }
 }
 
-/// Makes the folder at `path` and those above it, where they are missing: for the user alone, since what is cached in them may be
+/// Creates the folder at `path` and its missing parents, for this user only, since what is cached in them may be
 /// private.
 pub(in crate::dataset::format) fn make_private_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
@@ -58,14 +58,14 @@ pub(in crate::dataset::format) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// True if `file` is the one at `path`, which is not a link to it.
+/// True if `file` is the one at `path` itself, not the target of a link there.
 pub(in crate::dataset::format) fn is_at(file: &File, path: &Path) -> bool {
     let (Ok(ours), Ok(there)) = (file.metadata(), fs::symlink_metadata(path)) else { return false };
     (ours.dev(), ours.ino()) == (there.dev(), there.ino())
 }
 
-/// True if the file at `path`, in a folder that everyone may write to, was put there by someone else than this user,
-/// root or the owner of the folder.
+/// True if the file at `path`, in a folder that everyone may write to, is owned by someone other than this user, root
+/// or the owner of the folder.
 pub(in crate::dataset::format) fn is_of_stranger(metadata: &Metadata, path: &Path) -> bool {
     let Ok(folder) = fs::metadata(folder_of(path)) else { return true };
     let known = [geteuid().as_raw(), 0, folder.uid()];

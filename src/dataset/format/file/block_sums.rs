@@ -1,4 +1,4 @@
-//! [`BlockSums`]: checksums of a copy, block by block, each compared when its block is first read.
+//! [`BlockSums`]: checksums of the blocks of a copy, each verified when its block is first read.
 //!
 //! ```text
 //! magic (8 bytes), version (u32), length of the name (u32), name of the copy, its size (u64)
@@ -21,21 +21,21 @@ use crate::{Error, Result};
 const MAGIC: &[u8; 8] = b"SLUICESU";
 const VERSION: u32 = 1;
 
-/// As much as Linux reads at least of a file that it reads ahead.
+/// The least that Linux reads ahead of a file.
 const BLOCK: usize = 64 << 10;
 
-/// Checksums of a copy of something that is not read again. Threads share it, and all descriptors of the copy.
+/// Checksums of a copy whose original is not read again. Shared by threads, and by all descriptors of the copy.
 #[derive(Debug)]
 pub(in crate::dataset::format) struct BlockSums {
     path: PathBuf,
     bytes: u64,
     sums: Vec<u32>,
-    /// A bit for each block that was compared.
+    /// One bit per block, set once the block was verified.
     compared: Vec<AtomicU64>,
 }
 
 impl BlockSums {
-    /// Those at `path`, if they are of a copy of this name.
+    /// Reads the checksums at `path`, if they belong to a copy of this name.
     pub(in crate::dataset::format) fn read(path: &Path, name: &[u8]) -> Option<Self> {
         let mut file = open_at_once(path).ok()?;
         file.metadata().ok().filter(fs::Metadata::is_file)?;
@@ -58,11 +58,11 @@ impl BlockSums {
         self.bytes
     }
 
-    /// Compares the blocks of `file`, the copy at `copy`, that `bytes` bytes from `offset` on lie in, unless they were before.
+    /// Verifies the blocks of `file`, the copy at `copy`, that contain `bytes` bytes from `offset` on, each only once.
     ///
     /// # Errors
-    /// [`Error::Changed`] when they are not what was written: then these checksums are removed, so that the copy is made again
-    /// when it is opened next.
+    /// [`Error::Changed`] if a block is not what was written: these checksums are then removed, so that the copy is
+    /// made again when it is next opened.
     pub(in crate::dataset::format) fn compare(
         &self,
         file: &File,
@@ -101,7 +101,7 @@ impl BlockSums {
     }
 }
 
-/// The checksums of what is being written.
+/// The checksums of a file that is being written.
 #[derive(Default)]
 pub(in crate::dataset::format) struct NewBlockSums {
     bytes: u64,
@@ -109,7 +109,7 @@ pub(in crate::dataset::format) struct NewBlockSums {
 }
 
 impl NewBlockSums {
-    /// Takes note of the next bytes.
+    /// Adds the next written bytes.
     pub(in crate::dataset::format) fn push(&mut self, mut written: &[u8]) {
         while !written.is_empty() {
             let in_block = (self.bytes % BLOCK as u64) as usize;
@@ -125,12 +125,12 @@ impl NewBlockSums {
         }
     }
 
-    /// How many bytes these are of.
+    /// The number of bytes added so far.
     pub(in crate::dataset::format) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Puts them at `path`, as those of the copy of this name.
+    /// Writes them to `path`, as the checksums of the copy of this name.
     pub(in crate::dataset::format) fn put(&self, path: &Path, name: &[u8], access: FileAccess) -> io::Result<()> {
         let mut all = head(name);
         all.extend(self.bytes.to_le_bytes());

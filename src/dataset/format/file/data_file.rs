@@ -1,4 +1,4 @@
-//! [`DataFile`]: a file that samples are read from, without a descriptor that stays open.
+//! [`DataFile`]: a file that samples are read from, without keeping a descriptor open.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
@@ -11,22 +11,22 @@ use crate::local_path::check_readable;
 use crate::memory::{Segment, widen};
 use crate::{DType, Error, Result};
 
-/// How many files of one dataset are mapped: the kernel lets a process have 65,530 mappings. Those after them are opened
-/// for each read, which takes some µs more.
+/// The number of files of one dataset that are mapped: the kernel limits a process to 65,530 mappings. Further files
+/// are opened for each read, which takes a few µs more.
 pub(in crate::dataset::format) const MAPPED_FILES: usize = 4096;
 
 /// One of the files of a dataset.
 ///
-/// No descriptor stays open: a mapping needs none, and a dataset may have more files than a process may have open. What is
-/// found under the path is compared with what was opened, after each batch: a file that was cut or replaced meanwhile is
-/// [`Error::Shrunk`] or [`Error::Changed`]. One that was removed is read to its end as long as it is mapped.
+/// No descriptor stays open: a mapping needs none, and a dataset may have more files than a process may have open.
+/// After each batch, the file found at the path is compared with the one that was opened: truncation is
+/// [`Error::Shrunk`], replacement [`Error::Changed`]. A removed file can still be read to its end while it is mapped.
 pub(in crate::dataset::format) struct DataFile {
     path: PathBuf,
     identity: FileIdentity,
     mapping: Option<Segment>,
 }
 
-/// True if a file is mapped when it is opened.
+/// How a file is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::dataset::format) enum Access {
     Mapped,
@@ -34,7 +34,7 @@ pub(in crate::dataset::format) enum Access {
 }
 
 impl DataFile {
-    /// The file at `path`, of which nothing is read yet.
+    /// Opens the file at `path`, without reading from it yet.
     pub(in crate::dataset::format) fn open(path: &Path, access: Access) -> Result<Self> {
         check_readable("path", path)?;
         let path = std::path::absolute(path).map_err(|source| Error::Io { path: path.to_path_buf(), source })?;
@@ -48,7 +48,7 @@ impl DataFile {
         Ok(Self { path, identity, mapping })
     }
 
-    /// Its first bytes, at most `most`.
+    /// Returns its first bytes, at most `most`.
     pub(in crate::dataset::format) fn start(&self, most: usize) -> Result<Vec<u8>> {
         let io = |source| Error::Io { path: self.path.clone(), source };
         let mut start = Vec::new();
@@ -56,13 +56,13 @@ impl DataFile {
         Ok(start)
     }
 
-    /// The size when it was opened, in bytes.
+    /// Its size when it was opened, in bytes.
     pub(in crate::dataset::format) fn bytes(&self) -> u64 {
         self.identity.bytes
     }
 
-    /// Reads the integers of `dtype` from byte `offset` on, as int64, as many as `into` has room for; they must lie below
-    /// [`bytes`](Self::bytes). What was read is the file's only if [`check`](Self::check) says so afterwards.
+    /// Fills `into` with the integers of `dtype` from byte `offset` on, converted to int64; they must lie below
+    /// [`bytes`](Self::bytes). The result is valid only if [`check`](Self::check) succeeds afterward.
     pub(in crate::dataset::format) fn read_widened(&self, offset: u64, dtype: DType, into: &mut [u8]) -> Result<()> {
         if let Some(mapping) = &self.mapping {
             mapping.widen_to(offset as usize, dtype, into);
@@ -74,7 +74,7 @@ impl DataFile {
         let mut narrow = vec![0; into.len() / size_of::<i64>() * dtype.bytes()];
         match file.read_exact_at(&mut narrow, offset) {
             Ok(()) => widen(dtype, &narrow, into),
-            // Cut since the look at its size.
+            // Truncated since its size was checked.
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
                 return Err(self.identity.shrunk(&self.path, file.metadata().map_err(io)?.len()));
             }
@@ -83,14 +83,14 @@ impl DataFile {
         Ok(())
     }
 
-    /// Begins to bring bytes that will be read soon into the processor's cache, if they are in memory.
+    /// Prefetches bytes that will be read soon into the CPU cache, if they are in memory.
     pub(in crate::dataset::format) fn prefetch(&self, offset: u64, bytes: usize) {
         if let Some(mapping) = &self.mapping {
             mapping.prefetch(offset as usize, bytes);
         }
     }
 
-    /// Has the operating system begin to read bytes that will be asked for soon.
+    /// Asks the operating system to start reading bytes that will be needed soon.
     pub(in crate::dataset::format) fn will_read(&self, offset: u64, bytes: usize) {
         if let Some(mapping) = &self.mapping {
             let start = (offset as usize).min(mapping.len());
@@ -98,27 +98,27 @@ impl DataFile {
         }
     }
 
-    /// Fails when the file was cut or replaced before what was read of it last had been copied.
+    /// Fails if the file was truncated or replaced before the last read was done.
     pub(in crate::dataset::format) fn check(&self) -> Result<()> {
         self.mapping.as_ref().map_or(Ok(()), |mapping| self.identity.check_mapping(&self.path, mapping))
     }
 
-    /// The error of contents that the format does not allow.
+    /// Returns the error for contents that the format does not allow.
     pub(in crate::dataset::format) fn refuse(&self, offset: u64, reason: String) -> Error {
         Error::Format { path: self.path.clone(), offset, reason }
     }
 }
 
-/// Opens a file to read any part of it.
+/// Opens a file for random access.
 pub(in crate::dataset::format) fn open_regular(path: &Path) -> Result<File> {
     look_at(path)?;
     open_at_once(path).map_err(|source| Error::Io { path: path.to_path_buf(), source })
 }
 
-/// Opens what is there without waiting: a FIFO that was put in a file's place would have no writer.
+/// Opens the file without blocking: a FIFO that took its place might have no writer.
 pub(in crate::dataset::format) fn open_at_once(path: &Path) -> io::Result<File> {
     match File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path) {
-        // A file server holds a lease of it, and gives it up while one waits.
+        // A lease is held on it, by a file server for instance; a blocking open waits until it is released.
         Err(error) if error.kind() == ErrorKind::WouldBlock && fs::metadata(path)?.is_file() => File::open(path),
         opened => opened,
     }

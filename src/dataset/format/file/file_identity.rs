@@ -1,4 +1,4 @@
-//! [`FileIdentity`]: which file was opened at a path, and how long it was.
+//! [`FileIdentity`]: which file was opened at a path, and its size.
 
 use std::fs::{self, Metadata};
 use std::io::ErrorKind;
@@ -8,11 +8,11 @@ use std::path::Path;
 use crate::memory::Segment;
 use crate::{Error, Result};
 
-/// What must be at a path for as long as a dataset reads there: the file that was opened, not cut. It may be removed.
+/// Identifies the file that must stay at a path, not truncated, while a dataset reads it. It may be removed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FileIdentity {
     pub(super) device_and_inode: (u64, u64),
-    /// The number of bytes that are read, from its first on.
+    /// The number of bytes that are read, from the start of the file.
     pub(super) bytes: u64,
 }
 
@@ -21,14 +21,14 @@ impl FileIdentity {
         Self { device_and_inode: (found.dev(), found.ino()), bytes: found.len() }
     }
 
-    /// Fails if another file is at `path`, or this one was cut.
+    /// Fails if another file is at `path`, or this one was truncated.
     ///
     /// # Errors
-    /// [`Error::Changed`], [`Error::Shrunk`], or [`Error::Io`] if what is at `path` cannot be looked at.
+    /// [`Error::Changed`], [`Error::Shrunk`], or [`Error::Io`] if the metadata at `path` cannot be read.
     pub(super) fn check(&self, path: &Path) -> Result<()> {
         match fs::metadata(path) {
             Ok(found) => self.compare(path, &found),
-            // Removed: what is mapped keeps the contents.
+            // Removed: a mapping keeps the contents.
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             Err(source) => Err(Error::Io { path: path.to_path_buf(), source }),
         }
@@ -37,11 +37,11 @@ impl FileIdentity {
     /// Like [`check`](Self::check), after bytes of `mapping`, which maps this file, were copied.
     pub(super) fn check_mapping(&self, path: &Path, mapping: &Segment) -> Result<()> {
         self.check(path)?;
-        // Cut and grown again, or cut and removed.
+        // Truncated and extended again, or truncated and removed.
         if mapping.has_lost_pages() { Err(self.shrunk(path, 0)) } else { Ok(()) }
     }
 
-    /// Like [`check`](Self::check), of what was `found` at `path`.
+    /// Like [`check`](Self::check), for the metadata `found` at `path`.
     pub(super) fn compare(&self, path: &Path, found: &Metadata) -> Result<()> {
         if (found.dev(), found.ino()) != self.device_and_inode {
             let reason = "another file was put in its place".to_owned();

@@ -1,8 +1,8 @@
-//! Formats that are recognized by their first bytes, so that no reader takes one for another.
+//! Formats that are recognized by their first bytes, so that no reader mistakes one for another.
 
 use super::masked_checksum::masked;
 
-/// The bytes from the start of a file that [`foreign`] looks at.
+/// The number of bytes at the start of a file that [`foreign`] needs.
 pub(in crate::dataset::format) const SIGNATURE_BYTES: usize = 512;
 
 /// The first bytes, the name of the format, and what to do with such a file.
@@ -37,10 +37,10 @@ const DECOMPRESS: &str = "decompress it first";
 const PICKLE: &str = "load it with torch.load or pickle, and save the arrays as .npy";
 const IMAGE: &str = "read images with ImageFolderDataset or ImageField";
 
-/// What is wrong with a file that begins with `start` and is read as something else; nothing where no other format is
-/// recognized.
+/// Returns what is wrong with a file that begins with `start` and is read as something else; `None` if no other format
+/// is recognized.
 ///
-/// `own` begins the name of the reader's own format, which is never named; "" where it has no signature.
+/// `own` is a prefix of the name of the reader's own format, which is never reported; "" if it has no signature.
 pub(in crate::dataset::format) fn foreign(start: &[u8], own: &str) -> Option<String> {
     let signed =
         SIGNATURES.iter().find(|(signature, ..)| start.starts_with(signature)).map(|&(_, name, to_do)| (name, to_do));
@@ -48,19 +48,19 @@ pub(in crate::dataset::format) fn foreign(start: &[u8], own: &str) -> Option<Str
     (own.is_empty() || !name.starts_with(own)).then(|| format!("the file is {name}; {to_do}"))
 }
 
-/// True if a file that begins with `start` may turn out to begin with a longer signature.
+/// True if `start` is the beginning of a longer signature.
 pub(in crate::dataset::format) fn begins_signature(start: &[u8]) -> bool {
     SIGNATURES.iter().any(|(signature, ..)| start.len() < signature.len() && signature.starts_with(start))
 }
 
-/// [`foreign`] for a file that is read as a text.
+/// [`foreign`] for a file that is read as text.
 pub(in crate::dataset::format) fn foreign_to_text(start: &[u8]) -> Option<String> {
-    // The signatures that are letters may begin a text, too.
+    // Signatures that consist of letters may also begin a text.
     let is_binary = start.iter().any(|&byte| byte < b'\t');
     is_binary.then(|| foreign(start, "")).flatten()
 }
 
-/// Formats whose signature is short: more of their first bytes is checked.
+/// Recognizes formats with short signatures by further bytes.
 fn structured(start: &[u8]) -> Option<(&'static str, &'static str)> {
     let number = |at: usize| Some(u64::from_le_bytes(start.get(at..at + 8)?.try_into().ok()?));
     match start {
@@ -71,7 +71,7 @@ fn structured(start: &[u8]) -> Option<(&'static str, &'static str)> {
         [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'A', b'V', b'E', ..] => {
             return Some(("a WAV file", "decode it first, and save the samples as .npy"));
         }
-        // Protocol 4 or 5, and the length of the first frame.
+        // Pickle protocol 4 or 5, and the length of the first frame.
         [0x80, 4 | 5, 0x95, ..] if number(3).is_some_and(|frame| frame < 1 << 40) => return Some(("a pickle", PICKLE)),
         _ => {}
     }
@@ -86,7 +86,7 @@ fn structured(start: &[u8]) -> Option<(&'static str, &'static str)> {
     (checksum == masked(&start[..8])).then_some(("a TFRecord file", "read it with TFRecordDataset"))
 }
 
-/// True for the start of a text: tokens of several bytes are not all printable.
+/// True if these bytes look like text: multi-byte tokens are not all printable.
 pub(in crate::dataset::format) fn is_text(start: &[u8]) -> bool {
     start.len() >= 64 && start.iter().all(|byte| matches!(byte, b' '..=b'~' | b'\t' | b'\n' | b'\r'))
 }

@@ -1,4 +1,4 @@
-//! [`MappedFile`]: a file of fixed contents that is read by its address.
+//! [`MappedFile`]: a memory-mapped file whose contents do not change.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use crate::local_path::check_readable;
 use crate::memory::{Array, Segment};
 use crate::{BatchWriter, Error, Result};
 
-/// The first bytes of a file, memory-mapped, with the checks that make it safe to read while others may cut it: after each
-/// batch what is found under its path, and whether its pages were there.
+/// The first bytes of a file, memory-mapped, and checks that make it safe to read even if another process truncates it:
+/// after each batch, the file at its path is compared, and lost pages are detected.
 ///
-/// No descriptor stays open: a mapping needs none, and a dataset may have more files than a process may have open. A file
-/// that was removed is read to its end.
+/// No descriptor stays open: a mapping needs none, and a dataset may have more files than a process may have open. A
+/// removed file can be read to its end.
 pub(in crate::dataset::format) struct MappedFile {
     path: PathBuf,
     identity: FileIdentity,
@@ -22,7 +22,7 @@ pub(in crate::dataset::format) struct MappedFile {
     page_cache: PageCache,
 }
 
-/// Batches of fewer bytes are not announced: what is read around one sample that is not in memory has most of the others.
+/// Smaller batches are not announced: the read-ahead around one sample brings in most of the others.
 const SMALL: usize = 64 << 10;
 
 impl MappedFile {
@@ -40,7 +40,7 @@ impl MappedFile {
 
     /// The first `bytes` bytes of `file`, which was opened at `path`.
     pub(in crate::dataset::format) fn new(path: PathBuf, file: File, bytes: usize) -> Result<Self> {
-        // Somebody may go to another folder before the next look at it.
+        // Absolute, because the working directory may change before the next check.
         let absolute = std::path::absolute(&path);
         let mapped = absolute.and_then(|path| {
             let identity = FileIdentity { bytes: bytes as u64, ..FileIdentity::of(&file.metadata()?) };
@@ -57,17 +57,17 @@ impl MappedFile {
     /// Runs `read`, which copies from the segment.
     ///
     /// # Errors
-    /// Those of `read`; [`Error::Shrunk`] when the file is shorter than what is mapped, or was while it was copied;
-    /// [`Error::Changed`] when another one is in its place.
+    /// Those of `read`; [`Error::Shrunk`] if the file is shorter than the mapping, or was during the copy;
+    /// [`Error::Changed`] if another file has replaced it.
     pub(in crate::dataset::format) fn read(&self, read: impl FnOnce() -> Result<()>) -> Result<()> {
         let read = read();
-        // Afterwards: a file that is cut within a page has zeros there, and nothing else tells. If it was, this is the reason
-        // of whatever went wrong.
+        // Checked afterward: bytes truncated within a page read as zeros without any other sign. Reported first,
+        // because a truncation explains any other error.
         self.identity.check_mapping(&self.path, &self.segment)?;
         read
     }
 
-    /// Has `gather` read the rows at `indices` of these `arrays` of the file.
+    /// Lets `gather` read the rows at `indices` of these `arrays` of the file.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -108,7 +108,7 @@ mod tests {
         file.read(|| array.copy_row(20, &mut row)).unwrap();
         assert_eq!(row, [7; 100]);
         let cut = file.read(|| {
-            // Within a page: there is no signal that the rest of it is zeros.
+            // Within a page: the rest reads as zeros without a signal.
             fs::File::options().write(true).open(&path).unwrap().set_len(1000).unwrap();
             array.copy_row(20, &mut row)
         });

@@ -1,4 +1,4 @@
-//! Files: opened, mapped, pooled, checked to be the ones that were indexed, and written.
+//! Files: opened, mapped, pooled, written, and checked to be the ones that were indexed.
 
 pub(super) mod access;
 pub(super) mod block_sums;

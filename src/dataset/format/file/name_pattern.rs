@@ -1,8 +1,8 @@
-//! [`NamePattern`]: which paths are meant, as a shell would say it.
+//! [`NamePattern`]: a shell pattern for paths.
 
-/// A pattern of path components: `*` and `?` stand for any letters and for one, `[a-z]` and `[!a-z]` for one of some, and a
-/// component `**` for any number of folders, none included. As in Python's `glob`, a name that begins with a dot is meant
-/// only by a component that begins with one.
+/// A pattern of path components: `*` matches any characters and `?` exactly one, `[a-z]` and `[!a-z]` one inside or
+/// outside a set, and a component `**` any number of folders, including none. As in Python's `glob`, a name that begins
+/// with a dot is matched only by a component that begins with one.
 #[derive(Debug)]
 pub(in crate::dataset::format) struct NamePattern {
     components: Vec<Vec<Letter>>,
@@ -14,10 +14,10 @@ impl NamePattern {
         Self { components: components.map(letters).collect() }
     }
 
-    /// True if `path`, relative and with `/` between its components, is meant.
+    /// True if the pattern matches `path`, which is relative, with `/` between its components.
     pub(in crate::dataset::format) fn matches(&self, path: &[u8]) -> bool {
         let path: Vec<Vec<Letter>> = path.split(|byte| *byte == b'/').map(letters).collect();
-        // By component of the pattern, from the last: at which components of the path the rest of it may begin.
+        // From the last component backward: `rest[at]` says if the components so far match the path from `at` on.
         let mut rest = vec![false; path.len() + 1];
         rest[path.len()] = true;
         for component in self.components.iter().rev() {
@@ -25,7 +25,7 @@ impl NamePattern {
             let folders = component.as_slice() == [STAR, STAR];
             for at in (0..path.len()).rev() {
                 here[at] = match folders {
-                    // At the end it stands for a name, too: a file is not below itself.
+                    // A trailing `**` matches at least one name: a file is not below itself.
                     true => rest[at] || ((here[at + 1] || rest[at + 1]) && !path[at].starts_with(&[DOT])),
                     false => rest[at + 1] && name_matches(component, &path[at]),
                 };
@@ -36,18 +36,18 @@ impl NamePattern {
     }
 }
 
-/// A letter of a name: a character, or a byte that is not UTF-8, which has a number that no character has.
+/// A character of a name, or a byte that is not UTF-8, as a number that no character has.
 pub(super) type Letter = u32;
 
 const STAR: Letter = b'*' as Letter;
 const DOT: Letter = b'.' as Letter;
 const OPEN: Letter = b'[' as Letter;
 
-/// The first number that stands for no character: in it, Python has the bytes that are not UTF-8.
+/// The first number that is not a character: Python, too, maps bytes that are not UTF-8 to numbers from here on.
 const NO_CHARACTER: Letter = 0xDC00;
 
-/// The letters of a name: `?` stands for one of them, not for one byte. As in Python's `glob`, a byte that is not UTF-8
-/// counts as a letter.
+/// Splits a name into characters: `?` matches one of these, not one byte. As in Python's `glob`, a byte that is not
+/// UTF-8 counts as a character.
 pub(super) fn letters(name: &[u8]) -> Vec<Letter> {
     let mut letters = Vec::with_capacity(name.len());
     for chunk in name.utf8_chunks() {
@@ -57,12 +57,12 @@ pub(super) fn letters(name: &[u8]) -> Vec<Letter> {
     letters
 }
 
-/// True if `pattern`, one component of a [`NamePattern`], means `name`.
+/// True if `pattern`, one component of a [`NamePattern`], matches `name`.
 pub(super) fn name_matches(pattern: &[Letter], name: &[Letter]) -> bool {
     if name.starts_with(&[DOT]) && !pattern.starts_with(&[DOT]) {
         return false;
     }
-    // Where to resume when the letters after the last `*` do not fit: after it, one letter of the name further.
+    // Where to resume if what follows the last `*` does not match: after it, one character later in the name.
     let (mut at, mut letter, mut star) = (0, 0, None);
     while letter < name.len() {
         if pattern.get(at) == Some(&STAR) {
@@ -80,7 +80,7 @@ pub(super) fn name_matches(pattern: &[Letter], name: &[Letter]) -> bool {
     pattern[at..].iter().all(|letter| *letter == STAR)
 }
 
-/// The length of the first element of `pattern`, if it stands for `letter`.
+/// The length of the first element of `pattern`, if it matches `letter`.
 fn one_matches(pattern: &[Letter], letter: Letter) -> Option<usize> {
     const ANY: Letter = b'?' as Letter;
     match *pattern.first()? {
@@ -88,7 +88,7 @@ fn one_matches(pattern: &[Letter], letter: Letter) -> Option<usize> {
         OPEN => {
             let negated = pattern.get(1) == Some(&Letter::from(b'!'));
             let start = 1 + usize::from(negated);
-            // A bracket that comes first is one of the letters; without an end the bracket is a plain letter.
+            // A `]` that comes first is a member of the set; a `[` without an end is a plain character.
             let Some(end) = (start + 1..pattern.len()).find(|&end| pattern[end] == Letter::from(b']')) else {
                 return (letter == OPEN).then_some(1);
             };

@@ -1,4 +1,4 @@
-//! [`NewFile`]: a file that is written under a random name, and gets its own when it is whole.
+//! [`NewFile`]: a file that is written under a random name, and renamed when it is complete.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -12,17 +12,17 @@ use rustix::io::Errno;
 
 use super::access::{FileAccess, folder_of};
 
-/// So many random names are tried.
+/// The number of random names that are tried.
 const ATTEMPTS: usize = 16;
 
-/// How the names of unfinished files end.
+/// The suffix of the names of unfinished files.
 pub(in crate::dataset::format) const UNFINISHED: &str = ".unfinished";
 
-/// The length of the random part of such a name, with the dot before it.
+/// The length of the random part of such a name, including the dot before it.
 pub(in crate::dataset::format) const RANDOM: usize = 9;
 
-/// A file that only its owner may read until it is whole. Nothing that others have put in the folder is opened or written to: the
-/// name is random, links are not followed, and the folder is not looked up again. Dropped before it is whole, it is removed.
+/// A file that only its owner may read until it is complete; dropped before that, it is removed. Nothing that others put
+/// in the folder is opened or written: the name is random, links are not followed, the folder is not looked up again.
 pub(in crate::dataset::format) struct NewFile {
     folder: OwnedFd,
     name: OsString,
@@ -31,7 +31,7 @@ pub(in crate::dataset::format) struct NewFile {
 }
 
 impl NewFile {
-    /// Begins the file that is to be at `path`, in a folder that exists.
+    /// Creates the file that will be at `path`, in an existing folder.
     pub(in crate::dataset::format) fn beside(path: &Path) -> io::Result<Self> {
         let folder = openat(CWD, folder_of(path), OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         for _ in 0..ATTEMPTS {
@@ -51,8 +51,8 @@ impl NewFile {
         &self.file
     }
 
-    /// Waits until all is on the disk, lets those read it that `access` says, and gives it its name, in the place of what is
-    /// there.
+    /// Sets the permissions of `access`, waits until all data is on the disk, and renames the file to `name`, replacing
+    /// any file of that name.
     pub(in crate::dataset::format) fn put(mut self, name: &OsStr, access: FileAccess) -> io::Result<()> {
         self.finish(access)?;
         renameat(&self.folder, &self.name, &self.folder, name)?;
@@ -60,12 +60,12 @@ impl NewFile {
         Ok(())
     }
 
-    /// As [`put`](Self::put), unless there is a file of that name, which then stays.
+    /// As [`put`](Self::put), unless a file of that name exists, which is then kept.
     pub(in crate::dataset::format) fn put_first(mut self, name: &OsStr, access: FileAccess) -> io::Result<()> {
         self.finish(access)?;
         match renameat_with(&self.folder, &self.name, &self.folder, name, RenameFlags::NOREPLACE) {
             Err(Errno::EXIST) => return Ok(()),
-            // A file system that does not know how.
+            // The file system does not support `RENAME_NOREPLACE`.
             Err(Errno::INVAL | Errno::NOSYS) => renameat(&self.folder, &self.name, &self.folder, name)?,
             renamed => renamed?,
         }
@@ -87,9 +87,9 @@ impl Drop for NewFile {
     }
 }
 
-/// A number that cannot be guessed.
+/// Returns an unpredictable number.
 pub(in crate::dataset::format) fn random_number() -> u64 {
-    // Its keys are from the operating system.
+    // Its keys come from the operating system.
     RandomState::new().build_hasher().finish()
 }
 

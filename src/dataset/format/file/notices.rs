@@ -1,10 +1,10 @@
-//! [`take_notices`]: what was repaired without an error.
+//! [`take_notices`]: notices about repairs that raised no error.
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::memory::PerProcess;
 
-/// More are not kept: they are not needed.
+/// The most notices that are kept.
 const MOST: usize = 100;
 
 static NOTICES: PerProcess<Mutex<Vec<String>>> = PerProcess::new();
@@ -17,8 +17,8 @@ pub(in crate::dataset::format) fn notice(text: String) {
     }
 }
 
-/// Returns what this process has noticed since the last call that is not an error: damaged indices and unpacked copies, which
-/// were made again, and a cache that is larger than it was to be. One text for each; the Python package warns of them.
+/// Returns this process's notices since the last call, about problems that are not errors: damaged indices and copies
+/// that were made again, and a cache beyond its limit. One text for each; the Python package turns them into warnings.
 ///
 /// Threads may call it at the same time; each text is returned once.
 ///

@@ -16,21 +16,19 @@ use crate::memory::Segment;
 use crate::watch;
 use crate::{Error, Result};
 
-/// From this many reads on a file is mapped. A mapping saves two thirds of what a call of the system costs, but the
-/// first touches of its pages cost more than a few calls: who reads one sample of each of many files is better off
-/// without.
+/// The number of reads after which a file is mapped. Copying from a mapping costs a third of a system call, but first
+/// touches of its pages cost more than a few calls, so reading one sample from each of many files is faster without it.
 const READS_BEFORE_MAPPING: u32 = 8;
 
-/// So many bytes are announced at a time: what Linux reads ahead of a file by default, and the least that it reads of one
-/// announcement.
+/// Bytes announced at a time: Linux's default read-ahead, and the most that it is sure to read for one announcement.
 const READ_AHEAD: usize = 128 << 10;
 
-/// A file that is open for reading at any place, by many threads at once.
+/// An open file that many threads can read at any offset at once.
 pub(crate) struct OpenFile {
     file: File,
     source: SourceFile,
     reads: AtomicU32,
-    /// All of it; nothing where the operating system refuses.
+    /// A mapping of the whole file; `None` if the operating system refuses.
     mapping: OnceLock<Option<Segment>>,
 }
 
@@ -52,13 +50,13 @@ impl OpenFile {
         &self.source
     }
 
-    /// Fails when the file was written to, cut or replaced since it was looked at. One that was only removed can be read to
-    /// its end.
+    /// Fails if the file was written to, truncated or replaced since it was listed. A file that was only removed can be
+    /// read to its end.
     pub(in crate::dataset::format) fn check(&self) -> Result<()> {
         let io = |error| Error::Io { path: self.source.path.clone(), source: error };
         let found = self.file.metadata().map_err(io)?;
         let mut now = FileFacts::of(&found);
-        // It has lost its name: to another file, or to none.
+        // The file has lost its name, possibly to another file.
         if found.nlink() == 0
             && let Ok(other) = std::fs::metadata(&self.source.path)
         {
@@ -67,16 +65,16 @@ impl OpenFile {
         self.source.check(&now)
     }
 
-    /// Maps all of it. Only what is read by [`Segment::read_by`] survives a cut.
+    /// Maps the whole file. Only reads through [`Segment::read_by`] survive a truncation.
     ///
     /// # Errors
-    /// [`Error::Io`] when the operating system refuses.
+    /// [`Error::Io`] if the operating system refuses.
     pub(crate) fn map(&self) -> Result<Segment> {
         let mapped = Segment::map_file(&self.file, self.bytes() as usize);
         mapped.map_err(|source| Error::Io { path: self.source.path.clone(), source })
     }
 
-    /// As [`read_at`](Self::read_at), from a mapping where the file is read often enough.
+    /// As [`read_at`](Self::read_at), but from a mapping once the file has been read often enough.
     pub(crate) fn copy_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         self.compare(offset, into.len())?;
         if let Some(mapping) = self.mapping()
@@ -86,7 +84,7 @@ impl OpenFile {
             if !mapping.has_lost_pages() {
                 return Ok(());
             }
-            // Cut, or the disk has failed: the operating system knows which.
+            // Truncated, or the disk has failed: a system call reports which.
         }
         self.read_at(offset, into)
     }
@@ -100,23 +98,23 @@ impl OpenFile {
         mapping.as_ref().filter(|mapping| !mapping.has_lost_pages())
     }
 
-    /// Has the operating system begin to read bytes that will be asked for soon.
+    /// Asks the operating system to start reading bytes that will be needed soon.
     pub(crate) fn will_read(&self, offset: u64, bytes: u64) {
-        // To the operating system no length means all that follows.
+        // A length of 0 would mean everything up to the end of the file.
         if let Some(bytes) = NonZeroU64::new(bytes) {
-            // No more than advice: where it is not taken, reading takes longer.
+            // Only a hint: if it fails, reading merely takes longer.
             let _ = fadvise(&self.file, offset, Some(bytes), Advice::WillNeed);
         }
     }
 
-    /// As [`will_read`](Self::will_read), of any number of bytes; nothing is done where they seem to be in memory.
+    /// As [`will_read`](Self::will_read), for any number of bytes; does nothing if they appear to be in memory.
     pub(crate) fn will_read_all(&self, offset: u64, bytes: u64) {
         let end = offset.saturating_add(bytes).min(self.bytes());
         let last = end.saturating_sub(1);
         if end <= offset || [offset, offset + (last - offset) / 2, last].into_iter().all(|at| self.is_in_memory(at)) {
             return;
         }
-        // Of more the operating system would begin to read only the first part, how much of it depends on the disk.
+        // Of a longer range, the system would start to read only a first part, whose size depends on the disk.
         (offset..end).step_by(READ_AHEAD).for_each(|start| self.will_read(start, (end - start).min(READ_AHEAD as u64)));
     }
 
@@ -127,7 +125,7 @@ impl OpenFile {
         matches!(preadv2(&self.file, into, offset, ReadWriteFlags::NOWAIT), Ok(1))
     }
 
-    /// Fails when these bytes are of a copy, and not what was written to it.
+    /// Fails if these bytes belong to a copy, and are not what was written to it.
     fn compare(&self, offset: u64, bytes: usize) -> Result<()> {
         self.source.sums.as_ref().map_or(Ok(()), |sums| sums.compare(&self.file, &self.source.path, offset, bytes))
     }
@@ -135,14 +133,14 @@ impl OpenFile {
     /// Fills `into` with the bytes from `offset` on.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::Format`] when they are not all in the file; [`Error::Changed`] when they were.
+    /// [`Error::Io`]; [`Error::Format`] if they are not all within the file; [`Error::Changed`] if they no longer are.
     pub(crate) fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         let path = &self.source.path;
         if offset.checked_add(into.len() as u64).is_none_or(|end| end > self.bytes()) {
             let reason = format!("{} bytes are expected here, but the file has {} in all", into.len(), self.bytes());
             return Err(Error::Format { path: path.clone(), offset, reason });
         }
-        // Whatever makes an index, or looks for damages, reads by this.
+        // Index builds and searches for damage read through this function, and can be interrupted here.
         watch::advance(into.len())?;
         self.compare(offset, into.len())?;
         match self.file.read_exact_at(into, offset) {

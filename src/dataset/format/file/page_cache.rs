@@ -1,21 +1,21 @@
-//! [`PageCache`]: whether what is read lies in memory.
+//! [`PageCache`]: tracks whether the data that is read is in memory.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::memory::disk_reads;
 
-/// So many batches are announced after one that had to wait for the disk; of the next one the first sample tells whether
-/// that is still needed.
+/// Batches that are announced after one that had to wait for the disk. Then the first sample of a batch shows whether
+/// announcing is still needed.
 const ANNOUNCED: u32 = 64;
 
-/// Knows whether the files of a dataset lie in the operating system's page cache, by what was waited for.
+/// Tracks whether the files of a dataset are in the operating system's page cache, by counting waits for the disk.
 ///
-/// To announce what will be read, so that the disk works on all of it at once, costs about as much as to read it from
-/// memory. So that is done only while it is of use. Any thread may use it, many at a time.
+/// Announcing reads, so that the disk works on all of them at once, costs about as much as reading the bytes from
+/// memory, so it is done only while it helps. Can be used by many threads at once.
 pub(crate) struct PageCache {
-    /// How many batches are still to be announced.
+    /// The number of batches that are still to be announced.
     left: AtomicU32,
-    /// How often this thread has waited, so far.
+    /// Returns how often the current thread has waited for the disk so far.
     disk_reads: fn() -> libc::c_long,
 }
 
@@ -24,8 +24,8 @@ impl PageCache {
         Self { left: AtomicU32::new(0), disk_reads }
     }
 
-    /// To be held while a batch is read. `announce` is called at once where others had to wait for the disk, or when the
-    /// first [`was_read`](AnnouncedBatch::was_read) says that this one had to.
+    /// Returns a guard to be held while a batch is read. `announce` is called at once if earlier batches had to wait
+    /// for the disk, or when the first [`was_read`](AnnouncedBatch::was_read) finds that this one had to.
     pub(crate) fn batch<A: FnOnce()>(&self, announce: A) -> AnnouncedBatch<'_, A> {
         let left = self.left.load(Ordering::Relaxed);
         let mut batch = AnnouncedBatch { cache: self, left, announce: Some(announce), has_waited: false, before: 0 };
@@ -47,13 +47,13 @@ pub(crate) struct AnnouncedBatch<'a, A: FnOnce()> {
 }
 
 impl<A: FnOnce()> AnnouncedBatch<'_, A> {
-    /// To be called when something of it was read: by what the first one waited for the rest is announced.
+    /// To be called when a part of the batch was read: if the first part had to wait, the rest is announced.
     pub(crate) fn was_read(&mut self) {
         if self.announce.is_some() {
             self.has_waited = (self.cache.disk_reads)() != self.before;
             if self.has_waited {
                 self.announce();
-                // What announcing reads is read by this thread too.
+                // Reads made by `announce` itself do not count as waits.
                 self.before = (self.cache.disk_reads)();
             }
             self.announce = None;
@@ -72,7 +72,7 @@ impl<A: FnOnce()> Drop for AnnouncedBatch<'_, A> {
         if self.has_waited || (self.cache.disk_reads)() != self.before {
             self.cache.left.store(ANNOUNCED, Ordering::Relaxed);
         } else if self.left > 0 {
-            // Two threads may count one batch: what matters is that it ends.
+            // Two threads may count the same batch; it only matters that the counter reaches 0.
             self.cache.left.store(self.left - 1, Ordering::Relaxed);
         }
     }
@@ -88,8 +88,8 @@ mod tests {
         static WAITED: Cell<libc::c_long> = const { Cell::new(0) };
     }
 
-    /// Reads `batches` of four rows, each of which waits for the disk as `waits` says of its number and whether it was
-    /// announced. How many batches were announced, and how many rows waited.
+    /// Reads `batches` of four rows. `waits` decides from a batch's number and whether it was announced if each row
+    /// waits. Returns how many batches were announced, and how many rows waited.
     fn read(cache: &PageCache, batches: usize, waits: impl Fn(usize, bool) -> bool) -> (usize, libc::c_long) {
         let (mut announced, waited) = (0, WAITED.get());
         for _ in 0..batches {

@@ -1,4 +1,4 @@
-//! [`file_parts`]: a dataset for each of many files, a limited number of which are mapped.
+//! [`file_parts`]: one dataset per file for many files, a limited number of which are mapped.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,15 +10,14 @@ use crate::dataset::format::block::cache::BlockCache;
 use crate::dataset::{Concat, Dataset, ReadMany, read_batch};
 use crate::{BatchWriter, Error, Result, SampleWriter, Schema};
 
-/// The number of files that stay mapped of those that are not always mapped; the last ones read.
+/// Of the files that are not always mapped, the number that stay mapped: the most recently read ones.
 const MAPPED_AT_A_TIME: usize = 64;
 
-/// The files at `paths`, one after the other, each of which `open` maps. Those after the first [`MAPPED_FILES`] are mapped for
-/// a batch that reads them.
+/// Concatenates the files at `paths`, each of which `open` maps. Files after the first [`MAPPED_FILES`] are mapped only
+/// when a batch reads them.
 ///
-/// # Errors
-/// Those of `open`; those of `differ`, which is asked for each file whose samples have another schema than those of the first
-/// file: with the path, its schema and that of the first one; that of [`Concat::new`].
+/// Those of `open`; that of `differ` for a file whose schema is not that of the first file, called with the path, its
+/// schema and that of the first file; that of [`Concat::new`].
 pub(in crate::dataset::format) fn file_parts<D: Dataset + 'static>(
     paths: &[PathBuf],
     open: impl Fn(&PathBuf) -> Result<D> + Send + Sync + 'static,
@@ -51,13 +50,13 @@ fn bounded_parts<D: Dataset + 'static>(
 /// Maps a file.
 type Open<D> = dyn Fn(&PathBuf) -> Result<D> + Send + Sync;
 
-/// What files are mapped by, and those that are at the moment, by their numbers.
+/// How files are mapped, and those that are currently mapped, by number.
 struct Opened<D> {
     open: Box<Open<D>>,
     mapped: BlockCache<usize, D>,
 }
 
-/// A file that is mapped when it is read.
+/// A file that is mapped only when it is read.
 struct Unmapped<D> {
     path: PathBuf,
     number: usize,
@@ -69,7 +68,7 @@ struct Unmapped<D> {
 
 impl<D: Dataset> Unmapped<D> {
     fn of(part: &D, path: PathBuf, number: usize, opened: Arc<Opened<D>>) -> Result<Self> {
-        // Somebody may go to another folder before the next look at it.
+        // Absolute, because the working directory may change before the next check.
         let io = |source| Error::Io { path: path.clone(), source };
         let path = std::path::absolute(&path).map_err(io)?;
         let identity = FileIdentity::of(&fs::metadata(&path).map_err(io)?);
@@ -78,7 +77,7 @@ impl<D: Dataset> Unmapped<D> {
 
     fn mapped(&self) -> Result<Arc<D>> {
         self.opened.mapped.get(&self.number, || {
-            // Before: what is wrong with a file that is another now is that it is another.
+            // Checked before opening too: if the file was replaced, that is the error to report.
             self.identity.check(&self.path)?;
             let part = (self.opened.open)(&self.path)?;
             self.identity.check(&self.path)?;

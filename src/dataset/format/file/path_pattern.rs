@@ -1,4 +1,4 @@
-//! [`matching_paths`]: the paths that a pattern stands for.
+//! [`matching_paths`]: the paths that match a pattern.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirEntry, FileType, Metadata};
@@ -14,17 +14,17 @@ use crate::{Error, Result};
 /// Errors that a shell skips, too: the path is gone, not a folder, or not permitted.
 const SKIPPED: [i32; 6] = [libc::ENOENT, libc::ENOTDIR, libc::EACCES, libc::EPERM, libc::ELOOP, libc::ENAMETOOLONG];
 
-/// Returns the paths that `pattern` stands for, in no particular order, some of them twice if `**` occurs twice.
+/// Returns the paths that `pattern` matches, in no particular order; some occur twice if `**` does.
 ///
-/// They are those of Python's `glob.glob(pattern, recursive=True)`, except that glob silently skips folders that it could not
-/// read: a process that has run out of file descriptors would get a shorter dataset without any error.
+/// The result is that of Python's `glob.glob(pattern, recursive=True)`, except that glob silently skips folders that it
+/// fails to read: a process that has run out of file descriptors would get a shorter dataset without an error.
 ///
-/// `*`, `?` and `[...]` match within one name, and `**` matches any number of folders. A name that begins with a dot is matched
-/// only by a pattern that begins with one. Folders without read permission are skipped. No more than `most` paths are looked
-/// for.
+/// `*`, `?` and `[...]` match within one name, and `**` matches any number of folders. A name that begins with a dot is
+/// matched only by a pattern that begins with one. Folders without read permission are skipped. The search ends after
+/// `most` paths.
 ///
 /// # Errors
-/// [`Error::Io`] when a folder can't be read for another reason: there are no file descriptors left, or the disk is failing.
+/// [`Error::Io`] if a folder can't be read for another reason: no file descriptors are left, or the disk is failing.
 pub fn matching_paths(pattern: &[u8], most: usize) -> Result<Vec<Vec<u8>>> {
     let mut names: Vec<&[u8]> = pattern.split(|byte| *byte == b'/').collect();
     // Consecutive slashes count as one, except at the end: a slash there asks for folders.
@@ -36,7 +36,7 @@ pub fn matching_paths(pattern: &[u8], most: usize) -> Result<Vec<Vec<u8>>> {
     Ok(search.found)
 }
 
-/// What a pattern has between two slashes.
+/// The part of a pattern between two slashes.
 enum Part {
     AnyFolders,
     Name(Vec<u8>),
@@ -54,14 +54,14 @@ impl Part {
 }
 
 struct Search {
-    /// The device and the number of each folder that `**` has entered, outermost first.
+    /// The device and inode of each folder that `**` has entered, outermost first.
     above: Vec<(u64, u64)>,
     found: Vec<Vec<u8>>,
     most: usize,
 }
 
 impl Search {
-    /// Looks for what `parts` stand for in `folder`.
+    /// Searches for matches of `parts` in `folder`.
     fn below(&mut self, folder: &[u8], parts: &[Part]) -> Result<()> {
         let Some((part, rest)) = parts.split_first() else { return Ok(()) };
         match part {
@@ -137,8 +137,8 @@ fn path_of(bytes: &[u8]) -> &Path {
     Path::new(if bytes.is_empty() { OsStr::new(".") } else { OsStr::from_bytes(bytes) })
 }
 
-/// The names of the entries of `folder` that are meant, and what they are. All are read at once, so that only one folder
-/// is open at a time.
+/// Returns the names and file types of the matching entries of `folder`. It reads all entries before returning, so that
+/// only one folder is open at a time.
 fn entries(folder: &[u8], is_meant: impl Fn(&[u8]) -> bool) -> Result<Vec<(Vec<u8>, Option<FileType>)>> {
     let list = || -> io::Result<Vec<DirEntry>> { fs::read_dir(path_of(folder))?.collect() };
     let mut found = Vec::new();
@@ -153,7 +153,7 @@ fn entries(folder: &[u8], is_meant: impl Fn(&[u8]) -> bool) -> Result<Vec<(Vec<u
     Ok(found)
 }
 
-/// True if there is a folder at `path`, or a link to one; `kind` is what is known of it.
+/// True if there is a folder at `path`, or a link to one; `kind` is its file type, if known.
 fn is_folder(path: &[u8], kind: Option<FileType>) -> Result<bool> {
     match kind {
         Some(kind) if !kind.is_symlink() => Ok(kind.is_dir()),
@@ -161,7 +161,7 @@ fn is_folder(path: &[u8], kind: Option<FileType>) -> Result<bool> {
     }
 }
 
-/// Returns what is at `path`, if anything: a link's target matters only if a folder is required.
+/// Returns the metadata of `path`, if it exists; a link is followed only if a folder is required.
 fn look(path: &[u8]) -> Result<Option<Metadata>> {
     let follows = path.is_empty() || path.ends_with(b"/");
     let found = if follows { fs::metadata(path_of(path)) } else { fs::symlink_metadata(path_of(path)) };
@@ -179,7 +179,7 @@ fn unless_skipped<T>(path: &[u8], found: io::Result<T>) -> Result<Option<T>> {
 fn is_skipped(error: &io::Error) -> bool {
     match error.raw_os_error() {
         Some(number) => SKIPPED.contains(&number),
-        // A null character: there is no such path.
+        // The path contains a null byte, so it cannot exist.
         None => error.kind() == io::ErrorKind::InvalidInput,
     }
 }

@@ -1,4 +1,4 @@
-//! [`FilePool`]: open files, as few at a time as are needed.
+//! [`FilePool`]: open files, limited in number.
 
 #[cfg(feature = "parquet")]
 use std::io::ErrorKind;
@@ -14,13 +14,13 @@ use super::source_files::SourceFiles;
 use crate::memory::PerProcess;
 use crate::{Error, Result};
 
-/// So many files are open at a time, unless the caller says otherwise: far below the usual limit of 1,024 of a process.
+/// Default limit of open files: far below the usual limit of 1,024 per process.
 pub(crate) const OPEN_FILES: usize = 64;
 
-/// The files of a dataset, opened when they are first read, in the process that reads. Of those that are not read at
-/// the moment the ones that were read last stay open.
+/// The files of a dataset, opened on first use in the process that reads them. Of the files that are not in use, the
+/// most recently read ones stay open.
 ///
-/// A forked child opens its own: what it inherits it neither locks nor closes.
+/// A forked child opens its own files; it neither locks nor closes what it inherits.
 pub(crate) struct FilePool {
     files: Arc<SourceFiles>,
     limit: usize,
@@ -34,13 +34,13 @@ struct Open {
 }
 
 impl FilePool {
-    /// A pool of `files`, of which `limit` (at least one) stay open; fewer where the process may not have that many.
+    /// A pool of `files`, at most `limit` of which (at least one) stay open; fewer if the process limit is low.
     pub(crate) fn new(files: Arc<SourceFiles>, limit: usize) -> Self {
         let allowed = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |all| (all / 8) as usize);
         Self { files, limit: limit.min(allowed).max(1), open: PerProcess::new(), page_cache: PageCache::new() }
     }
 
-    /// How many files stay open.
+    /// The number of files that may stay open.
     pub(crate) fn limit(&self) -> usize {
         self.limit
     }
@@ -49,21 +49,21 @@ impl FilePool {
         &self.files
     }
 
-    /// The same, to be kept.
+    /// The files, as a shared reference.
     pub(crate) fn shared_files(&self) -> Arc<SourceFiles> {
         Arc::clone(&self.files)
     }
 
-    /// True if the files lie in memory.
+    /// Tracks whether the files are in memory.
     pub(crate) fn page_cache(&self) -> &PageCache {
         &self.page_cache
     }
 
-    /// File `number`, open. To be asked for once for all samples of a batch that are read from it: each time the operating
-    /// system is asked whether it is still what it was.
+    /// Returns file `number`, opened. Call it once per batch for all samples in the file: each call asks the operating
+    /// system whether the file has changed.
     ///
     /// # Errors
-    /// [`Error::Io`] when it can't be opened; [`Error::Changed`] when it was written to or replaced since it was looked at.
+    /// [`Error::Io`] if it can't be opened; [`Error::Changed`] if it was written to or replaced since it was listed.
     pub(crate) fn file(&self, number: usize) -> Result<Arc<OpenFile>> {
         match self.take_open(number) {
             Some(file) => self.check_open(number, &file).map(|()| file),
@@ -71,12 +71,12 @@ impl FilePool {
         }
     }
 
-    /// As [`file`](Self::file), for those who ask [`check_open`](Self::check_open) when they have read.
+    /// As [`file`](Self::file), for callers that call [`check_open`](Self::check_open) after reading.
     pub(super) fn file_to_be_checked(&self, number: usize) -> Result<Arc<OpenFile>> {
         self.take_open(number).map_or_else(|| self.open(number), Ok)
     }
 
-    /// True if `file`, which is file `number`, is still what it was; else it will be opened again.
+    /// Fails if `file`, which is file `number`, has changed; it is then opened again on next use.
     ///
     /// # Errors
     /// As [`file`](Self::file).
@@ -85,10 +85,10 @@ impl FilePool {
     }
 
     fn open(&self, number: usize) -> Result<Arc<OpenFile>> {
-        // Without the lock: on slow storage it takes long, and two threads that open the same file do no harm.
+        // Without holding the lock: opening is slow on slow storage, and opening a file twice does no harm.
         let file = match OpenFile::open(self.files.files()[number].clone()) {
             Err(error) if is_of_too_many(&error) => {
-                // Those that are not being read take up room for the one that is to be read.
+                // Close the cached files, so that the requested one can be opened.
                 drop(std::mem::take(&mut *self.lock()));
                 OpenFile::open(self.files.files()[number].clone())
             }
@@ -106,11 +106,11 @@ impl FilePool {
         Ok(file)
     }
 
-    /// True if file `number`, of which something is kept that was read before, is still what it was; none is opened for
-    /// that. One that was only removed is.
+    /// Fails if file `number`, whose contents the caller has cached, has changed. Opens no file. A file that was only
+    /// removed is unchanged.
     ///
     /// # Errors
-    /// [`Error::Io`] when nothing can be said of it; [`Error::Changed`] when it was written to or replaced.
+    /// [`Error::Io`] if its metadata can't be read; [`Error::Changed`] if it was written to or replaced.
     #[cfg(feature = "parquet")]
     pub(crate) fn check(&self, number: usize) -> Result<()> {
         if let Some(file) = self.take_open(number) {
@@ -124,7 +124,7 @@ impl FilePool {
         }
     }
 
-    /// File `number`, if it is open, which is from now on the one read last.
+    /// Returns file `number` if it is open, and marks it as the most recently read one.
     fn take_open(&self, number: usize) -> Option<Arc<OpenFile>> {
         let mut open = self.lock();
         let place = open.iter().rposition(|open| open.number == number)?;
@@ -137,7 +137,7 @@ impl FilePool {
     }
 }
 
-/// True if no file could be opened because too many are.
+/// True if opening failed because too many files are open.
 fn is_of_too_many(error: &Error) -> bool {
     matches!(error, Error::Io { source, .. } if matches!(source.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)))
 }
@@ -195,7 +195,7 @@ mod tests {
             for is_open in [true, false] {
                 let pool = pool(&folder, 2, 4);
                 let file = is_open.then(|| pool.file(0).unwrap());
-                // Two writes within one tick of the file system's clock would look like one.
+                // Two writes within one clock tick of the file system could not be told apart.
                 thread::sleep(std::time::Duration::from_millis(20));
                 change();
                 for _ in 0..2 {

@@ -6,11 +6,11 @@ use super::open_file::OpenFile;
 use super::pool::FilePool;
 use crate::Result;
 
-/// The files that a batch was read from so far: each is asked for once, for that takes a lock, and no more of them stay open
-/// than if they were asked for one by one.
+/// The files that a batch was read from so far. Each is requested from the pool only once, since that takes a lock, and
+/// no more of them are held open than the pool would keep.
 ///
-/// What was read of them is theirs only if [`checked`](Self::checked) says so afterwards: a mapped file that is cut within a
-/// page has zeros there, and nothing else tells.
+/// What was read is valid only if [`checked`](Self::checked) succeeds afterward: a mapped file that is truncated within
+/// a page has zeros there, without any other sign.
 pub(in crate::dataset::format) struct RecentFiles<'a> {
     pool: &'a FilePool,
     files: Vec<(usize, Arc<OpenFile>)>,
@@ -21,10 +21,10 @@ impl<'a> RecentFiles<'a> {
         Self { pool, files: Vec::new() }
     }
 
-    /// File `number`.
+    /// Returns file `number`, opened.
     ///
     /// # Errors
-    /// It can't be opened; one of those that were read is another now.
+    /// It can't be opened; one of the files that were read has changed.
     pub(in crate::dataset::format) fn file(&mut self, number: usize) -> Result<&OpenFile> {
         let place = match self.files.iter().rposition(|(other, _)| *other == number) {
             Some(place) => place,
@@ -40,7 +40,7 @@ impl<'a> RecentFiles<'a> {
         Ok(&self.files[place].1)
     }
 
-    /// What came of reading them, unless one of them is another now: then that is the reason of whatever went wrong.
+    /// Returns the result `read`, unless one of the files has changed, which would explain any other error.
     ///
     /// # Errors
     /// As [`FilePool::file`], and that of `read`.
@@ -65,7 +65,7 @@ mod tests {
         let folder = TempDir::new().unwrap();
         let paths: Vec<_> = (0..3).map(|number| folder.path().join(number.to_string())).collect();
         paths.iter().for_each(|path| fs::write(path, [7; 3000]).unwrap());
-        // Two of them stay open.
+        // At most two files stay open.
         let pool = FilePool::new(Arc::new(SourceFiles::look(paths.clone()).unwrap()), 2);
         let read = |files: &mut RecentFiles<'_>, number| {
             let mut into = [0; 100];

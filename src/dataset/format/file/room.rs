@@ -1,9 +1,9 @@
-//! [`make_room`]: memory for bytes of a file, or an error.
+//! [`make_room`]: allocates memory for bytes of a file, or fails.
 
 use crate::{Error, Result};
 
-/// Makes `buffer` have `bytes` bytes, whatever they are. A file may have samples of gigabytes: without memory for one the
-/// process would end.
+/// Resizes `buffer` to `bytes` bytes, of any value. A file may have samples of gigabytes: an allocation that fails must
+/// not end the process.
 ///
 /// # Errors
 /// [`Error::OutOfMemory`].

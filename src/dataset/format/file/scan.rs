@@ -1,4 +1,4 @@
-//! [`scan`]: one piece of work for each of many files, side by side.
+//! [`scan`]: one task for each of many files, in parallel.
 
 use std::thread::available_parallelism;
 
@@ -8,15 +8,15 @@ use rayon::prelude::*;
 use crate::watch;
 use crate::{Error, Result};
 
-/// Below this number of items threads are not worth their start.
+/// With fewer items, starting threads does not pay off.
 const WORTH_THREADS: usize = 2;
 
-/// What `work` makes of each item, in order. On threads of its own, as many as the affinity mask and the CPU quota of the
-/// control group leave (`available_parallelism` reads both), that are gone when it returns: a process that is forked at any
-/// time inherits none.
+/// Returns the results of `work` for each item, in order. It starts its own threads, as many as the affinity mask and
+/// the CPU quota of the control group allow (`available_parallelism` reads both), and joins them before it returns, so
+/// that a forked child inherits none.
 ///
 /// # Errors
-/// That of the first item that fails, whichever thread was there first; or [`Error::Threads`].
+/// That of the first item in order that fails, even if a later one fails earlier; or [`Error::Threads`].
 pub(in crate::dataset::format) fn scan<T: Sync, R: Send>(
     items: &[T],
     work: impl Fn(&T) -> Result<R> + Sync,

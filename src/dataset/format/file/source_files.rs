@@ -1,4 +1,4 @@
-//! [`SourceFiles`]: files by their paths, and what tells one from what it was.
+//! [`SourceFiles`]: files by path, with the facts that show whether they have changed.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -11,12 +11,12 @@ use super::scan::scan;
 use crate::local_path::check_readable;
 use crate::{Error, Result};
 
-/// A file as it was found.
+/// A file as it was when it was listed.
 #[derive(Debug, Clone)]
 pub(crate) struct SourceFile {
     pub(crate) path: PathBuf,
     pub(crate) facts: FileFacts,
-    /// Checksums of its contents, where it is a copy that this crate has made.
+    /// Checksums of its contents, if it is a copy made by this crate.
     pub(in crate::dataset::format) sums: Option<Arc<BlockSums>>,
 }
 
@@ -33,18 +33,18 @@ impl SourceFile {
     }
 }
 
-/// What changes when a file is written to or replaced.
+/// Metadata that changes when a file is written to or replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileFacts {
-    /// The size.
+    /// The size in bytes.
     pub(crate) bytes: u64,
-    /// When it was last written to, in nanoseconds since 1970.
+    /// Modification time, in nanoseconds since 1970.
     pub(crate) modified: i64,
-    /// When its contents, name, owner or permissions were last changed, in nanoseconds since 1970. No program can set it.
+    /// When contents, name, owner or permissions last changed (ctime), in nanoseconds since 1970. Not settable.
     pub(crate) changed: i64,
-    /// Device and number, which a file keeps under every name. A copy has others.
+    /// Device and inode, which are the same under every name of the file. A copy has different ones.
     pub(crate) identity: (u64, u64),
-    /// Who may read it.
+    /// The permissions to read it.
     pub(crate) access: FileAccess,
 }
 
@@ -60,7 +60,7 @@ impl FileFacts {
         }
     }
 
-    /// Those of a folder that stands for `files`: `digest` says which files they are and whether they have changed.
+    /// The facts of a folder that stands for `files`; `digest` identifies the files and changes when they do.
     #[cfg(feature = "image")]
     pub(in crate::dataset::format) fn of_many(
         files: impl Iterator<Item = Self>,
@@ -71,12 +71,12 @@ impl FileFacts {
         Some(Self { bytes, modified: digest as i64, changed: 0, identity: (0, 0), access })
     }
 
-    /// True if these are of a folder that stands for its files.
+    /// True if these are the facts of a folder that stands for its files.
     pub(in crate::dataset::format) fn stands_for_many(&self) -> bool {
         self.identity == (0, 0)
     }
 
-    /// What `now` has other than this, in words; nothing when it is the same file with the same contents.
+    /// Describes how `now` differs; `None` if it is the same file with the same contents.
     pub(crate) fn difference(&self, now: &Self) -> Option<String> {
         if self.identity != now.identity {
             return Some("another file is in its place".into());
@@ -95,10 +95,10 @@ pub(crate) struct SourceFiles {
 }
 
 impl SourceFiles {
-    /// Looks at the files at `paths`.
+    /// Reads the metadata of the files at `paths`.
     ///
     /// # Errors
-    /// [`Error::Io`] names the first that is not there; [`Error::Format`] the first that is not a regular file.
+    /// [`Error::Io`] names the first that does not exist; [`Error::Format`] the first that is not a regular file.
     pub(crate) fn look(paths: Vec<PathBuf>) -> Result<Self> {
         let blocks: Vec<&[PathBuf]> = paths.chunks(256).collect();
         let facts = scan(&blocks, |block| {
@@ -109,24 +109,24 @@ impl SourceFiles {
         Ok(Self { files: files.collect() })
     }
 
-    /// The same files, of which some are copies with these checksums.
+    /// Sets the checksums of those files that are copies.
     pub(in crate::dataset::format) fn with_sums(mut self, sums: Vec<Option<Arc<BlockSums>>>) -> Self {
         self.files.iter_mut().zip(sums).for_each(|(file, sums)| file.sums = sums);
         self
     }
 
-    /// Who may read all of them; nothing where there are none.
+    /// The permissions common to all files; `None` if there are no files.
     pub(in crate::dataset::format) fn access(&self) -> Option<FileAccess> {
         self.files.iter().map(|file| file.facts.access).reduce(FileAccess::and)
     }
 
-    /// One that stands for many, with what tells them from what they were.
+    /// A single entry that stands for many files, with facts that change when they do.
     #[cfg(feature = "image")]
     pub(crate) fn of_one(path: PathBuf, facts: FileFacts) -> Self {
         Self { files: vec![SourceFile { path, facts, sums: None }] }
     }
 
-    /// Those of these numbers, in their order.
+    /// The files with these numbers, in this order.
     pub(crate) fn subset(&self, numbers: &[usize]) -> Self {
         Self { files: numbers.iter().map(|&number| self.files[number].clone()).collect() }
     }
@@ -135,18 +135,18 @@ impl SourceFiles {
         &self.files
     }
 
-    /// The size of all of them together, in bytes.
+    /// The total size of the files, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.facts.bytes).fold(0, u64::saturating_add)
     }
 }
 
-/// What is found at `path`, which must be a regular file: opening a pipe would wait for a writer.
+/// Returns the metadata of `path`, which must be a regular file: opening a pipe would wait for a writer.
 pub(in crate::dataset::format) fn look_at(path: &Path) -> Result<Metadata> {
     check_readable("path", path)?;
     let found = fs::metadata(path).map_err(|source| Error::Io { path: path.to_path_buf(), source })?;
     if found.is_dir() {
-        // As opening it for reading would say it.
+        // The error that opening it for reading would give.
         let source = std::io::Error::from_raw_os_error(libc::EISDIR);
         return Err(Error::Io { path: path.to_path_buf(), source });
     }

@@ -1,4 +1,4 @@
-//! Texts in files: in blocks, with the numbers of their lines.
+//! Text files, read in blocks; line numbers for errors.
 
 use super::known_format::{SIGNATURE_BYTES, foreign_to_text};
 use super::open_file::OpenFile;
@@ -10,10 +10,10 @@ const BLOCK: usize = 1 << 20;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Where the text begins: behind a byte order mark, if there is one.
+/// Returns the offset where the text begins: after a byte order mark, if there is one.
 ///
 /// # Errors
-/// [`Error::Format`] for a text in UTF-16, whose mark is another, and for a file that is not a text; or whatever reading brings.
+/// [`Error::Format`] for UTF-16, recognized by its mark, and for files that are not text; errors of reading.
 pub(in crate::dataset::format) fn text_start(file: &OpenFile) -> Result<u64> {
     let mut start = [0; SIGNATURE_BYTES];
     let start = &mut start[..file.bytes().min(SIGNATURE_BYTES as u64) as usize];
@@ -29,7 +29,7 @@ pub(in crate::dataset::format) fn text_start(file: &OpenFile) -> Result<u64> {
     Ok(if mark == BYTE_ORDER_MARK { mark.len() as u64 } else { 0 })
 }
 
-/// Calls `visit` with the bytes of `file` from `start` to `end`, in blocks, each with its place, until it returns false.
+/// Calls `visit` with each block of `file` from `start` to `end`, and its offset, until it returns false.
 pub(in crate::dataset::format) fn blocks(
     file: &OpenFile,
     start: u64,
@@ -49,7 +49,7 @@ pub(in crate::dataset::format) fn blocks(
     Ok(())
 }
 
-/// The number of the line that byte `offset` is in, from 1 on. It reads all of the file before that: for errors only.
+/// Returns the number, from 1 on, of the line that contains byte `offset`. Reads all lines before it: for errors only.
 pub(super) fn line_of(file: &OpenFile, offset: u64) -> Result<u64> {
     let mut line = 1;
     blocks(file, 0, offset.min(file.bytes()), |_, block| {
@@ -59,7 +59,7 @@ pub(super) fn line_of(file: &OpenFile, offset: u64) -> Result<u64> {
     Ok(line)
 }
 
-/// `error`, with the number of the line before the reason where it is about a place in one of the files of `pool`.
+/// Prefixes the reason of `error` with the line number if it is about a position in one of the files of `pool`.
 pub(in crate::dataset::format) fn with_line(pool: &FilePool, error: Error) -> Error {
     let Error::Format { path, offset, reason } = error else { return error };
     match pool.files().files().iter().position(|file| file.path == path) {
@@ -71,7 +71,7 @@ pub(in crate::dataset::format) fn with_line(pool: &FilePool, error: Error) -> Er
     }
 }
 
-/// The error of byte `offset` of `file`, with the number of its line before the reason.
+/// Returns an error about byte `offset` of `file`, with the line number before the reason.
 pub(in crate::dataset::format) fn refuse_line(file: &OpenFile, offset: u64, reason: &str) -> Error {
     match line_of(file, offset) {
         Ok(line) => {
@@ -82,7 +82,7 @@ pub(in crate::dataset::format) fn refuse_line(file: &OpenFile, offset: u64, reas
     }
 }
 
-/// The parts of all files of `pool`, of at most `bytes` bytes each: file, start and end, in order.
+/// Splits all files of `pool` into parts of at most `bytes` bytes: file, start and end, in order.
 pub(in crate::dataset::format) fn parts(pool: &FilePool, bytes: u64) -> Vec<(usize, u64, u64)> {
     let files = pool.files().files().iter().enumerate();
     files
