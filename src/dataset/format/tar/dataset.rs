@@ -1,4 +1,4 @@
-//! [`Tar`]: archives whose members are samples by their names, as WebDataset has them.
+//! [`Tar`]: archives whose members form samples by their names, as in WebDataset.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,9 +23,9 @@ use crate::dataset::format::packing::unpacked_room::Lease;
 use crate::dataset::{Dataset, ReadMany, VariableSize};
 use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
 
-/// The samples in tar archives (`.tar`; `.tar.gz` and `.tar.zst` are unpacked first): all members of an archive whose paths
-/// are equal up to the first dot of their last component are one sample, and what is behind that dot says which part of it
-/// each one is. Headers are read once, and where all lies is kept in an index.
+/// The samples in tar archives (`.tar`; `.tar.gz` and `.tar.zst` are unpacked first). The members of an archive whose
+/// paths are equal up to the first dot of the last component form one sample; the extension after that dot identifies
+/// the part. Headers are read once, and the positions of all members are kept in an index.
 ///
 /// # Example
 /// ```
@@ -43,17 +43,17 @@ use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
 /// ```
 pub struct Tar {
     pool: FilePool,
-    /// As they were given: the archives that are read may be unpacked ones.
+    /// The paths as given: the archives that are read may be unpacked copies.
     urls: Vec<PathBuf>,
     index: TarIndex,
-    /// Keeps unpacked archives where they are.
+    /// Keeps unpacked archives from being deleted.
     _lease: Option<Lease>,
-    /// Which samples of the index are counted; nothing for all.
+    /// The samples of the index that are used; `None` for all.
     kept: Option<SampleIndex>,
     fields: Vec<Wanted>,
     schema: Schema,
     on_missing: OnMissing,
-    /// By the indices of a batch: nothing is kept for longer than it is being read.
+    /// Keyed by the indices of a batch; entries live only while the batch is read.
     batches: BlockCache<BatchKey, TarPlaces>,
 }
 
@@ -61,8 +61,8 @@ impl Tar {
     /// Opens the archives at `paths`, whose samples have these `fields`.
     ///
     /// # Errors
-    /// [`Error::Io`] when one can't be read; [`Error::Format`] when one is not an archive, damaged, or has two members
-    /// of one name; [`Error::InvalidArgument`] when no sample at all has a field.
+    /// [`Error::Io`] if one can't be read; [`Error::Format`] if one is not an archive, is damaged, or has two members
+    /// of the same name; [`Error::InvalidArgument`] if no sample has a requested field.
     pub fn open(paths: Vec<PathBuf>, fields: Vec<TarField>, options: &TarOptions) -> Result<Self> {
         let unpacked = unpack(&paths, &options.unpacked)?;
         let files = SourceFiles::look(unpacked.paths)?.with_sums(unpacked.sums);
@@ -108,13 +108,13 @@ impl Tar {
         Ok(tar)
     }
 
-    /// The extensions that the members of all samples have, in lower case, by their first appearance.
+    /// The extensions of all members, in lower case, in order of first appearance.
     #[must_use]
     pub fn extensions(&self) -> &[Vec<u8>] {
         self.index.extensions()
     }
 
-    /// The extensions of the first sample; none where there is no sample.
+    /// The extensions of the first sample; empty if there are no samples.
     ///
     /// # Errors
     /// The index can't be read.
@@ -129,13 +129,13 @@ impl Tar {
         }
     }
 
-    /// By archive, how many samples there are in it, whether they have all fields or not.
+    /// The number of samples in each archive, including those without all fields.
     #[must_use]
     pub fn samples_by_archive(&self) -> Vec<usize> {
         self.index.samples_by_file()
     }
 
-    /// By archive, how many samples are counted: blocks that lie together.
+    /// The number of samples used from each archive, as block sizes.
     ///
     /// # Errors
     /// The index can't be read.
@@ -143,7 +143,7 @@ impl Tar {
         self.kept.as_ref().map_or_else(|| Ok(self.samples_by_archive()), |kept| self.index.kept_by_file(kept))
     }
 
-    /// What was left out of damaged archives, one line for each place.
+    /// What was left out of damaged archives, one line per error.
     ///
     /// # Errors
     /// The index can't be read.
@@ -151,7 +151,7 @@ impl Tar {
         self.index.damages()
     }
 
-    /// Takes the form of the arrays of a field from the first one, if there is one.
+    /// Takes the shape and data type of a field's arrays from its first one, if there is any.
     fn look_at_array(&self, wanted: &mut Wanted) -> Result<()> {
         if wanted.extensions.is_empty() {
             return Ok(());
@@ -169,7 +169,7 @@ impl Tar {
         Ok(())
     }
 
-    /// The number in the index of sample `index`.
+    /// Returns the number in the index of sample `index`.
     fn sample(&self, index: usize) -> Result<usize> {
         match &self.kept {
             Some(kept) => kept.get(0, index).map(|sample| usize::try_from(sample).unwrap_or(usize::MAX)),
@@ -178,7 +178,7 @@ impl Tar {
         }
     }
 
-    /// Finds the samples at `indices`.
+    /// Looks up the samples at `indices`.
     fn locate(&self, indices: &[usize]) -> Result<TarPlaces> {
         let mut places = TarPlaces::new(self.fields.len(), indices.len());
         let mut found = TarSample::default();
@@ -197,7 +197,7 @@ impl Tar {
         Ok(places)
     }
 
-    /// Where the samples of a batch lie, found again if their sizes were asked for before.
+    /// Returns the positions of the samples of a batch; cached if their sizes were requested before.
     fn places(&self, indices: &[usize]) -> Result<Arc<TarPlaces>> {
         if !self.schema.is_variable() {
             return self.locate(indices).map(Arc::new);
@@ -219,7 +219,7 @@ impl Tar {
         Error::Sample { index, field: wanted.field.name.clone(), reason }
     }
 
-    /// Reads the sample in row `row` of `places`, to room that is as large as `sizes` said.
+    /// Reads the sample in row `row` of `places` into buffers of the size that `sizes` reported.
     fn fill(
         &self,
         (index, row): (usize, usize),
@@ -246,7 +246,7 @@ impl Tar {
         self.urls[file].as_os_str().as_encoded_bytes()
     }
 
-    /// An error about the contents of a member.
+    /// Returns an error about the contents of a member.
     fn broken(&self, index: usize, field: &str, (file, place): (&OpenFile, TarPlace), reason: &str) -> Error {
         let key = self.sample(index).and_then(|sample| self.index.key(sample)).unwrap_or_default();
         let reason = format!("field `{field}` of sample {index} ({}): {reason}", shown(&key));
@@ -306,7 +306,7 @@ impl ReadMany for Tar {
     fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
         let mut read = || {
             let places = self.places(indices)?;
-            // Whatever is wrong will be said when it is read.
+            // Errors are dropped: they recur when the samples are read.
             let announce = || drop(places.announce(&self.pool));
             let mut batch = self.pool.page_cache().batch(announce);
             let mut files = RecentFiles::of(&self.pool);
@@ -351,9 +351,9 @@ impl Tar {
         Ok(())
     }
 
-    /// The lengths of arrays, which their first bytes say.
+    /// Reports the lengths of ragged arrays, which are read from their headers.
     fn lengths(&self, indices: &[usize], places: &TarPlaces, into: &mut SizesWriter<'_>) -> Result<()> {
-        // Whatever is wrong will be said when it is read.
+        // Errors are dropped: they recur when the samples are read.
         let mut batch = self.pool.page_cache().batch(|| drop(places.announce(&self.pool)));
         let mut files = RecentFiles::of(&self.pool);
         let mut of_row = |row: usize, index: usize| {

@@ -1,4 +1,4 @@
-//! [`ExtendedHeaders`]: what the extended headers before a member say about it.
+//! [`ExtendedHeaders`]: the extended headers before a member.
 
 use super::header::{BLOCK, TarHeader, TarKind};
 use super::pax::PaxRecords;
@@ -6,29 +6,29 @@ use super::pax::PaxRecords;
 /// The longest name or set of pax records that is read.
 const LONGEST: u64 = 1 << 20;
 
-/// Why the contents of a sparse file are not read.
+/// Why a sparse file is not read.
 pub(super) const SPARSE: &str = "a sparse file, whose contents are not stored as they are: pack it without --sparse";
 
 /// Why no member follows an extended header.
 pub(super) const TRUNCATED: &str = "the archive ends after an extended header; it was truncated";
 
-/// What extended headers say about the next member.
+/// What extended headers specify for the next member.
 #[derive(Debug, Default)]
 pub(super) struct ExtendedHeaders {
     long_name: Option<Vec<u8>>,
     pax: PaxRecords,
 }
 
-/// What is stored after a header.
+/// The data stored after a header.
 pub(super) struct Stored {
-    /// The name of the member; None if this is the text of an extended header.
+    /// The name of the member; `None` if this is the text of an extended header.
     pub(super) name: Option<Vec<u8>>,
     pub(super) bytes: u64,
     pub(super) is_sparse: bool,
 }
 
 impl ExtendedHeaders {
-    /// Returns what is stored after `header`. Those seen before apply to the first member only.
+    /// Returns what is stored after `header`. Extended headers seen before apply to the next member only.
     pub(super) fn stored(&mut self, header: TarHeader) -> Stored {
         let TarHeader { kind, name, bytes } = header;
         if matches!(kind, TarKind::LongName | TarKind::LongLink | TarKind::Pax | TarKind::GlobalPax) {
@@ -42,16 +42,16 @@ impl ExtendedHeaders {
         }
     }
 
-    /// Fails if the text of an extended header cannot have this size.
+    /// Fails if an extended header of this size is implausible.
     pub(super) fn check_size(bytes: u64) -> Result<(), String> {
         let refused = || format!("an extended header of {bytes} bytes, where some hundred are usual");
         if bytes > LONGEST { Err(refused()) } else { Ok(()) }
     }
 
-    /// Takes in the extended header at `at`, with its `text`.
+    /// Processes the extended header at `at`, with its `text`.
     ///
     /// # Errors
-    /// Where in the archive something is wrong, and what.
+    /// The offset in the archive of what is wrong, and the reason.
     pub(super) fn see(&mut self, kind: TarKind, at: u64, text: &[u8]) -> Result<(), (u64, String)> {
         match kind {
             TarKind::LongName => self.long_name = text.split(|&byte| byte == 0).next().map(<[u8]>::to_vec),

@@ -1,4 +1,4 @@
-//! [`TarField`]: what of a sample of an archive is read, and as what.
+//! [`TarField`]: which part of a sample of an archive is read, and as what type.
 
 use super::members::shown;
 use crate::dataset::format::array::form::{FirstAxis, NpyForm};
@@ -8,28 +8,28 @@ use crate::{DType, Error, Field};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TarField {
     pub(in crate::dataset::format) name: String,
-    /// In lower case, the one to be preferred first; none where it is not a member that is read.
+    /// In lower case, in order of preference; empty for a field that is not read from a member.
     pub(in crate::dataset::format) extensions: Vec<Vec<u8>>,
     pub(in crate::dataset::format) value: TarValue,
 }
 
-/// What the bytes of a member are.
+/// The type of the bytes of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TarValue {
     /// Any bytes: a variable field of `uint8`.
     Bytes,
-    /// A decimal number, with white space around it: `int64`.
+    /// A decimal integer, with optional white space around it: `int64`.
     Int,
-    /// A decimal number with a point or an exponent, `inf` or `nan`: `float64`.
+    /// A decimal number with an optional point or exponent, `inf` or `nan`: `float64`.
     Float,
-    /// A `.npy` file: an array, of the data type and shape that the first one has.
+    /// A `.npy` file: an array with the data type and shape of the first one.
     Npy,
-    /// The same, but that the first axis has any length: a variable field.
+    /// The same, except that the first axis may have any length: a variable field.
     RaggedNpy,
-    /// No member, but the key of the sample: a variable field of `uint8`.
+    /// Not a member, but the key of the sample: a variable field of `uint8`.
     Key,
-    /// No member, but the name of the archive: a variable field of `uint8`.
+    /// Not a member, but the name of the archive: a variable field of `uint8`.
     Url,
 }
 
@@ -40,7 +40,7 @@ impl TarValue {
 }
 
 impl TarField {
-    /// The member with extension `name`, in upper or lower case, as `value`. Several extensions with `;` between them mean
+    /// The member with extension `name`, in upper or lower case, as `value`. Several extensions, separated by `;`, mean
     /// the first of them that a sample has.
     #[must_use]
     pub fn new(name: impl Into<String>, value: TarValue) -> Self {
@@ -64,7 +64,7 @@ impl TarField {
 /// The longest text that is read as a number.
 pub(super) const LONGEST_NUMBER: u64 = 400;
 
-/// The number that `text` is, in the machine's byte order.
+/// Parses `text` as a number, in native byte order.
 pub(in crate::dataset::format) fn number(value: TarValue, text: &[u8]) -> Result<[u8; 8], String> {
     let digits = std::str::from_utf8(text.trim_ascii()).unwrap_or("");
     let parsed = match value {
@@ -74,11 +74,11 @@ pub(in crate::dataset::format) fn number(value: TarValue, text: &[u8]) -> Result
     parsed.map_err(|kind| format!("{} is not a valid {kind}", shown(&text[..text.len().min(40)])))
 }
 
-/// What marks that an array is there has at most this many bytes: a header without an array can ask for any number.
+/// Limit on the bytes of the extra element that marks an array as present: a header alone could claim any size.
 const LARGEST_MARK: usize = 16 << 20;
 
-/// The field that a slot has for `field`; `form` is that of its arrays. One that may be missing has no element or one; or, if
-/// it has any number, one more before them where it is there, which tells an empty one from none.
+/// Returns the slot's field for `field`; `form` is that of its arrays. A field that may be missing has zero or one
+/// elements; a ragged one has an extra first element if present, which tells an empty array from a missing one.
 pub(super) fn field_of(field: &TarField, form: Option<&NpyForm>, may_be_missing: MayBeMissing) -> crate::Result<Field> {
     let name = field.name.as_str();
     let refuse = |reason| Err(Error::InvalidArgument { argument: "fields", reason });
@@ -115,7 +115,7 @@ pub(super) enum MayBeMissing {
 }
 
 impl MayBeMissing {
-    /// How many bytes stand before an array of this form in its field: those of one element, where there may be none.
+    /// The bytes before an array of this form in its field: those of one element if a ragged array may be missing.
     pub(super) fn bytes_before(self, form: &NpyForm) -> usize {
         match (form.first_axis(), self) {
             (FirstAxis::Ragged, Self::Yes) => form.field("").bytes(),

@@ -5,42 +5,42 @@
 /// Archives are made of blocks of this many bytes.
 pub(in crate::dataset::format) const BLOCK: usize = 512;
 
-/// What a header block says.
+/// The contents of a header block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TarHeader {
     pub(super) kind: TarKind,
-    /// As it stands in the header; an extended header before it may have another.
+    /// The name in the header; an extended header before it may override it.
     pub(super) name: Vec<u8>,
-    /// What is stored behind the header, in bytes, without the padding to whole blocks.
+    /// The size of the data after the header, in bytes, without the padding to whole blocks.
     pub(super) bytes: u64,
 }
 
-/// What kind of member a header begins.
+/// The kind of member that a header begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TarKind {
     /// A regular file.
     File,
-    /// A link, folder, device or pipe: nothing is stored behind the header, whatever its size says.
+    /// A link, folder, device or pipe: no data follows the header, whatever its size field says.
     Bare,
-    /// Something else that is stored and does not belong to a sample.
+    /// Anything else with data, which does not belong to a sample.
     Other,
     /// GNU's long name of the member that follows.
     LongName,
-    /// GNU's long link target, or a part of another volume's bookkeeping: nothing that says which member follows.
+    /// GNU's long link target, which does not affect the member that follows.
     LongLink,
     /// Pax records for the member that follows.
     Pax,
-    /// Pax records for all that follow.
+    /// Pax records for all members that follow.
     GlobalPax,
-    /// GNU's old sparse file; whether further blocks of its map follow the header.
+    /// GNU's old sparse file; `is_extended` if further blocks of its map follow the header.
     Sparse { is_extended: bool },
 }
 
 impl TarHeader {
-    /// The header in `block`.
+    /// Parses the header in `block`.
     ///
     /// # Errors
-    /// Why it is none.
+    /// Why it is not a valid header.
     pub(super) fn parse(block: &[u8; BLOCK]) -> Result<Self, String> {
         let stored = number(&block[148..156]).map_err(|reason| format!("the checksum is {reason}"))?;
         let (unsigned, signed) = checksums(block);
@@ -49,13 +49,13 @@ impl TarHeader {
         }
         let bytes = number(&block[124..136]).map_err(|reason| format!("the size is {reason}"))?;
         let mut name = text(&block[..100]).to_vec();
-        // GNU's own format has other things in the place of the prefix.
+        // GNU's own format stores other data in place of the prefix.
         let prefix = if &block[257..263] == b"ustar\0" { text(&block[345..500]) } else { b"" };
         if !prefix.is_empty() {
             name = [prefix, b"/", &name].concat();
         }
         let kind = match block[156] {
-            // Before POSIX a folder was a file whose name ends in a slash.
+            // Before POSIX, a folder was a file whose name ends in a slash.
             0 if name.ends_with(b"/") => TarKind::Bare,
             b'0' | b'7' | 0 => TarKind::File,
             b'1'..=b'6' => TarKind::Bare,
@@ -70,11 +70,11 @@ impl TarHeader {
     }
 }
 
-/// The sum of all bytes with the checksum taken as spaces, of unsigned bytes as the standard says and of signed ones as some
-/// old programs had it.
+/// Returns the sum of all bytes, with the checksum field taken as spaces: of unsigned bytes, as the standard requires,
+/// and of signed bytes, as some old programs computed it.
 pub(super) fn checksums(block: &[u8; BLOCK]) -> (u64, i64) {
     let spaces = 8 * u32::from(b' ');
-    // Of the whole block first: that is a few machine instructions.
+    // Summing the whole block first compiles to a few instructions.
     let sum = |bytes: &[u8]| bytes.iter().map(|&byte| u32::from(byte)).sum::<u32>();
     let negative = |bytes: &[u8]| bytes.iter().map(|&byte| u32::from(byte >> 7)).sum::<u32>();
     let unsigned = sum(block) - sum(&block[148..156]) + spaces;
@@ -87,7 +87,7 @@ fn text(field: &[u8]) -> &[u8] {
     field.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
-/// The number in a field: octal digits, or GNU's binary form where the first bit is set. At most 2^63 - 1.
+/// Parses a number field: octal digits, or GNU's binary form if the first bit is set. At most 2^63 - 1.
 fn number(field: &[u8]) -> Result<u64, String> {
     let too_large = || "larger than any file can be".to_owned();
     if field[0] & 0x80 != 0 {
@@ -178,7 +178,7 @@ mod tests {
             for bit in 0..8 {
                 let mut wrong = right;
                 wrong[place] ^= 1 << bit;
-                // A zero before the checksum's digits may be a space, and behind them there may be anything.
+                // A zero before the checksum's digits may become a space, and bytes after them are ignored.
                 let header = TarHeader::parse(&wrong);
                 let is_harmless = (148..156).contains(&place) && header == TarHeader::parse(&right);
                 assert!(header.is_err() || is_harmless, "bit {bit} of byte {place}");

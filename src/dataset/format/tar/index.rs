@@ -1,4 +1,4 @@
-//! [`TarIndex`]: where every member of every sample of some archives lies.
+//! [`TarIndex`]: the positions of all members of the samples of some archives.
 
 use super::members::TarEnd;
 use super::shard::TarShard;
@@ -10,10 +10,10 @@ use crate::dataset::format::index::place::IndexPlace;
 use crate::dataset::format::index::sample_index::{SampleIndex, partition_point};
 use crate::{Error, Result};
 
-/// The format of the index, with the version of what its columns mean.
+/// The format of the index, with a version for the meaning of its columns.
 const FORMAT: &str = "tar 2";
 
-// Texts are two columns: where each one ends, and their bytes.
+// Strings take two columns: their end offsets, and their bytes.
 const SAMPLE_ENDS: usize = 0;
 const MEMBER_DATA: usize = 1;
 const MEMBER_BYTES: usize = 2;
@@ -34,15 +34,15 @@ const ROLES: [ColumnRole; 10] = [
     ColumnRole::OfTexts,
 ];
 
-/// The index of a list of archives, in a file beside them or in memory.
+/// The index of a list of archives, in a file next to them or in memory.
 pub(super) struct TarIndex {
     index: SampleIndex,
-    /// By archive, the number of samples in it and those before it.
+    /// Per archive, the number of samples up to its end.
     file_ends: Vec<usize>,
     extensions: Vec<Vec<u8>>,
 }
 
-/// Where a member lies in the file of its sample.
+/// The position of a member in its archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TarPlace {
     pub(super) data: u64,
@@ -50,8 +50,8 @@ pub(super) struct TarPlace {
 }
 
 impl TarIndex {
-    /// Opens the index of the archives in `pool`, or makes it by reading once all headers of those that are in none, several
-    /// archives at a time.
+    /// Opens the index of the archives in `pool`, or builds it by reading all headers of the archives that no index
+    /// contains yet, several archives in parallel.
     pub(super) fn open(pool: &FilePool, end: TarEnd, damages: Damages, place: &IndexPlace) -> Result<Self> {
         let parameters = format!("{end:?} {damages:?}");
         let index = SampleIndex::open_or_scan(pool.files(), (FORMAT, &parameters), place, &ROLES, |files| {
@@ -71,18 +71,18 @@ impl TarIndex {
         self.index.len(SAMPLE_ENDS)
     }
 
-    /// The extensions that there are, in lower case; a member has the number of its own.
+    /// All extensions, in lower case; members refer to them by number.
     pub(super) fn extensions(&self) -> &[Vec<u8>] {
         &self.extensions
     }
 
-    /// By archive, how many samples it has.
+    /// Returns the number of samples in each archive.
     pub(super) fn samples_by_file(&self) -> Vec<usize> {
         let mut start = 0;
         self.file_ends.iter().map(|&end| end.saturating_sub(std::mem::replace(&mut start, end))).collect()
     }
 
-    /// By file, how many of its samples are in the first column of `kept`, which is sorted.
+    /// Returns, per file, how many of its samples are in the first column of `kept`, which is sorted.
     pub(super) fn kept_by_file(&self, kept: &SampleIndex) -> Result<Vec<usize>> {
         let mut start = 0;
         let sizes = self.file_ends.iter().map(|&end| {
@@ -92,24 +92,24 @@ impl TarIndex {
         sizes.collect()
     }
 
-    /// What came of reading a batch by this index, unless it was cut meanwhile: then that is the reason of whatever went wrong.
+    /// Returns the result of reading a batch, unless the index was truncated, which would explain any other error.
     pub(super) fn checked(&self, read: Result<()>) -> Result<()> {
         self.index.check_whole()?;
         read
     }
 
-    /// The extension of that number.
+    /// Returns the extension with this number.
     pub(super) fn extension(&self, number: u32) -> Result<&[u8]> {
         self.extensions.get(number as usize).map(Vec::as_slice).ok_or_else(damaged)
     }
 
-    /// What was left out of the archives, and why.
+    /// Returns what was left out of the archives, and why.
     pub(super) fn damages(&self) -> Result<Vec<String>> {
         let texts = (0..self.index.len(DAMAGES)).map(|row| read_text(&self.index, DAMAGES, row));
         texts.map(|text| Ok(String::from_utf8_lossy(&text?).into_owned())).collect()
     }
 
-    /// The number of the file that sample `sample` lies in.
+    /// Returns the number of the file that contains sample `sample`.
     pub(super) fn file(&self, sample: usize) -> Result<usize> {
         let file = self.file_ends.partition_point(|&end| end <= sample);
         if file < self.file_ends.len() { Ok(file) } else { Err(damaged()) }
@@ -119,7 +119,7 @@ impl TarIndex {
         read_text(&self.index, KEYS, sample)
     }
 
-    /// The same, to room that is as large as [`key_bytes`](Self::key_bytes) said.
+    /// The same, into a buffer of the size that [`key_bytes`](Self::key_bytes) returns.
     pub(super) fn read_key(&self, sample: usize, into: &mut [u8]) -> Result<()> {
         let (start, end) = bounds(&self.index, KEYS, sample)?;
         match (usize::try_from(start), usize::try_from(end)) {
@@ -134,10 +134,10 @@ impl TarIndex {
         Ok(usize::try_from(end - start).unwrap_or(usize::MAX))
     }
 
-    /// Reads what is known of the members of `sample`.
+    /// Reads the index entries of the members of `sample`.
     pub(super) fn read_sample(&self, sample: usize, into: &mut TarSample) -> Result<()> {
         let (start, end) = bounds(&self.index, SAMPLE_ENDS, sample)?;
-        // Before room is made: a damaged index may say anything.
+        // Checked before allocating: a damaged index may claim anything.
         let members = [MEMBER_EXTENSIONS, MEMBER_DATA, MEMBER_BYTES].map(|column| self.index.len(column));
         let (start, end) = match (usize::try_from(start), usize::try_from(end)) {
             (Ok(start), Ok(end)) if members.iter().all(|&len| end <= len) => (start, end),
@@ -154,7 +154,7 @@ impl TarIndex {
     }
 }
 
-/// The members of one sample; to be used again for the next one.
+/// The members of one sample; reused for the next one.
 #[derive(Default)]
 pub(super) struct TarSample {
     extensions: Vec<u64>,
@@ -168,14 +168,14 @@ impl TarSample {
         self.extensions.iter().map(|&extension| extension as u32)
     }
 
-    /// Where the member lies whose extension comes first in `wanted`.
+    /// Returns the position of the member whose extension comes first in `wanted`.
     pub(super) fn member(&self, wanted: &[u32]) -> Option<TarPlace> {
         let member = wanted.iter().find_map(|&wanted| self.extensions().position(|extension| extension == wanted))?;
         Some(TarPlace { data: self.data[member], bytes: self.bytes[member] })
     }
 }
 
-/// The columns of one archive.
+/// Returns the columns of one archive.
 fn columns(shard: &TarShard) -> Vec<IndexColumn> {
     let mut sample_ends = Vec::with_capacity(shard.keys.len());
     let mut members = shard.members.iter().peekable();
@@ -210,7 +210,7 @@ fn damaged() -> Error {
     Error::InvalidArgument { argument: "index", reason }
 }
 
-/// From where to where row `row` reaches, in a column of ends.
+/// Returns the bounds of row `row` in a column of end offsets.
 fn bounds(index: &SampleIndex, ends: usize, row: usize) -> Result<(u64, u64)> {
     let mut both = [0; 2];
     match row {
@@ -223,7 +223,7 @@ fn bounds(index: &SampleIndex, ends: usize, row: usize) -> Result<(u64, u64)> {
     Ok((both[0], both[1]))
 }
 
-/// Text `row` of the two columns from `column` on.
+/// Returns string `row` of the two columns from `column` on.
 fn read_text(index: &SampleIndex, column: usize, row: usize) -> Result<Vec<u8>> {
     let (start, end) = bounds(index, column, row)?;
     let place = |place| usize::try_from(place).unwrap_or(usize::MAX);

@@ -1,4 +1,4 @@
-//! [`kept_samples`]: which samples of some archives are counted.
+//! [`kept_samples`]: which samples of some archives are used.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -11,11 +11,11 @@ use crate::dataset::format::index::file::digest_of;
 use crate::dataset::format::index::place::IndexPlace;
 use crate::dataset::format::index::sample_index::{IndexColumn, SampleIndex};
 
-/// Of a field: the extensions that it may have, and, where it is a member, their numbers in the index.
+/// For a field: the extensions that it may have, and, if it is read from a member, their numbers in the index.
 pub(super) type FieldExtensions<'a> = (&'a [Vec<u8>], Option<&'a [u32]>);
 
-/// Finds out which samples have all `fields`, where that matters, and are not excluded; kept in an index of one column. The
-/// archives are called `urls` by code that excludes some of their samples.
+/// Determines which samples have all `fields`, if that is required, and are not excluded; kept in an index of one
+/// column. `options.excluded` identifies archives by their `urls`.
 ///
 /// # Errors
 /// The index of the archives can't be read.

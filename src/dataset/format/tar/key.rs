@@ -1,10 +1,10 @@
-//! Which sample a member belongs to, by WebDataset's conventions on names.
+//! Assigns members to samples by WebDataset's naming conventions.
 
-/// The key and the extension that the path `name` has: the key is all before the first dot of the last component, the
-/// extension everything after that dot. Nothing where a member is not part of a sample: without a dot, hidden (the dot
-/// comes first), or below or named `__…__`, as WebDataset calls what describes the archive itself.
+/// Splits the path `name` into key and extension: the key is everything before the first dot of the last component, the
+/// extension everything after that dot. `None` if the member is not part of a sample: without a dot, hidden (the dot
+/// comes first), or below or named `__…__`, WebDataset's names for metadata of the archive.
 ///
-/// The extension is to be taken in lower case.
+/// The caller must convert the extension to lower case.
 pub(super) fn split_name(name: &[u8]) -> Option<(&[u8], &[u8])> {
     let base = name.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
     let dot = base + name[base..].iter().position(|&byte| byte == b'.')?;

@@ -1,4 +1,4 @@
-//! [`TarMembers`]: the members of an archive one after the other, found by their headers alone.
+//! [`TarMembers`]: the members of an archive in order, found from their headers alone.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use crate::Error;
 use crate::dataset::format::file::known_format::foreign;
 use crate::dataset::format::file::open_file::OpenFile;
 
-/// So many bytes are read at once: a header, and where the member is small the next ones too.
+/// Bytes that are read at once: a header, and if the member is small, the next headers too.
 const WINDOW: usize = 4 * BLOCK;
 
 /// Where an archive ends.
@@ -17,7 +17,7 @@ pub enum TarEnd {
     /// At the first block of zeros, as the standard says, or at the end of the file.
     #[default]
     ZeroBlock,
-    /// At the end of the file: blocks of zeros are skipped, so that archives which were concatenated are read to their end.
+    /// At the end of the file: blocks of zeros are skipped, so that concatenated archives are read to their end.
     FileEnd,
 }
 
@@ -25,35 +25,35 @@ pub enum TarEnd {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TarMember {
     pub(super) name: Vec<u8>,
-    /// Where its own header begins.
+    /// Offset of its own header.
     pub(super) header: u64,
-    /// Where its contents begin, and how many bytes they are.
+    /// Offset and size of its contents.
     pub(super) data: u64,
     pub(super) bytes: u64,
 }
 
-/// Walks over the headers of an archive. What is not a regular file is skipped.
+/// Walks through the headers of an archive. Anything that is not a regular file is skipped.
 pub(super) struct TarMembers<'a> {
     file: &'a OpenFile,
     end: TarEnd,
-    /// Where the next header begins.
+    /// Offset of the next header.
     next: u64,
     window: Vec<u8>,
     window_start: u64,
     has_ended: bool,
-    /// The walk ends where a header would begin here, or behind it.
+    /// The walk ends at the first header at or after this offset.
     stop: u64,
 }
 
-/// What has come of an attempt to read some of an archive.
+/// The result of reading a part of an archive.
 type Found<T> = std::result::Result<T, TarDamage>;
 
-/// A place from which the archive can't be read, and the name of the member that it belongs to, where that is known.
+/// A position where the archive can't be read, and the name of the affected member, if known.
 #[derive(Debug)]
 pub(super) struct TarDamage {
     pub(super) member: Option<Vec<u8>>,
     pub(super) error: Error,
-    /// True if what follows it can be read all the same.
+    /// True if reading can continue after it.
     pub(super) is_passable: bool,
 }
 
@@ -68,12 +68,12 @@ impl<'a> TarMembers<'a> {
         Self { file, end, next: start, window: Vec::new(), window_start: 0, has_ended: false, stop }
     }
 
-    /// True if the walk has ended right where it was to end: a header begins there, or the archive has ended.
+    /// True if the walk ended exactly where it should: at the start of a header, or at the end of the archive.
     pub(super) fn is_at_end(&self) -> bool {
         self.next == self.stop || self.stop == u64::MAX
     }
 
-    /// The next regular file; nothing at the end of the archive.
+    /// Returns the next regular file; `None` at the end of the archive.
     pub(super) fn next(&mut self) -> Found<Option<TarMember>> {
         if !self.has_ended && self.next == 0 && self.file.bytes() == 0 {
             return Err(self.fatal(0, "the file is empty, which no tar archive is: it was not written".into()));
@@ -101,7 +101,7 @@ impl<'a> TarMembers<'a> {
             };
             self.next = end.next_multiple_of(BLOCK as u64);
             let Some(name) = name else {
-                // The target of a link says nothing about the member.
+                // A link target does not affect the member.
                 if kind != TarKind::LongLink {
                     let text = self.extension(at, data, bytes)?;
                     extended.see(kind, at, &text).map_err(|(place, reason)| self.fatal(place, reason))?;
@@ -122,7 +122,7 @@ impl<'a> TarMembers<'a> {
         extended_at.map_or(Ok(None), |at| Err(self.fatal(at, TRUNCATED.into())))
     }
 
-    /// The header at `at`, or the first one behind the zeros there, and its place; nothing at the end.
+    /// Returns the header at `at`, or the first one after the zeros there, with its offset; `None` at the end.
     fn header(&mut self, mut at: u64) -> Found<Option<(u64, TarHeader)>> {
         while let Some(block) = self.block(at)? {
             if block.iter().any(|&byte| byte != 0) {
@@ -141,7 +141,7 @@ impl<'a> TarMembers<'a> {
         Ok(None)
     }
 
-    /// The block at `at`; nothing at the end of the file, or where only some zeros are left of it.
+    /// Returns the block at `at`; `None` at the end of the file, or if only a few zeros are left.
     fn block(&mut self, at: u64) -> Found<Option<[u8; BLOCK]>> {
         let from = |window: &[u8], start: u64| {
             let place = usize::try_from(at.checked_sub(start)?).ok()?;
@@ -166,7 +166,7 @@ impl<'a> TarMembers<'a> {
         Ok(from(&self.window, at))
     }
 
-    /// The contents of the extended header at `at`.
+    /// Returns the contents of the extended header at `at`.
     fn extension(&mut self, at: u64, data: u64, bytes: u64) -> Found<Vec<u8>> {
         ExtendedHeaders::check_size(bytes).map_err(|reason| self.fatal(at, reason))?;
         let mut text = vec![0; bytes as usize];
@@ -174,7 +174,7 @@ impl<'a> TarMembers<'a> {
         Ok(text)
     }
 
-    /// The end of all that can be read of this archive.
+    /// Returns an error after which nothing more of this archive can be read.
     fn fatal(&mut self, offset: u64, reason: String) -> TarDamage {
         self.broken(Error::Format { path: self.file.source().path.clone(), offset, reason })
     }
@@ -185,7 +185,7 @@ impl<'a> TarMembers<'a> {
     }
 }
 
-/// What a file may be that does not begin with a header.
+/// Describes a file that does not begin with a header.
 pub(super) fn no_archive(block: &[u8; BLOCK]) -> String {
     let kinds: [(&[u8], &str); 4] =
         [(b"\x1f\x8b", ".tar.gz"), (b"\x28\xb5\x2f\xfd", ".tar.zst"), (b"BZh", ".tar.bz2"), (b"\xfd7zXZ", ".tar.xz")];
@@ -198,7 +198,7 @@ pub(super) fn no_archive(block: &[u8; BLOCK]) -> String {
     }
 }
 
-/// A name as it is shown in errors.
+/// Formats a name for errors.
 pub(in crate::dataset::format) fn shown(name: &[u8]) -> String {
     format!("`{}`", String::from_utf8_lossy(name))
 }

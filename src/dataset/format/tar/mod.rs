@@ -1,4 +1,4 @@
-//! Tar archives by the conventions of WebDataset: read, streamed and written.
+//! Tar archives that follow WebDataset's conventions: read, streamed and written.
 
 mod dataset;
 mod extended;

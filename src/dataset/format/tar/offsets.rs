@@ -1,8 +1,8 @@
-//! The `.tar.idx` that Megatron-Energon puts beside an archive: where in it each sample begins.
+//! The `.tar.idx` that Megatron-Energon puts next to an archive: the offset of each of its samples.
 //!
-//! Source: its documentation, and files that it writes: 8 bytes a number, little-endian, each the place of the first header
-//! of a sample; the last one is the place behind the last sample. All that it is used for here is to read the headers of one
-//! large archive from many places at once.
+//! Source: its documentation, and files that it writes: little-endian 8-byte numbers, each the offset of the first
+//! header of a sample; the last one is the end of the last sample. It is used only to read the headers of one large
+//! archive from several offsets in parallel.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,12 +15,12 @@ use crate::Error;
 use crate::dataset::format::file::open_file::OpenFile;
 use crate::dataset::format::file::scan::scan;
 
-/// The number of samples that are a piece of work. A fuzzer is to try indices, not to read archives that are large enough for
-/// one.
+/// The number of samples per task. Lower for fuzzers, which should try indices, not read archives that are large enough
+/// for one.
 const SAMPLES: usize = if cfg!(fuzzing) { 16 } else { 1024 };
 
-/// The members of `file`, in order, if there is an index beside it that is right: each piece that it tells of must begin where
-/// the one before has ended, by the headers of the archive itself.
+/// Returns the members of `file`, in order, if there is a correct index next to it: according to the headers of the
+/// archive, each piece of the index must begin where the one before ends.
 pub(super) fn members_by_offsets(file: &OpenFile, end: TarEnd) -> Option<Vec<TarMember>> {
     let starts = starts(&file.source().path, file.bytes())?;
     let pieces: Vec<Range<u64>> = std::iter::once(0)
@@ -36,16 +36,16 @@ pub(super) fn members_by_offsets(file: &OpenFile, end: TarEnd) -> Option<Vec<Tar
         }
         if members.is_at_end() { Ok(found) } else { Err(disagrees(&file.source().path, piece.end)) }
     });
-    // Whatever is wrong is found again, and said, when the archive is read as a whole.
+    // On any error, the archive is read from start to end, which reports those that are real.
     read.ok().map(|pieces| pieces.into_iter().flatten().collect())
 }
 
-/// Some places between samples, ascending, from behind the first ones; nothing where there is no index that could be right, or
-/// it is not worth it.
+/// Returns some offsets between samples, ascending, without that of the first sample; `None` if there is no plausible
+/// index, or using it does not pay off.
 fn starts(archive: &Path, archive_bytes: u64) -> Option<Vec<u64>> {
     let mut path = OsString::from(archive);
     path.push(".idx");
-    // Eight bytes a sample, each of which takes a block at least.
+    // Eight bytes per sample, and a sample takes at least one block.
     let bytes = fs::metadata(&path).ok().filter(|found| found.is_file())?.len();
     if bytes % 8 != 0 || bytes / 8 > archive_bytes / BLOCK as u64 + 1 || bytes / 8 < 2 * SAMPLES as u64 {
         return None;

@@ -1,4 +1,4 @@
-//! [`TarParse`]: the samples of archives that are read from front to back.
+//! [`TarParse`]: the samples of archives that are read sequentially.
 
 use std::collections::HashSet;
 
@@ -15,38 +15,38 @@ use crate::dataset::format::sequential::byte_stream::ByteStream;
 use crate::dataset::format::sequential::parse::{Found, LOOK, Parse, Sample, Step, Trouble};
 use crate::{Error, Result};
 
-/// Members that follow each other and have one key are a sample.
+/// Groups consecutive members with the same key into a sample.
 struct TarParse {
     walk: TarWalk,
-    /// The first member of the next sample, whose contents were not taken.
+    /// The first member of the next sample, whose contents have not been read.
     next: Option<WalkedMember>,
-    /// What was found instead of it, while the sample before it was whole.
+    /// The error found instead of that member, reported after the complete sample before it.
     failure: Option<Error>,
     fields: Vec<StreamedField>,
     typed: Vec<TypedField>,
     on_missing: OnMissing,
-    /// Nothing where the fields are all that the first sample has.
+    /// False until the fields are inferred from the first sample.
     has_fields: bool,
     largest: u64,
-    /// Of the sample that is being read.
+    /// The extensions seen in the current sample.
     seen: HashSet<Vec<u8>>,
     lower: Vec<u8>,
     contents: Vec<u8>,
 }
 
-/// A field, and what of it is known so far.
+/// A field, and its state while reading.
 struct StreamedField {
     field: TarField,
     form: Option<NpyForm>,
-    /// Which of its extensions was read for the sample at hand: the lower, the better.
+    /// Which of its extensions was read for the current sample; a lower rank is preferred.
     rank: Option<usize>,
 }
 
 impl StreamFormat {
-    /// Archives, whose members are grouped by name where they follow each other.
+    /// Archives; consecutive members are grouped into samples by name.
     ///
-    /// The fields are `first` (of the key, and of the source) and these of members; with `None`, all that the first sample
-    /// has, as bytes.
+    /// The fields are `first` (key and source) and these fields of members; with `None`, all members of the first
+    /// sample, as bytes.
     #[must_use]
     pub fn tar(fields: Option<Vec<TarField>>, first: Vec<TarField>, on_missing: OnMissing, end: TarEnd) -> Self {
         Self::new("tar", move |largest| TarParse::new(fields.clone(), first.clone(), on_missing, end, largest))
@@ -54,7 +54,7 @@ impl StreamFormat {
 }
 
 impl TarParse {
-    /// The samples have these fields; or, where there are none, `first` and all that the first one has, as bytes.
+    /// A parser for `first` and these fields; with `None`, for `first` and all members of the first sample, as bytes.
     fn new(
         fields: Option<Vec<TarField>>,
         first: Vec<TarField>,
@@ -92,7 +92,7 @@ impl TarParse {
         Ok(())
     }
 
-    /// The next member that belongs to a sample.
+    /// Returns the next member that belongs to a sample.
     fn member(&mut self, bytes: &mut ByteStream) -> Found<Option<WalkedMember>> {
         if let Some(failure) = self.failure.take() {
             return Err(Trouble::Source(failure));
@@ -109,7 +109,7 @@ impl TarParse {
         Ok(None)
     }
 
-    /// Reads the sample that begins with `member`: false where it does not count, since it lacks a field.
+    /// Reads the sample that begins with `member`; returns false if it is skipped because it lacks a field.
     fn sample(
         &mut self,
         mut member: WalkedMember,
@@ -122,7 +122,7 @@ impl TarParse {
         self.fields.iter_mut().for_each(|wanted| wanted.rank = None);
         let (mut trouble, mut whole) = (None, 0_u64);
         loop {
-            // A name counts too: else a sample might have any number of members without contents.
+            // Names count too, or a sample could have any number of empty members.
             whole = whole.saturating_add(member.bytes).saturating_add(member.name.len() as u64);
             let read = self.contents_of(&member, bytes, into.as_deref_mut().filter(|_| trouble.is_none()), whole)?;
             trouble = trouble.or(read.err());
@@ -141,7 +141,7 @@ impl TarParse {
                 }
             }
         }
-        // Before anything that is wrong with it: who passes over it looks for no damage, and has to count as its owner does.
+        // Before reporting damage: readers that skip this sample see none, but must count as its owner does.
         let mut lacking = self.fields.iter().filter(|wanted| wanted.field.is_member() && wanted.rank.is_none());
         let lacking = lacking.next().filter(|_| self.on_missing != OnMissing::Empty);
         if lacking.is_some() && self.on_missing == OnMissing::Skip {
@@ -170,7 +170,7 @@ impl TarParse {
         Ok(true)
     }
 
-    /// Takes the contents of `member`, and fills the fields with them that want them. The inner result is about them alone.
+    /// Reads or skips the contents of `member` and fills its fields. The inner result is about these contents only.
     fn contents_of(
         &mut self,
         member: &WalkedMember,
@@ -188,7 +188,7 @@ impl TarParse {
             pass(bytes)?;
             return refuse("it comes a second time: a sample has one of each extension, in upper or lower case".into());
         }
-        // What is refused is not lacking.
+        // Set before the checks below: a refused member is not a missing one.
         let lower = &self.lower;
         let better = self.fields.iter().enumerate().filter_map(|(number, wanted)| {
             let rank = wanted.field.extensions.iter().position(|extension| extension == lower)?;
@@ -212,7 +212,7 @@ impl TarParse {
             pass(bytes)?;
             return refuse(reason.clone());
         }
-        // One field of bytes is the usual case, and needs no detour.
+        // Fast path: usually the member belongs to a single field of bytes.
         if let [(number, _)] = *better
             && self.fields[number].field.value == TarValue::Bytes
         {
@@ -241,12 +241,12 @@ impl TarParse {
         Ok(Ok(()))
     }
 
-    /// What stands before the bytes of a field that may be missing.
+    /// Returns the byte before the bytes of a field that may be missing.
     fn marks_presence(&self) -> Option<u8> {
         (self.on_missing == OnMissing::Empty).then_some(1)
     }
 
-    /// True if the members of samples may be missing.
+    /// Says if members may be missing from samples.
     fn may_be_missing(&self) -> MayBeMissing {
         if self.on_missing == OnMissing::Empty { MayBeMissing::Yes } else { MayBeMissing::No }
     }
@@ -273,7 +273,7 @@ impl TarParse {
         Ok(())
     }
 
-    /// Takes the form of the arrays of the fields that `member` is the first one of.
+    /// Takes the shape and data type of arrays from `member` for the fields whose first array it is.
     fn look_at_array(&mut self, member: &WalkedMember, bytes: &mut ByteStream) -> Found<()> {
         let lower = split_name(&member.name).map_or(Vec::new(), |(_, extension)| extension.to_ascii_lowercase());
         let (at, mut left) = (bytes.offset(), member.bytes);
@@ -316,7 +316,7 @@ impl Parse for TarParse {
             if !is_first && (!self.needs_look() || !self.has_fields || bytes.offset() > LOOK) {
                 break;
             }
-            // What is not text can't be requested.
+            // An extension that is not UTF-8 can't be requested.
             if let (false, Ok(name)) = (self.has_fields, String::from_utf8(extension.to_ascii_lowercase())) {
                 let field = TarField::new(name, TarValue::Bytes);
                 if self.fields.iter().all(|wanted| wanted.field.extensions != field.extensions) {

@@ -1,6 +1,6 @@
-//! [`PaxRecords`]: what an extended header of the pax format says about the member that follows.
+//! [`PaxRecords`]: what a pax extended header specifies for the member that follows.
 
-/// Of the records of an extended header, those that say where a member lies and what it is called.
+/// The records of an extended header that affect where a member is stored and what it is called.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct PaxRecords {
     pub(super) path: Option<Vec<u8>>,
@@ -10,10 +10,10 @@ pub(super) struct PaxRecords {
 }
 
 impl PaxRecords {
-    /// The records in `text`: each is `length key=value\n`, whose length counts all of it.
+    /// Parses the records in `text`: each is `length key=value\n`, where the length counts the whole record.
     ///
     /// # Errors
-    /// At which byte of `text`, and why.
+    /// The offset in `text`, and the reason.
     pub(super) fn parse(text: &[u8]) -> Result<Self, (usize, String)> {
         let mut records = Self::default();
         let mut at = 0;
@@ -25,7 +25,7 @@ impl PaxRecords {
             let value = &value[1..];
             match key {
                 b"path" if value.contains(&0) => return Err((at, "a path has a NUL in it".into())),
-                // No value takes an earlier one back.
+                // An empty value cancels an earlier one.
                 b"path" => records.path = Some(value.to_vec()).filter(|path| !path.is_empty()),
                 b"size" if value.is_empty() => records.bytes = None,
                 b"size" => {
@@ -39,7 +39,7 @@ impl PaxRecords {
     }
 }
 
-/// The length of the first record, and what stands between its length and its end.
+/// Returns the length of the first record, and its text between the length field and the newline.
 fn split(rest: &[u8]) -> Option<(usize, &[u8])> {
     let space = rest.iter().take(20).position(|&byte| byte == b' ')?;
     let length = usize::try_from(decimal(&rest[..space])?).ok()?;
@@ -47,7 +47,7 @@ fn split(rest: &[u8]) -> Option<(usize, &[u8])> {
     Some((length, record.strip_suffix(b"\n")?.get(space + 1..)?))
 }
 
-/// At most 2^63 - 1.
+/// Parses a decimal number of at most 2^63 - 1.
 fn decimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;

@@ -1,26 +1,26 @@
-//! [`TarPlaces`]: where the samples of a batch lie.
+//! [`TarPlaces`]: the positions of the samples of a batch.
 
 use super::index::TarPlace;
 use crate::Result;
 use crate::dataset::format::file::pool::FilePool;
 use crate::dataset::format::file::recent_files::RecentFiles;
 
-/// Where the samples of a batch lie, found in the index once: for their sizes, and for reading them.
+/// The positions of the samples of a batch, looked up in the index once, for both their sizes and their contents.
 pub(super) struct TarPlaces {
     fields: usize,
-    /// By row: the number of its sample in the index, and that of its archive.
+    /// Per row: the number of its sample in the index, and that of its archive.
     rows: Vec<(usize, usize)>,
-    /// By row and field; nothing where there is no such member.
+    /// Per row and field; `None` if there is no such member.
     members: Vec<Option<TarPlace>>,
 }
 
 impl TarPlaces {
-    /// Room for `rows` samples of so many `fields`.
+    /// Reserves space for `rows` samples of `fields` fields.
     pub(super) fn new(fields: usize, rows: usize) -> Self {
         Self { fields, rows: Vec::with_capacity(rows), members: Vec::with_capacity(rows.saturating_mul(fields)) }
     }
 
-    /// Begins the next row, of which each field must be pushed by [`push_member`](Self::push_member).
+    /// Begins the next row; [`push_member`](Self::push_member) must then be called for each field.
     pub(super) fn push(&mut self, sample: usize, file: usize) {
         self.rows.push((sample, file));
     }
@@ -37,12 +37,12 @@ impl TarPlaces {
         self.rows[row].1
     }
 
-    /// By field.
+    /// The members of row `row`, by field.
     pub(super) fn members(&self, row: usize) -> &[Option<TarPlace>] {
         &self.members[row * self.fields..(row + 1) * self.fields]
     }
 
-    /// Has the operating system begin to read all of it.
+    /// Asks the operating system to start reading the whole batch.
     ///
     /// # Errors
     /// A file can't be opened, or has changed.

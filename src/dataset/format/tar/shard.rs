@@ -13,22 +13,22 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MemberPlace {
     pub(super) sample: usize,
-    /// Its number among the extensions of the archive.
+    /// Its index in the extensions of the archive.
     pub(super) extension: u32,
     pub(super) data: u64,
     pub(super) bytes: u64,
 }
 
-/// What a scan has found in one archive. The samples are in the order of their first members; all members of one key are one
-/// sample, wherever they lie.
+/// The result of scanning one archive. Samples are in the order of their first members; all members with the same key
+/// form one sample, wherever they are in the archive.
 #[derive(Debug, Default)]
 pub(super) struct TarShard {
-    /// By sample.
+    /// One per sample.
     pub(super) keys: Vec<Vec<u8>>,
-    /// By sample, then as they lie in the file.
+    /// Sorted by sample, then in file order.
     pub(super) members: Vec<MemberPlace>,
     pub(super) extensions: Vec<Vec<u8>>,
-    /// What was left out.
+    /// The errors for what was left out.
     pub(super) damages: Vec<Error>,
 }
 
@@ -36,8 +36,8 @@ impl TarShard {
     /// Reads the headers of `file`.
     ///
     /// # Errors
-    /// [`Error::Io`] and [`Error::Changed`]; [`Error::Format`] where the archive is damaged or two members have one name,
-    /// unless that is left out.
+    /// [`Error::Io`] and [`Error::Changed`]; [`Error::Format`] if the archive is damaged or two members have the same
+    /// name, unless `damages` says to leave that out.
     pub(super) fn scan(file: &OpenFile, end: TarEnd, damages: Damages) -> Result<Self> {
         let mut groups = Groups::default();
         if let Some(members) = members_by_offsets(file, end) {
@@ -61,7 +61,7 @@ struct Groups {
     shard: TarShard,
     samples: HashMap<Vec<u8>, usize>,
     extensions: HashMap<Vec<u8>, u32>,
-    /// The sample that the last member belongs to: members of one sample mostly lie together.
+    /// The sample of the last member: members of a sample are usually adjacent.
     last: Option<usize>,
     broken: HashSet<usize>,
     lower: Vec<u8>,
@@ -111,7 +111,7 @@ impl Groups {
                 self.broken.insert(sample);
             }
             Some(None) => {}
-            // Nobody knows whose member is not found any more, but it is likely to be one of the last sample.
+            // The owner of a missing member is unknown, but it is probably the last sample.
             None => self.broken.extend(self.last),
         }
         if !damage.is_passable && damage.member.is_some() {
@@ -121,7 +121,7 @@ impl Groups {
         Ok(())
     }
 
-    /// Looks for members of one name, and leaves out what is broken.
+    /// Detects members of the same name, and leaves out broken samples.
     fn settle(mut self, file: &OpenFile, damages: Damages) -> Result<TarShard> {
         let path = &file.source().path;
         let shard = &mut self.shard;
@@ -143,7 +143,7 @@ impl Groups {
             self.broken.insert(sample);
             shard.damages.push(error);
         }
-        // Stable: the members of a sample stay as they lie in the file. Mostly they are in order already.
+        // Stable, so that the members of a sample stay in file order. They are usually sorted already.
         shard.members.sort_by_key(|member| member.sample);
         if !self.broken.is_empty() {
             let mut kept = 0;

@@ -1,4 +1,4 @@
-//! [`TarShards`]: archives of bounded size, written by threads while the next samples are made.
+//! [`TarShards`]: archives of bounded size, written by threads while the next samples are prepared.
 
 use std::path::PathBuf;
 
@@ -7,12 +7,12 @@ use super::writer::{TarWriter, push_member};
 use crate::Result;
 use crate::dataset::format::shard::threads::{ShardThreads, Wait, WrittenShard};
 
-/// The bytes that go to a thread at once, and how many of these wait for one.
+/// The bytes that are passed to a thread at a time, and how many such pieces may be queued.
 const PIECE: usize = 1 << 20;
 const PIECES: usize = 4;
 
-/// Distributes samples over archives, each of at most a number of bytes, or of one sample. One archive is filled while threads
-/// write what was filled before, wait for the disk, and give it its name. What is dropped before it was ended leaves no file.
+/// Distributes samples over archives, each of at most a given number of bytes, or of one sample. One is filled while
+/// threads write, sync and rename the earlier ones. A shard dropped before its end leaves no file.
 pub struct TarShards {
     shard_bytes: u64,
     threads: ShardThreads<Vec<u8>>,
@@ -37,11 +37,11 @@ impl TarShards {
         Ok(Self { shard_bytes, threads, current: None, member: Vec::new() })
     }
 
-    /// Appends a sample of these members (name and contents) to the shard that is being filled; `false` when it is full, or none
-    /// was begun, and nothing was appended.
+    /// Appends a sample of these members (name and contents) to the current shard. Returns `false`, and appends
+    /// nothing, if the shard is full or none was begun.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a name that no file can have.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for an invalid file name.
     pub fn append<'a>(&mut self, members: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> Result<bool> {
         self.member.clear();
         for (name, contents) in members {
@@ -61,14 +61,14 @@ impl TarShards {
         Ok(true)
     }
 
-    /// Ends the shard that is being filled, and begins the one that is to be at `path`.
+    /// Ends the current shard, and begins the one that will be at `path`.
     pub fn begin(&mut self, path: PathBuf) {
         self.end();
         self.threads.begin(path.clone(), move || TarWriter::create(path));
         self.current = Some(Current::default());
     }
 
-    /// Ends the shard that is being filled.
+    /// Ends the current shard.
     pub fn end(&mut self) {
         if let Some(current) = self.current.take() {
             self.threads.send(current.piece);
@@ -76,7 +76,7 @@ impl TarShards {
         }
     }
 
-    /// The shards that are whole since this was asked last; with [`Wait::ForAll`] all that were ended.
+    /// Returns the shards completed since the last call; with [`Wait::ForAll`], waits for all shards that were ended.
     ///
     /// # Errors
     /// Those of writing.
@@ -84,11 +84,11 @@ impl TarShards {
         self.threads.written(wait)
     }
 
-    /// Gives up the shard that is being filled, and waits until no thread writes any more.
+    /// Discards the current shard, and waits until no thread is writing.
     ///
     /// # Errors
-    /// [`Error::Io`](crate::Error::Io) when a thread does not end within 20 seconds, as the file system does not answer; it
-    /// names the shard.
+    /// [`Error::Io`](crate::Error::Io) if a thread does not end within 20 seconds because the file system does not
+    /// respond; it names the shard.
     pub fn close(&mut self) -> Result<()> {
         self.current = None;
         self.threads.close()

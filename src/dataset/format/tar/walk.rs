@@ -1,4 +1,4 @@
-//! [`TarWalk`]: the members of an archive that is read from front to back.
+//! [`TarWalk`]: the members of an archive that is read sequentially.
 
 use super::extended::{ExtendedHeaders, SPARSE, Stored, TRUNCATED};
 use super::header::{BLOCK, TarHeader, TarKind};
@@ -6,22 +6,22 @@ use super::members::{TarEnd, no_archive, shown};
 use crate::dataset::format::sequential::byte_stream::ByteStream;
 use crate::dataset::format::sequential::parse::{Found, Trouble};
 
-/// Between two archives there are fewer zeros, mostly 10 KiB. While fields are found out, an archive ends after this many: the
-/// rest might be zeros without end, all of which would be kept.
+/// The zeros after which an archive ends while fields are inferred: they might never end, and all of them would be
+/// kept. Concatenated archives have fewer between them, usually 10 KiB.
 const LONGEST_PADDING: u64 = 1 << 20;
 
-/// A regular file in an archive, whose contents are read next.
+/// A regular file in an archive, whose contents are to be read next.
 #[derive(Debug)]
 pub(super) struct WalkedMember {
     pub(super) name: Vec<u8>,
-    /// Where its first header begins.
+    /// Offset of its first header, which may be an extended one.
     pub(super) begin: u64,
     pub(super) bytes: u64,
-    /// Why its contents are not what is stored.
+    /// Why its contents can't be read.
     pub(super) refusal: Option<String>,
 }
 
-/// Reads the headers; contents and padding are taken by others. What is not a regular file is skipped.
+/// Reads the headers; the caller consumes contents and padding. Anything that is not a regular file is skipped.
 #[derive(Debug, Default)]
 pub(super) struct TarWalk {
     end: TarEnd,
@@ -35,12 +35,12 @@ impl TarWalk {
         Self { end, ..Self::default() }
     }
 
-    /// Begins another archive, or continues in this one.
+    /// Begins another archive, or resumes within this one.
     pub(super) fn restart(&mut self) {
         (self.has_begun, self.has_ended, self.has_members) = (false, false, false);
     }
 
-    /// The next regular file; nothing at the end of the archive, when all that is behind it was taken too.
+    /// Returns the next regular file; `None` at the end of the archive, after consuming everything that follows.
     pub(super) fn next(&mut self, bytes: &mut ByteStream) -> Found<Option<WalkedMember>> {
         let (mut extended, mut begin) = (ExtendedHeaders::default(), None);
         while !self.has_ended {
@@ -69,7 +69,7 @@ impl TarWalk {
         begin.map_or(Ok(None), |at| Err(rest(at, TRUNCATED.into())))
     }
 
-    /// The next header and its place; nothing at the end.
+    /// Returns the next header and its offset; `None` at the end.
     fn header(&mut self, bytes: &mut ByteStream) -> Found<Option<(u64, TarHeader)>> {
         let has_begun = std::mem::replace(&mut self.has_begun, true);
         let start = bytes.offset();
@@ -93,7 +93,7 @@ impl TarWalk {
             }
         }
         self.has_ended = true;
-        // It is read again, and would all be kept until then.
+        // The stream will be read again, and would be kept entirely until then.
         if bytes.is_kept() {
             return Ok(None);
         }
@@ -103,7 +103,7 @@ impl TarWalk {
     }
 }
 
-/// Takes the next block; nothing at the end, or where only some zeros are left.
+/// Takes the next block; `None` at the end, or if only a few zeros are left.
 fn block(bytes: &mut ByteStream) -> Found<Option<[u8; BLOCK]>> {
     let is_whole = bytes.fill(BLOCK)?;
     if let Some(&block) = bytes.window().first_chunk::<BLOCK>().filter(|_| is_whole) {
@@ -135,13 +135,13 @@ fn extension(bytes: &mut ByteStream, at: u64, size: u64) -> Found<Vec<u8>> {
     Ok(text)
 }
 
-/// Passes over the contents of a member of `size` bytes, and their padding.
+/// Skips the contents of a member of `size` bytes, and their padding.
 pub(super) fn pass_over(bytes: &mut ByteStream, at: u64, name: &[u8], size: u64) -> Found<()> {
     let found = bytes.skip(size)?;
     if found < size { Err(cut(at, name, size, found)) } else { pass_padding(bytes, size) }
 }
 
-/// Passes over what fills up the last block of `size` bytes: where that is missing, what should follow is missing too.
+/// Skips the padding after `size` bytes. Fails if it is cut short, because what should follow is then missing too.
 pub(super) fn pass_padding(bytes: &mut ByteStream, size: u64) -> Found<()> {
     let (at, padding) = (bytes.offset(), size.wrapping_neg() % BLOCK as u64);
     let found = bytes.skip(padding)?;
@@ -152,7 +152,7 @@ pub(super) fn pass_padding(bytes: &mut ByteStream, size: u64) -> Found<()> {
     Ok(())
 }
 
-/// The trouble of a member that has only `found` of its bytes.
+/// Returns the error for a member of which only `found` bytes are left.
 pub(in crate::dataset::format) fn cut(at: u64, name: &[u8], size: u64, found: u64) -> Trouble {
     let reason = format!(
         "member {} has {size} bytes, of which {found} are left: it was cut, or the size is damaged",

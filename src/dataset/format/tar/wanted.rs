@@ -1,4 +1,4 @@
-//! [`Wanted`]: a field of archives that are open, and how it is read of a member.
+//! [`Wanted`]: a field of open archives, and how it is read from a member.
 
 use super::field::{LONGEST_NUMBER, MayBeMissing, TarField, TarValue, number};
 use super::index::TarPlace;
@@ -7,32 +7,32 @@ use crate::dataset::format::file::open_file::OpenFile;
 use crate::dataset::format::file::room::make_room;
 use crate::{Error, Result};
 
-/// A field, what it is called in an index, and what is known of its arrays.
+/// A field, with its extensions in the index, and the shape and data type of its arrays, if known.
 pub(super) struct Wanted {
     pub(super) field: TarField,
-    /// The numbers of its extensions in the index, the one to be preferred first.
+    /// The numbers of its extensions in the index, in order of preference.
     pub(super) extensions: Vec<u32>,
     pub(super) form: Option<NpyForm>,
     pub(super) may_be_missing: MayBeMissing,
 }
 
-/// Makes an error of a reason.
+/// Makes an error from a reason.
 type Refuse<'a> = &'a dyn Fn(String) -> Error;
 
 impl Wanted {
-    /// Takes the form of its arrays from the one at `place`.
+    /// Takes the shape and data type of its arrays from the one at `place`.
     pub(super) fn take_form(&mut self, (file, place): (&OpenFile, TarPlace), refuse: Refuse<'_>) -> Result<()> {
         let head = head(file, place, NpyForm::HEAD, refuse)?;
         self.form = Some(NpyForm::new(&head, self.field.value.first_axis()).map_err(refuse)?);
         Ok(())
     }
 
-    /// How many elements the bytes at `place` are.
+    /// Returns the number of elements for the bytes at `place`.
     pub(super) fn bytes(&self, place: TarPlace) -> usize {
         usize::try_from(place.bytes).unwrap_or(usize::MAX).saturating_add(self.elements_before())
     }
 
-    /// How many elements the array at `place` is, of any length.
+    /// Returns the number of elements of the ragged array at `place`.
     pub(super) fn length(&self, (file, place): (&OpenFile, TarPlace), refuse: Refuse<'_>) -> Result<usize> {
         let form = self.known_form().map_err(refuse)?;
         let mut size = form.array_bytes(&head(file, place, NpyForm::USUAL_HEAD, refuse)?, place.bytes);
@@ -46,7 +46,7 @@ impl Wanted {
         usize::from(self.may_be_missing == MayBeMissing::Yes)
     }
 
-    /// Reads the member at `place`, to room that is as large as was said before.
+    /// Reads the member at `place` into a buffer of the size that was reported before.
     pub(super) fn fill(
         &self,
         (file, place): (&OpenFile, TarPlace),
@@ -89,7 +89,7 @@ impl Wanted {
     }
 }
 
-/// The first bytes of a member, `most` at most.
+/// Returns the first bytes of a member, at most `most`.
 fn head(file: &OpenFile, place: TarPlace, most: usize, refuse: Refuse<'_>) -> Result<Vec<u8>> {
     check_place(file, place).map_err(refuse)?;
     let mut head = vec![0; place.bytes.min(most as u64) as usize];
@@ -97,7 +97,7 @@ fn head(file: &OpenFile, place: TarPlace, most: usize, refuse: Refuse<'_>) -> Re
     Ok(head)
 }
 
-/// Before room is made: a damaged index may ask for anything.
+/// Called before allocating, because a damaged index may claim any size.
 fn check_place(file: &OpenFile, place: TarPlace) -> std::result::Result<(), String> {
     match place.data.checked_add(place.bytes) {
         Some(end) if end <= file.bytes() => Ok(()),

@@ -1,4 +1,4 @@
-//! [`TarWriter`]: an archive that appears under its name when it is whole.
+//! [`TarWriter`]: an archive that appears under its name when it is complete.
 
 use std::path::Path;
 
@@ -7,14 +7,14 @@ use crate::dataset::format::shard::file::ShardFile;
 use crate::dataset::format::shard::threads::ShardWriter;
 use crate::{Error, Result};
 
-/// The largest size that a header has room for; above, a pax record says it.
+/// The largest size that fits in a header; larger ones go in a pax record.
 const LARGEST_OCTAL: u64 = (1 << 33) - 1;
 
-/// Writes a tar archive of regular files: POSIX's, with pax records where a name or size needs them. Its bytes depend on names
-/// and contents alone: times and owners are zero.
+/// Writes a tar archive of regular files in POSIX format, with pax records if names or sizes need them. Its bytes
+/// depend only on names and contents: times and owners are zero.
 ///
-/// It is written under another name, with `.unfinished` at its end, until [`finish`](Self::finish); dropped before that, it is
-/// removed.
+/// The file has a temporary name that ends in `.unfinished` until [`finish`](Self::finish) renames it; if dropped
+/// before that, it is removed.
 ///
 /// # Example
 /// ```
@@ -33,7 +33,7 @@ pub struct TarWriter {
 }
 
 impl TarWriter {
-    /// Begins the archive that is to be at `path`. One that is there is replaced in the end.
+    /// Begins the archive that will be at `path`. An existing one is replaced at the end.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -44,14 +44,14 @@ impl TarWriter {
     /// Appends a file.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when the name is empty or has a NUL in it; [`Error::Io`].
+    /// [`Error::InvalidArgument`] if the name is empty or contains a NUL; [`Error::Io`].
     pub fn append(&mut self, name: &[u8], contents: &[u8]) -> Result<()> {
         self.member.clear();
         push_member(&mut self.member, name, contents)?;
         self.file.write(&self.member)
     }
 
-    /// Ends the archive, waits until it is on the disk, and gives it its name. Returns its size.
+    /// Ends the archive, waits until it is on disk, and gives it its name. Returns its size.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -61,7 +61,7 @@ impl TarWriter {
     }
 }
 
-/// Members that [`push_member`] has made.
+/// Writes members made by [`push_member`].
 impl ShardWriter<Vec<u8>> for TarWriter {
     fn write(&mut self, members: Vec<u8>) -> Result<()> {
         self.file.write(&members)
@@ -96,7 +96,7 @@ pub(super) fn push_member(into: &mut Vec<u8>, name: &[u8], contents: &[u8]) -> R
     Ok(())
 }
 
-/// Prefix and name, as a header has room for them; nothing where it has not.
+/// Splits a name into prefix and name for a header; `None` if they do not fit.
 fn split(name: &[u8]) -> Option<(&[u8], &[u8])> {
     if name.len() <= 100 {
         return Some((b"", name));
