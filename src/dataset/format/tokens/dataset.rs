@@ -12,11 +12,11 @@ use crate::{BatchWriter, DType, Error, Field, Result, SampleWriter, Schema};
 pub struct TokenWindows {
     /// The number of tokens in a field of a sample.
     pub length: usize,
-    /// How many tokens lie between the beginnings of two windows.
+    /// The number of tokens from the start of one window to the start of the next.
     pub stride: usize,
-    /// What of a window is in a sample.
+    /// The fields that are made of a window.
     pub output: TokenOutput,
-    /// From this number on a token is an error.
+    /// If given, tokens from this number on are errors.
     pub vocabulary_size: Option<u64>,
 }
 
@@ -25,14 +25,14 @@ pub struct TokenWindows {
 pub enum TokenOutput {
     /// `tokens`: a window of `length` + 1 tokens.
     Tokens,
-    /// `input_ids` and `labels`, the tokens of a window and those that come after each of them.
+    /// `input_ids` and `labels`: the tokens of a window, and the token after each of them.
     Shifted,
-    /// `input_ids` and `labels`, twice the tokens of a window of `length`.
+    /// `input_ids` and `labels`, both the tokens of a window of `length`.
     Same,
 }
 
 impl TokenOutput {
-    /// How many tokens the window of fields with `length` tokens has.
+    /// Returns the number of tokens in a window for fields of `length` tokens.
     fn window(self, length: usize) -> Option<usize> {
         match self {
             Self::Tokens | Self::Shifted => length.checked_add(1),
@@ -41,8 +41,8 @@ impl TokenOutput {
     }
 }
 
-/// Windows over the tokens of files, widened to int64: sample i is the i-th window. No window crosses the end of a document,
-/// and what is left of one behind its last whole window is in no sample.
+/// Windows over the tokens of files, widened to int64: sample i is the i-th window. No window crosses the end of a
+/// document; tokens after the last full window of a document are dropped.
 ///
 /// # Example
 /// ```
@@ -62,27 +62,27 @@ pub struct Tokens {
     windows: TokenWindows,
     /// Tokens in a window.
     window: usize,
-    /// By document, the number of windows in the documents up to and including it.
+    /// Per document, the number of windows in the documents up to and including it.
     ends: Vec<u64>,
     schema: Schema,
     page_cache: PageCache,
 }
 
-/// Where a window lies: a file, and the place of its first token there.
+/// The position of a window: a file, and the index of its first token there.
 #[derive(Clone, Copy)]
 struct Place {
     stream: usize,
     start: u64,
 }
 
-/// Windows lie far apart in memory, and each begins with some waiting for it. This many wait at once.
+/// Windows that are prefetched ahead: they are far apart in memory, and this overlaps their cache misses.
 const AHEAD: usize = 8;
 
 impl Tokens {
     /// The `windows` of `files`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when `length` or `stride` is 0, or there is not a single window.
+    /// [`Error::InvalidArgument`] if `length` or `stride` is 0, or there are no windows.
     pub fn new(files: Arc<TokenFiles>, windows: TokenWindows) -> Result<Self> {
         let TokenWindows { length, stride, output, .. } = windows;
         for (argument, number) in [("length", length), ("stride", stride)] {
@@ -117,7 +117,7 @@ impl Tokens {
         Ok(Self { files, windows, window, ends, schema: Schema::new(fields), page_cache: PageCache::new() })
     }
 
-    /// Where window `index` lies.
+    /// Returns the position of window `index`.
     fn place(&self, index: usize) -> Result<Place> {
         let document = self.ends.partition_point(|&end| end <= index as u64);
         if document == self.ends.len() {
@@ -134,7 +134,7 @@ impl Tokens {
         let stream = self.files.stream(stream);
         let fields = self.schema.fields().len();
         for field in 0..fields {
-            // A field has more tokens than the L1 cache only where a window has: mostly the second one finds them there.
+            // Unless a window exceeds the L1 cache, the second field finds the tokens there.
             let shift = u64::from(field == 1 && self.windows.output == TokenOutput::Shifted);
             stream.read(start + shift, into.field(field))?;
             if let Some(size) = self.windows.vocabulary_size {
@@ -144,8 +144,8 @@ impl Tokens {
         Ok(())
     }
 
-    /// Fails when one of the files that were read is not what it was. What was `read` is then not to be used; if that was
-    /// an error already, of tokens that the file never had, this is the reason.
+    /// Fails if one of the files that were read has changed: then the tokens that were `read` are invalid, and an error
+    /// about them may be due to tokens that the file never contained.
     fn check(&self, mut streams: Vec<usize>, read: Result<()>) -> Result<()> {
         streams.sort_unstable();
         streams.dedup();

@@ -1,4 +1,4 @@
-//! [`TokenDocuments`]: the documents of files of tokens, each whole, and pieces of them.
+//! [`TokenDocuments`]: the documents of files of tokens, whole or in pieces.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::dataset::format::file::page_cache::PageCache;
 use crate::dataset::{Dataset, ReadMany, VariableSize};
 use crate::{BatchWriter, DType, Error, Field, Result, SampleWriter, Schema, SizesWriter};
 
-/// Pieces lie far apart in memory, and each begins with some waiting for it. This many wait at once.
+/// Pieces that are prefetched ahead: they are far apart in memory, and this overlaps their cache misses.
 const AHEAD: usize = 8;
 
 /// The documents of files of tokens, widened to int64: sample i is document i, in one variable field, `tokens`.
@@ -33,18 +33,18 @@ pub struct TokenDocuments {
     page_cache: PageCache,
 }
 
-/// Some tokens of a document that stand one after the other.
+/// Consecutive tokens of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DocumentPiece {
     /// The number of the document.
     pub document: usize,
     /// The first token, counted from the start of the document.
     pub start: u64,
-    /// How many there are.
+    /// The number of tokens.
     pub tokens: usize,
 }
 
-/// Where a piece lies: a file, and the place of its first token there.
+/// The position of a piece: a file, and the index of its first token there.
 #[derive(Clone, Copy)]
 struct Place {
     stream: usize,
@@ -71,11 +71,11 @@ impl TokenDocuments {
         Ok(self.files.document_len(document))
     }
 
-    /// Reads `pieces`, each into the room that comes for it: 8 bytes a token.
+    /// Reads `pieces`, each into the buffer at the same position of `room`: 8 bytes per token.
     ///
     /// # Errors
-    /// [`Error::IndexOutOfRange`]; [`Error::InvalidArgument`] when a document is shorter, or there is not as much room as a
-    /// piece needs; and what [`Error::Shrunk`] and its siblings say of the file.
+    /// [`Error::IndexOutOfRange`]; [`Error::InvalidArgument`] if a document is shorter, or a buffer does not have the
+    /// size of its piece; [`Error::Shrunk`] or another error of the file.
     pub fn read_pieces<'a>(
         &self,
         pieces: &[DocumentPiece],
@@ -108,14 +108,14 @@ impl TokenDocuments {
     }
 
     fn read_at(&self, place: Place, into: &mut [u8]) -> Result<()> {
-        // A document without tokens may lie behind the last one of its file.
+        // An empty document may be at the end of its file.
         if place.tokens == 0 {
             return Ok(());
         }
         self.files.stream(place.stream).read(place.start, into)
     }
 
-    /// Has `read` read one place after the other, while the next ones are brought near.
+    /// Lets `read` read the places in order, while the next ones are prefetched.
     fn read_places(&self, places: &[Place], mut read: impl FnMut(usize, Place) -> Result<()>) -> Result<()> {
         let is_something = |place: &&Place| place.tokens > 0;
         let prefetch = |place: &Place| self.files.stream(place.stream).prefetch(place.start, place.tokens);
@@ -128,7 +128,7 @@ impl TokenDocuments {
             batch.was_read();
             result
         });
-        // Tokens that the file never had may have been read: then this is the reason.
+        // Checked first: if the file has changed, the tokens were not its own, which explains any other error.
         let mut streams: Vec<usize> = places.iter().map(|place| place.stream).collect();
         streams.sort_unstable();
         streams.dedup();

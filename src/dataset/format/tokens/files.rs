@@ -1,4 +1,4 @@
-//! [`TokenFiles`]: files of tokens, and where their documents lie.
+//! [`TokenFiles`]: files of tokens, and the positions of their documents.
 
 use std::path::{Path, PathBuf};
 
@@ -6,13 +6,13 @@ use super::stream::TokenStream;
 use crate::dataset::format::file::data_file::{Access, MAPPED_FILES};
 use crate::{DType, Error, Result};
 
-/// How the tokens of a flat file lie in it. The index of a Megatron file says so, and the header of a `.npy` file or of one of
-/// llm.c; headers are looked for where `offset` is 0.
+/// How tokens are stored in a flat file. A Megatron file has this in its index, and a `.npy` or llm.c file in its
+/// header; headers are recognized if `offset` is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenLayout {
-    /// The data type of a token: an integer, but not uint64. In the file it is little-endian.
+    /// The data type of a token: any integer type except uint64. Tokens are little-endian in the file.
     pub dtype: DType,
-    /// How many bytes come before the first token.
+    /// The number of bytes before the first token.
     pub offset: u64,
 }
 
@@ -22,21 +22,21 @@ impl Default for TokenLayout {
     }
 }
 
-/// What a document is in files of tokens.
+/// How files of tokens are divided into documents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Documents {
-    /// The tokens of a file are one text, whatever documents it is made of.
+    /// Each file is a single document, even if it was made from several.
     #[default]
     Joined,
-    /// Those that a Megatron index tells of. A file without one is a single document.
+    /// The documents of the Megatron index. A file without an index is a single document.
     Apart,
 }
 
-/// The tokens of one or more files, one file after the other, cut into documents.
+/// The tokens of one or more files, one file after the other, divided into documents.
 ///
-/// With [`Documents::Apart`] it takes 8 bytes a document. Opening a flat file looks at its size; opening a Megatron file
-/// reads its index once, and checks every number of it. The files are memory-mapped, and no descriptor stays open; from the
-/// 4097th file on, each read opens its file. All methods may be called from many threads at once.
+/// With [`Documents::Apart`] this takes 8 bytes per document. Opening a flat file reads its size and first bytes;
+/// opening a Megatron file reads and checks its whole index. The files are memory-mapped without keeping descriptors
+/// open; files after the first 4096 are opened for each read. All methods may be called from many threads at once.
 ///
 /// # Example
 /// ```
@@ -51,20 +51,20 @@ pub enum Documents {
 /// ```
 pub struct TokenFiles {
     streams: Vec<TokenStream>,
-    /// By file, the number of tokens in the files up to and including it.
+    /// Per file, the number of tokens in the files up to and including it.
     stream_ends: Vec<u64>,
-    /// By document, the number of tokens in the documents up to and including it. None where each file is one.
+    /// Per document, the number of tokens in the documents up to and including it. `None` if each file is a document.
     document_ends: Option<Vec<u64>>,
 }
 
 impl TokenFiles {
-    /// Opens the files at `paths`. A `name.bin` with a `name.idx` beside it is Megatron's pair, which may also be given as
-    /// `name` or `name.idx`; every other file is flat.
+    /// Opens the files at `paths`. A `name.bin` with a `name.idx` next to it is a Megatron pair, which may also be
+    /// given as `name` or `name.idx`; every other file is flat.
     ///
     /// # Errors
-    /// [`Error::Io`] when a file can't be opened; [`Error::Format`] when one is empty, is not a whole number of tokens,
-    /// has an index or a header whose numbers do not fit, or begins as a file of another format does;
-    /// [`Error::InvalidArgument`] when there is no file, or the data type is none of a token.
+    /// [`Error::Io`] if a file can't be opened; [`Error::Format`] if one is empty, is not a whole number of tokens, has
+    /// an inconsistent index or header, or has the signature of another format; [`Error::InvalidArgument`] if there are
+    /// no files, or the data type is not valid for tokens.
     pub fn open(
         paths: impl IntoIterator<Item = impl AsRef<Path>>,
         layout: &TokenLayout,
@@ -86,7 +86,7 @@ impl TokenFiles {
             if documents == Documents::Apart {
                 document_ends.extend(ends.iter().map(|end| tokens + end));
             }
-            // Each file has fewer than 2^63 bytes, but a sparse one costs nothing.
+            // Each file has fewer than 2^63 bytes, but sparse files could add up to more.
             tokens =
                 u64::checked_add(tokens, stream.len()).filter(|&tokens| i64::try_from(tokens).is_ok()).ok_or_else(
                     || Error::InvalidArgument { argument: "paths", reason: "more tokens than can be counted".into() },
@@ -107,7 +107,7 @@ impl TokenFiles {
         self.stream_ends[self.stream_ends.len() - 1]
     }
 
-    /// By file, the data type of its tokens: that of the layout, or that of a Megatron index.
+    /// Returns the data type of each file's tokens: from the layout, the header, or the Megatron index.
     pub fn dtypes(&self) -> impl Iterator<Item = DType> {
         self.streams.iter().map(TokenStream::dtype)
     }
@@ -121,20 +121,20 @@ impl TokenFiles {
     /// The number of tokens of document `document`.
     ///
     /// # Panics
-    /// When there is no such document.
+    /// If there is no such document.
     #[must_use]
     pub fn document_len(&self, document: usize) -> u64 {
         self.document_ends()[document] - self.document_start(document)
     }
 
-    /// Reads the tokens of document `document` from its token `start` on, as int64, as many as `into` has room for.
+    /// Fills `into` with the tokens of document `document` from its token `start` on, as int64.
     ///
     /// # Errors
-    /// [`Error::IndexOutOfRange`], [`Error::InvalidArgument`] when the document is shorter, and what [`Error::Shrunk`] and
-    /// its siblings say of the file.
+    /// [`Error::IndexOutOfRange`]; [`Error::InvalidArgument`] if the document is shorter; [`Error::Shrunk`] or another
+    /// error of the file.
     ///
     /// # Panics
-    /// When `into` is not a whole number of int64.
+    /// If the size of `into` is not a multiple of 8 bytes.
     pub fn read_document(&self, document: usize, start: u64, into: &mut [u8]) -> Result<()> {
         let len = self.documents();
         if document >= len {
@@ -152,19 +152,19 @@ impl TokenFiles {
         stream.check()
     }
 
-    /// Where each document ends among all tokens.
+    /// Per document, the end of its tokens among all tokens.
     pub(super) fn document_ends(&self) -> &[u64] {
         self.document_ends.as_ref().unwrap_or(&self.stream_ends)
     }
 
-    /// Where a document begins among all tokens.
+    /// The start of a document among all tokens.
     pub(super) fn document_start(&self, document: usize) -> u64 {
         if document == 0 { 0 } else { self.document_ends()[document - 1] }
     }
 
-    /// The file that holds a token: a number for [`stream`](Self::stream).
+    /// The file that contains a token, as a number for [`stream`](Self::stream).
     pub(super) fn stream_at(&self, token: u64) -> usize {
-        // An empty document at the very end lies in the last file.
+        // An empty document at the very end belongs to the last file.
         self.stream_ends.partition_point(|&end| end <= token).min(self.streams.len() - 1)
     }
 
@@ -196,8 +196,8 @@ struct MegatronPair {
 }
 
 impl MegatronPair {
-    /// The pair that `path` stands for, if it stands for one: by the index's own name, by the prefix that both names have,
-    /// or as a `.bin` that has an index beside it.
+    /// Returns the pair that `path` refers to, if any: by the name of the index, by the common prefix of both names, or
+    /// by a `.bin` that has an index next to it.
     fn of(path: &Path) -> Option<Self> {
         let suffixed = |suffix: &str| {
             let mut name = path.as_os_str().to_owned();
@@ -208,7 +208,7 @@ impl MegatronPair {
             Some("idx") => Some(Self { tokens: path.with_extension("bin"), index: path.to_path_buf() }),
             Some("bin") if path.exists() => {
                 let index = path.with_extension("idx");
-                // Whatever it holds: a damaged index must not turn its `.bin` into a flat file of another data type.
+                // Even if it is damaged: its `.bin` must not be read as a flat file of another data type.
                 index.is_file().then(|| Self { tokens: path.to_path_buf(), index })
             }
             _ if path.exists() => None,

@@ -1,4 +1,4 @@
-//! [`TokenForm`]: where the tokens of a file without an index lie in it.
+//! [`TokenForm`]: where and how tokens are stored in a file without an index.
 
 use super::files::{TokenLayout, check_dtype};
 use crate::dataset::format::array::header::{LONGEST_HEADER, NpyHeader};
@@ -6,15 +6,15 @@ use crate::dataset::format::file::data_file::DataFile;
 use crate::dataset::format::file::known_format::{SIGNATURE_BYTES, foreign, is_text};
 use crate::{DType, Result};
 
-/// Where the tokens of a file lie.
+/// Where and how the tokens of a file are stored.
 pub(super) struct TokenForm {
     pub(super) dtype: DType,
-    /// How many bytes come before the first token.
+    /// The number of bytes before the first token.
     pub(super) offset: u64,
     pub(super) tokens: u64,
 }
 
-/// The files of llm.c and modded-nanogpt: 256 int32, of which the first are a magic number, a version and the number of
+/// The files of llm.c and modded-nanogpt: 256 int32, the first of which are a magic number, a version and the number of
 /// tokens, then the tokens.
 ///
 /// Source: `dev/data/data_common.py` and `llmc/dataloader.h` of llm.c.
@@ -22,12 +22,12 @@ const LLM_C: [(i32, &[i32], DType); 2] = [(20_240_520, &[1], DType::UInt16), (20
 const LLM_C_HEADER: u64 = 1024;
 
 impl TokenForm {
-    /// That of `file`. Where the user says how many bytes come first, the file is flat; else its first bytes may say that it
-    /// has a header.
+    /// Determines the form of `file`. With an explicit offset, the file is flat; otherwise its first bytes may be a
+    /// known header.
     ///
     /// # Errors
-    /// [`Error::Format`](crate::Error::Format) when it is empty, no whole number of tokens, has a damaged header, or is of
-    /// another format.
+    /// [`Error::Format`](crate::Error::Format) if it is empty, not a whole number of tokens, has a damaged header, or
+    /// is of another format.
     pub(super) fn of(file: &DataFile, layout: &TokenLayout) -> Result<Self> {
         if layout.offset > 0 {
             return Self::flat(file, layout);
@@ -95,7 +95,7 @@ impl TokenForm {
             return Err(file.refuse(4, reason));
         }
         let form = Self::checked(file, dtype, LLM_C_HEADER, tokens)?;
-        // As llm.c itself does.
+        // llm.c checks this, too.
         if file.bytes() != LLM_C_HEADER + tokens * dtype.bytes() as u64 {
             let reason = format!(
                 "the header says that the file has {tokens} {dtype} tokens, but it has {} bytes after the header; write \

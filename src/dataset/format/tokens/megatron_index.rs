@@ -1,9 +1,9 @@
-//! The index of a Megatron token file: the `.idx` beside a `.bin`.
+//! The index of a Megatron token file: the `.idx` next to a `.bin`.
 //!
-//! Source: the layout that Megatron-LM's `IndexedDataset` writes (`megatron/core/datasets/indexed_dataset.py`): nine bytes
-//! `MMIDIDX\0\0`, the version (u64), a code of the data type (u8), the numbers n of sequences and m of document borders
-//! (u64 each), n lengths in tokens (i32), n places in the `.bin` in bytes (i64), m borders of documents as numbers of
-//! sequences (i64), and perhaps n modes (i8). All of it little-endian.
+//! Source: the layout that Megatron-LM's `IndexedDataset` writes (`megatron/core/datasets/indexed_dataset.py`): nine
+//! bytes `MMIDIDX\0\0`, the version (u64), a data type code (u8), the numbers n of sequences and m of document
+//! boundaries (u64 each), n lengths in tokens (i32), n byte offsets in the `.bin` (i64), m document boundaries as
+//! sequence numbers (i64), and optionally n modes (i8). All of it is little-endian.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -21,32 +21,32 @@ const SEQUENCES_AT: u64 = 18;
 const BORDERS_AT: u64 = 26;
 const HEADER: u64 = 34;
 
-/// How many entries are read at once.
+/// Entries that are read at a time.
 const BLOCK: usize = 1 << 13;
 
-/// Tokens that lie one after the other in a file.
+/// Tokens that are adjacent in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::dataset::format) struct Run {
-    /// The place of the first one among all tokens, in the order of the sequences.
+    /// The position of the first one among all tokens, in sequence order.
     pub(in crate::dataset::format) start: u64,
-    /// Its place in the file, in bytes.
+    /// Its offset in the file, in bytes.
     pub(in crate::dataset::format) offset: u64,
 }
 
-/// What an index says, every number of it checked against the sizes of both files.
+/// The contents of an index, all checked against the sizes of both files.
 #[derive(Debug)]
 pub(super) struct MegatronIndex {
     pub(super) dtype: DType,
     /// The number of tokens of all sequences.
     pub(super) tokens: u64,
-    /// Sequences that lie one after the other are one run: mostly all of them.
+    /// Adjacent sequences are merged into runs: usually there is just one.
     pub(super) runs: Vec<Run>,
-    /// Where each document ends among all tokens; none where documents are not told apart.
+    /// The end of each document among all tokens; empty for [`Documents::Joined`].
     pub(super) ends: Vec<u64>,
 }
 
 impl MegatronIndex {
-    /// Reads the index at `path` of a `.bin` with `bin_bytes` bytes. Only what is asked for is kept of it.
+    /// Reads the index at `path` of a `.bin` of `bin_bytes` bytes. Keeps document ends only if `documents` needs them.
     pub(super) fn read(path: &Path, bin_bytes: u64, documents: Documents) -> Result<Self> {
         let index = IndexFile::open(path)?;
         let header: [u8; HEADER as usize] = index.header()?;
@@ -115,7 +115,7 @@ impl IndexFile {
         self.refuse(self.bytes, reason)
     }
 
-    /// Checks the size before anything is reserved for what the header promises.
+    /// Checks the size before allocating memory for the numbers in the header.
     fn check_size(&self, sequences: u64, borders: u64) -> Result<()> {
         if borders == 0 {
             return Err(self.refuse(BORDERS_AT, "there is no border of documents; the first one, 0, is missing".into()));
@@ -129,7 +129,7 @@ impl IndexFile {
         if self.bytes < expected {
             return Err(self.truncated(expected));
         }
-        // The modes of a multimodal dataset, a byte a sequence, may follow.
+        // The modes of a multimodal dataset, one byte per sequence, may follow.
         if self.bytes != expected && self.bytes - expected != sequences {
             let reason =
                 format!("{} bytes follow the borders of documents: the index is damaged", self.bytes - expected);
@@ -154,13 +154,13 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// Reads sequences and borders side by side, and puts what they say into `found`.
+    /// Reads sequences and document boundaries in parallel into `found`.
     fn walk(&self, bin_bytes: u64, documents: Documents, found: &mut MegatronIndex) -> Result<()> {
         let item = found.dtype.bytes() as u64;
         let (pointers_at, borders_at) = (HEADER + 4 * self.sequences, HEADER + 12 * self.sequences);
         let mut borders = Borders { parts: self, at: borders_at, next: 0, block: Vec::new(), last: 0 };
         let (mut lengths, mut pointers) = (vec![0; 4 * BLOCK], vec![0; 8 * BLOCK]);
-        // Behind the last run, in bytes.
+        // The end of the last run, in bytes.
         let mut end = None;
         borders.pass(0, 0, documents, found)?;
         for first in (0..self.sequences).step_by(BLOCK) {
@@ -197,20 +197,20 @@ impl Parts<'_> {
     }
 }
 
-/// The borders of documents, one after the other.
+/// Iterates over the document boundaries.
 struct Borders<'a> {
     parts: &'a Parts<'a>,
     at: u64,
     /// The number of the next one.
     next: u64,
-    /// Those after it that are read already, the next one last.
+    /// The boundaries read ahead, in reverse order, the next one last.
     block: Vec<u64>,
-    /// The one before it.
+    /// The previous one.
     last: u64,
 }
 
 impl Borders<'_> {
-    /// Passes the borders that lie behind `sequences` sequences of so many `tokens` altogether.
+    /// Consumes the boundaries that follow the first `sequences` sequences, which have `tokens` tokens in total.
     fn pass(&mut self, sequences: u64, tokens: u64, documents: Documents, found: &mut MegatronIndex) -> Result<()> {
         while self.peek()? == Some(sequences) {
             if self.next > 0 && documents == Documents::Apart {
@@ -222,7 +222,7 @@ impl Borders<'_> {
         Ok(())
     }
 
-    /// The next border, checked; none behind the last one.
+    /// Returns the next boundary, checked; `None` after the last one.
     fn peek(&mut self) -> Result<Option<u64>> {
         if self.block.is_empty() && self.next < self.parts.borders {
             let count = BLOCK.min((self.parts.borders - self.next) as usize);
@@ -241,7 +241,7 @@ impl Borders<'_> {
         Err(self.parts.index.refuse(self.at + 8 * self.next, reason))
     }
 
-    /// Fails when the last document is not the end of the last sequence.
+    /// Fails if the last document does not end with the last sequence.
     fn finish(&mut self) -> Result<()> {
         let sequences = self.parts.sequences;
         if self.peek()?.is_none() && self.last == sequences {
@@ -255,11 +255,11 @@ impl Borders<'_> {
     }
 }
 
-/// Megatron's codes of the data types of tokens.
+/// Megatron's codes for the data types of tokens.
 const CODES: [(u8, DType); 6] =
     [(1, DType::UInt8), (2, DType::Int8), (3, DType::Int16), (4, DType::Int32), (5, DType::Int64), (8, DType::UInt16)];
 
-/// The data type of Megatron's code for it.
+/// Returns the data type for one of Megatron's codes.
 fn dtype_of(code: u8) -> std::result::Result<DType, String> {
     match (CODES.iter().find(|(other, _)| *other == code), code) {
         (Some((_, dtype)), _) => Ok(*dtype),
@@ -268,10 +268,10 @@ fn dtype_of(code: u8) -> std::result::Result<DType, String> {
     }
 }
 
-/// Megatron's code of a data type.
+/// Returns Megatron's code for a data type.
 ///
 /// # Errors
-/// [`Error::InvalidArgument`] when it has none.
+/// [`Error::InvalidArgument`] if it has none.
 pub(super) fn code_of(dtype: DType) -> Result<u8> {
     CODES.iter().find(|(_, other)| *other == dtype).map(|(code, _)| *code).ok_or_else(|| {
         let reason = format!("Megatron's index has no tokens of {dtype}; use uint16, int32 or one of its other types");
@@ -279,7 +279,7 @@ pub(super) fn code_of(dtype: DType) -> Result<u8> {
     })
 }
 
-/// Writes the index of documents of these `lengths`, in tokens, that lie one after the other: each is one sequence.
+/// Writes the index of adjacent documents of these `lengths`, in tokens: each is one sequence.
 pub(super) fn encode_index(dtype: DType, lengths: &[i32], mut write: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
     let mut part = MAGIC.to_vec();
     part.extend(1_u64.to_le_bytes());

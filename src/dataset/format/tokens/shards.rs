@@ -1,4 +1,4 @@
-//! [`TokenShards`]: files of tokens, flat ones or Megatron's pairs, written by threads while the next documents are made.
+//! [`TokenShards`]: files of tokens, flat or Megatron pairs, written by threads while the next documents are prepared.
 
 use std::path::PathBuf;
 
@@ -8,22 +8,22 @@ use crate::dataset::format::shard::file::ShardFile;
 use crate::dataset::format::shard::threads::{ShardThreads, ShardWriter, Wait, WrittenShard};
 use crate::{DType, Error, Result};
 
-/// The bytes that go to a thread at once, and how many of these wait for one.
+/// The bytes that are passed to a thread at a time, and how many such pieces may be queued.
 const PIECE: usize = 1 << 20;
 const PIECES: usize = 4;
 
-/// What a shard of tokens is.
+/// The format of a shard of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenShardLayout {
-    /// Tokens and nothing else.
+    /// Only tokens.
     Flat,
-    /// A `.bin` of tokens and a `.idx` that tells of the documents.
+    /// A `.bin` of tokens, and a `.idx` with the documents.
     Megatron,
 }
 
-/// Distributes documents over files of tokens, each of at most a number of bytes, or of one document. One file is filled while
-/// threads write what was filled before, wait for the disk, and give it its name. What is dropped before it was ended leaves no
-/// file.
+/// Distributes documents over files of tokens, each of at most a given number of bytes, or of one document. One file is
+/// filled while threads write the earlier ones, sync them to disk, and give them their names. A shard dropped before
+/// its end leaves no file.
 ///
 /// # Example
 /// ```
@@ -50,7 +50,7 @@ pub struct TokenShards {
     current: Option<Current>,
 }
 
-/// Documents that lie one after the other.
+/// Documents, one after the other.
 #[derive(Default)]
 struct Documents {
     tokens: Vec<u8>,
@@ -68,7 +68,7 @@ impl TokenShards {
     /// Shards of at most `shard_bytes` bytes of tokens of `dtype`, written by `threads` threads.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for a data type that the layout has no tokens of; [`Error::Threads`].
+    /// [`Error::InvalidArgument`] for a data type that the layout does not support; [`Error::Threads`].
     pub fn new(shard_bytes: u64, layout: TokenShardLayout, dtype: DType, threads: usize) -> Result<Self> {
         check_dtype(dtype)?;
         if layout == TokenShardLayout::Megatron {
@@ -78,11 +78,11 @@ impl TokenShards {
         Ok(Self { shard_bytes, layout, dtype, threads, current: None })
     }
 
-    /// Appends a document of these tokens, little-endian, to the shard that is being filled; `false` when it is full, or none
-    /// was begun, and nothing was appended.
+    /// Appends a document of these tokens, little-endian, to the current shard. Returns `false`, and appends nothing,
+    /// if the shard is full or none was begun.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when they are not a whole number of tokens, or more than an index can count.
+    /// [`Error::InvalidArgument`] if they are not a whole number of tokens, or too many for the index.
     pub fn append(&mut self, tokens: &[u8]) -> Result<bool> {
         let invalid = |reason| Error::InvalidArgument { argument: "tokens", reason };
         if !tokens.len().is_multiple_of(self.dtype.bytes()) {
@@ -110,7 +110,7 @@ impl TokenShards {
         Ok(true)
     }
 
-    /// Ends the shard that is being filled, and begins the one that is to be at `path`; an index is beside it, with the
+    /// Ends the current shard, and begins the one that will be at `path`; an index is written next to it, with the
     /// extension `idx`.
     pub fn begin(&mut self, path: PathBuf) {
         self.end();
@@ -119,7 +119,7 @@ impl TokenShards {
         self.current = Some(Current::default());
     }
 
-    /// Ends the shard that is being filled.
+    /// Ends the current shard.
     pub fn end(&mut self) {
         if let Some(current) = self.current.take() {
             self.threads.send(current.piece);
@@ -127,7 +127,7 @@ impl TokenShards {
         }
     }
 
-    /// The shards that are whole since this was asked last; with [`Wait::ForAll`] all that were ended.
+    /// Returns the shards completed since the last call; with [`Wait::ForAll`], waits for all shards that were ended.
     ///
     /// # Errors
     /// Those of writing.
@@ -135,10 +135,10 @@ impl TokenShards {
         self.threads.written(wait)
     }
 
-    /// Gives up the shard that is being filled, and waits until no thread writes any more.
+    /// Discards the current shard, and waits until no thread is writing.
     ///
     /// # Errors
-    /// [`Error::Io`] when a thread does not end within 20 seconds, as the file system does not answer; it names the shard.
+    /// [`Error::Io`] if a thread does not end within 20 seconds because its file system hangs; it names the shard.
     pub fn close(&mut self) -> Result<()> {
         self.current = None;
         self.threads.close()
@@ -173,7 +173,7 @@ impl ShardWriter<Documents> for TokenWriter {
     fn finish(self: Box<Self>) -> Result<u64> {
         let Self { tokens, index, dtype, lengths } = *self;
         let mut bytes = 0;
-        // The index first: a `.bin` without one is a flat file.
+        // The index first, because a `.bin` without one would be read as a flat file.
         if let Some(mut index) = index {
             encode_index(dtype, &lengths, |part| index.write(part))?;
             bytes += index.finish()?;

@@ -8,7 +8,7 @@ use super::megatron_index::{MegatronIndex, Run};
 use crate::dataset::format::file::data_file::{Access, DataFile};
 use crate::{DType, Result};
 
-/// The tokens of one file in their order, which need not be that in which they lie there.
+/// The tokens of one file in logical order, which may differ from their order in the file.
 pub(super) struct TokenStream {
     file: DataFile,
     dtype: DType,
@@ -17,14 +17,14 @@ pub(super) struct TokenStream {
 }
 
 impl TokenStream {
-    /// A file without an index: flat, with the header of a `.npy` file, or with that of llm.c.
+    /// Opens a file without an index: flat, or with the header of a `.npy` or llm.c file.
     pub(super) fn plain(path: &Path, layout: &TokenLayout, access: Access) -> Result<Self> {
         let file = DataFile::open(path, access)?;
         let TokenForm { dtype, offset, tokens } = TokenForm::of(&file, layout)?;
         Ok(Self { file, dtype, tokens, runs: vec![Run { start: 0, offset }] })
     }
 
-    /// A Megatron `.bin` with the index at `index`; also where each of its documents ends, if they are kept apart.
+    /// Opens a Megatron `.bin` with the index at `index`; returns also the end of each document, if kept apart.
     pub(super) fn megatron(
         path: &Path,
         index: &Path,
@@ -45,12 +45,12 @@ impl TokenStream {
         self.dtype
     }
 
-    /// Fails when the file was cut or replaced before what was read of it last had been copied.
+    /// Fails if the file was truncated or replaced before the last read was done.
     pub(super) fn check(&self) -> Result<()> {
         self.file.check()
     }
 
-    /// Reads the tokens from `start` on, as int64, as many as `into` has room for.
+    /// Fills `into` with the tokens from `start` on, as int64.
     pub(super) fn read(&self, start: u64, into: &mut [u8]) -> Result<()> {
         let (mut start, mut into) = (start, into);
         while !into.is_empty() {
@@ -64,20 +64,20 @@ impl TokenStream {
         Ok(())
     }
 
-    /// Begins to bring the tokens from `start` on, which will be read soon, into the processor's cache.
+    /// Prefetches the tokens from `start` on, which will be read soon, into the CPU cache.
     pub(super) fn prefetch(&self, start: u64, tokens: usize) {
         self.file.prefetch(self.offset_of(start, self.run_of(start)), tokens * self.dtype.bytes());
     }
 
-    /// Has the operating system begin to read the tokens from `start` on.
+    /// Asks the operating system to start reading the tokens from `start` on.
     pub(super) fn will_read(&self, start: u64, tokens: usize) {
         self.file.will_read(self.offset_of(start, self.run_of(start)), tokens * self.dtype.bytes());
     }
 
-    /// Fails when one of the tokens that were read from `start` on into `tokens` is not below `vocabulary_size`.
+    /// Fails if one of the `tokens`, which were read from `start` on, is not below `vocabulary_size`.
     pub(super) fn check_vocabulary(&self, start: u64, tokens: &[u8], vocabulary_size: u64) -> Result<()> {
         let tokens = tokens.as_chunks::<8>().0.iter().map(|&bytes| i64::from_ne_bytes(bytes));
-        // Negative ones are beyond, too. A loop without an early end is computed many at once.
+        // As unsigned numbers, negative tokens are too large, too. A loop without an early exit can be vectorized.
         if !tokens.clone().fold(false, |any, token| any | (token as u64 >= vocabulary_size)) {
             return Ok(());
         }
@@ -91,12 +91,12 @@ impl TokenStream {
         Err(self.file.refuse(self.offset_of(place, self.run_of(place)), reason))
     }
 
-    /// The run that a token lies in.
+    /// Returns the run that contains a token.
     fn run_of(&self, token: u64) -> usize {
         self.runs.partition_point(|run| run.start <= token) - 1
     }
 
-    /// Where a token of a run lies in the file, in bytes.
+    /// Returns the offset in the file of a token of a run, in bytes.
     fn offset_of(&self, token: u64, run: usize) -> u64 {
         let Run { start, offset } = self.runs[run];
         offset + (token - start) * self.dtype.bytes() as u64
