@@ -1,4 +1,4 @@
-//! [`ByteStream`]: bytes from front to back, unpacked on the way.
+//! [`ByteStream`]: sequential bytes, decompressed as they are read.
 
 use std::io::{self, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -12,47 +12,46 @@ use crate::dataset::StopSignal;
 use crate::dataset::format::file::known_format::{SIGNATURE_BYTES, begins_signature};
 use crate::dataset::format::packing::zstd_frames::ZstdFrames;
 
-/// Bytes are read and unpacked in pieces of so many.
+/// Bytes that are read and decompressed at a time.
 const PIECE: usize = 128 << 10;
 
-/// So many bytes tell how a stream is packed.
+/// The bytes that are enough to recognize the compression of a stream.
 const MAGIC: usize = 6;
 
-/// What packed streams begin with: gzip, Zstandard (a frame, or what is passed over before it), bzip2 and xz.
+/// The first bytes of compressed streams: gzip, Zstandard (a frame, or a skippable frame), bzip2 and xz.
 const MAGICS: [&[u8]; 5] = [b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18", b"BZh1", b"\xfd7zXZ\0"];
 
-/// True if a stream that begins with `head` may still turn out to begin with `magic`, of whose last digits some stand
-/// for others.
+/// True if `head` is a proper prefix of `magic`, where 0x50 stands for 0x50 to 0x5f, and `1` for any digit.
 fn is_begun(magic: &[u8], head: &[u8]) -> bool {
     let alike = |(&a, &b): (&u8, &u8)| a == b || (a == 0x50 && b & 0xf0 == 0x50) || (a == b'1' && b.is_ascii_digit());
     head.len() < magic.len() && magic.iter().zip(head).all(alike)
 }
 
-/// How the bytes of a stream are packed.
+/// How a stream is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StreamPacking {
-    /// As their first bytes say it.
+    /// Determined from its first bytes.
     #[default]
     ByContent,
-    /// Not at all.
+    /// Not compressed.
     None,
 }
 
-/// The bytes of one source, of which those that were looked at and not taken are kept.
+/// The bytes of one source, with a buffer of those that were read but not consumed.
 pub(in crate::dataset::format) struct ByteStream {
     name: PathBuf,
     reader: Unpacking,
     failure: Failure,
     buffer: Vec<u8>,
-    /// What is in the buffer and was not taken.
+    /// The part of the buffer that was not consumed.
     start: usize,
     end: usize,
-    /// Where `start` lies in the stream.
+    /// The offset of `start` in the stream.
     offset: u64,
-    /// If what is taken stays in the buffer, to be read again: the most bytes that may.
+    /// If set, consumed bytes stay in the buffer to be read again: the most bytes that may.
     kept: Option<usize>,
     has_ended: bool,
-    /// Looked at between pieces: what unpacks to very much takes long without waiting for its source.
+    /// Checked between pieces: decompressing highly compressed data takes long without waiting for the source.
     stop: StopSignal,
 }
 
@@ -67,7 +66,7 @@ impl ByteStream {
         let failure = source.failure();
         let begin = source.begin().map_err(|source| Error::Io { path: name.clone(), source })?;
         let head = Head { bytes: Vec::with_capacity(MAGIC), taken: 0, begin, source };
-        // Of what is not packed, as far as is known.
+        // Plain, until the first bytes show otherwise.
         let (buffer, reader) = (Vec::new(), Unpacking::Plain(head));
         let (start, end, offset) = (0, 0, 0);
         let (kept, has_ended, stop) = (None, false, stop.clone());
@@ -78,10 +77,10 @@ impl ByteStream {
         Ok(stream)
     }
 
-    /// Finds out how the stream is packed.
+    /// Detects how the stream is compressed.
     fn look_at_head(&mut self) -> Found<()> {
         let Unpacking::Plain(head) = &mut self.reader else { return Ok(()) };
-        // Not one byte more is waited for than it takes: the rest may come much later.
+        // Reads no byte more than it takes: the rest may come much later.
         while head.bytes.len() < MAGIC && MAGICS.iter().any(|magic| is_begun(magic, &head.bytes)) {
             let mut more = [0; MAGIC];
             let room = MAGIC - head.bytes.len();
@@ -110,7 +109,7 @@ impl ByteStream {
         let Unpacking::Plain(head) = &self.reader else { return };
         let wrap: fn(Head) -> Unpacking = match &*head.bytes {
             [0x1f, 0x8b, ..] => |head| Unpacking::Gzip(Box::new(MultiGzDecoder::new(head))),
-            // A frame, or one that is to be skipped before it.
+            // A frame, or a skippable frame before it.
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
                 |head| Unpacking::Zstd(Box::new(ZstdFrames::new(BufReader::with_capacity(PIECE, head))))
             }
@@ -126,29 +125,29 @@ impl ByteStream {
         &self.name
     }
 
-    /// How many bytes were taken.
+    /// The number of bytes that were consumed.
     pub(in crate::dataset::format) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// What has been read and not taken.
+    /// The bytes that were read but not consumed.
     pub(in crate::dataset::format) fn window(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
 
-    /// True if more would have to be waited for.
+    /// True if reading more would block.
     pub(in crate::dataset::format) fn would_wait(&self) -> bool {
         self.start == self.end && !self.has_ended && self.source().is_some_and(SourceBytes::would_wait)
     }
 
-    /// Takes bytes of the window.
+    /// Consumes bytes of the window.
     pub(in crate::dataset::format) fn consume(&mut self, bytes: usize) {
         debug_assert!(bytes <= self.end - self.start, "only what was looked at is taken");
         self.start += bytes;
         self.offset += bytes as u64;
     }
 
-    /// Reads more behind the window; false at the end.
+    /// Appends more bytes to the window; returns false at the end.
     pub(in crate::dataset::format) fn more(&mut self) -> Found<bool> {
         if self.has_ended {
             return Ok(false);
@@ -168,7 +167,7 @@ impl ByteStream {
         Ok(read > 0)
     }
 
-    /// Reads until the window has this many bytes; false when the stream ends before that.
+    /// Reads until the window has this many bytes; returns false if the stream ends before that.
     pub(in crate::dataset::format) fn fill(&mut self, bytes: usize) -> Found<bool> {
         while self.window().len() < bytes {
             if !self.more()? {
@@ -178,8 +177,9 @@ impl ByteStream {
         Ok(true)
     }
 
-    /// Returns the next bytes, by which a format is recognized. From a pipe it reads no more than the first sample needs
-    /// (`first` bytes), unless they begin a signature. The result does not depend on how many bytes arrive at once.
+    /// Returns the next bytes, by which a format is recognized. From a pipe it reads no more than the first sample
+    /// needs (`first` bytes), unless they begin a signature. The result does not depend on how many bytes arrive at
+    /// once.
     pub(in crate::dataset::format) fn signature(&mut self, first: usize) -> Found<&[u8]> {
         let is_file = self.source().is_some_and(|source| source.bytes().is_some());
         let mut bytes = if is_file { SIGNATURE_BYTES } else { first.min(SIGNATURE_BYTES) };
@@ -210,7 +210,7 @@ impl ByteStream {
         Ok(bytes - left)
     }
 
-    /// Passes over bytes of a plain file behind the window, without reading them.
+    /// Skips bytes of a plain file after the window, without reading them.
     fn leap(&mut self, bytes: u64) -> Found<Option<u64>> {
         if self.kept.is_some() || bytes < PIECE as u64 || !self.can_seek() {
             return Ok(None);
@@ -222,8 +222,8 @@ impl ByteStream {
         Ok(Some(there))
     }
 
-    /// Appends this many bytes to `into`, or as many as there are; returns how many. Room is made as they come: a
-    /// damaged number may ask for anything.
+    /// Appends this many bytes to `into`, or as many as there are; returns how many. Memory is allocated as they
+    /// arrive, because a damaged file may claim any size.
     pub(in crate::dataset::format) fn take(&mut self, bytes: u64, into: &mut Vec<u8>) -> Found<u64> {
         let mut left = bytes;
         loop {
@@ -234,7 +234,7 @@ impl ByteStream {
             if left == 0 {
                 break;
             }
-            // Much of it goes there at once; the buffer is empty now.
+            // The buffer is empty now: large reads go directly to `into`.
             let piece = left.min(8 * PIECE as u64) as usize;
             if self.kept.is_some() || piece < PIECE || self.has_ended {
                 if !self.more()? {
@@ -255,24 +255,24 @@ impl ByteStream {
         Ok(bytes - left)
     }
 
-    /// Keeps what is taken from now on, at the beginning, until [`rewind`](Self::rewind). Reading more than `most` bytes until
-    /// then is an error.
+    /// From the beginning of the stream on, keeps consumed bytes until [`rewind`](Self::rewind). Reading more than
+    /// `most` bytes before that is an error.
     pub(in crate::dataset::format) fn keep(&mut self, most: u64) {
         self.kept = Some(usize::try_from(most).unwrap_or(usize::MAX));
     }
 
-    /// Goes back to the beginning, and still keeps what is taken.
+    /// Returns to the beginning, and continues to keep consumed bytes.
     pub(in crate::dataset::format) fn start_over(&mut self) {
         debug_assert!(self.is_kept(), "the beginning is there only if it was kept");
         (self.start, self.offset) = (0, 0);
     }
 
-    /// True if what is taken is kept.
+    /// True if consumed bytes are kept.
     pub(in crate::dataset::format) fn is_kept(&self) -> bool {
         self.kept.is_some()
     }
 
-    /// Fails if no more may be read.
+    /// Fails if no more bytes may be read.
     fn check_room(&self) -> Found<()> {
         if self.stop.is_set() {
             return Err(Trouble::Source(Error::Io { path: self.name.clone(), source: ErrorKind::Interrupted.into() }));
@@ -287,25 +287,25 @@ impl ByteStream {
         }
     }
 
-    /// Goes back to the beginning.
+    /// Returns to the beginning, and no longer keeps consumed bytes.
     pub(in crate::dataset::format) fn rewind(&mut self) {
         self.kept = None;
         (self.start, self.offset) = (0, 0);
     }
 
-    /// True if one can go to any place of it: a plain regular file.
+    /// True if any position can be sought: for an uncompressed regular file.
     pub(in crate::dataset::format) fn can_seek(&self) -> bool {
         matches!(&self.reader, Unpacking::Plain(head) if head.begin.is_some())
     }
 
-    /// True if a plain file, to any place of which one can go, has no `offset` bytes.
+    /// True if an uncompressed regular file has fewer than `offset` bytes.
     pub(in crate::dataset::format) fn ends_before(&self, offset: u64) -> bool {
         let Unpacking::Plain(Head { source, begin: Some(begin), .. }) = &self.reader else { return false };
-        // Some file systems say of all files that they have no bytes.
+        // Some file systems report a size of 0 for all files.
         source.bytes().is_some_and(|bytes| bytes > 0 && begin.saturating_add(offset) > bytes)
     }
 
-    /// Goes to the byte at `offset` of a plain file.
+    /// Seeks to byte `offset` of an uncompressed regular file.
     pub(in crate::dataset::format) fn seek(&mut self, offset: u64) -> Found<()> {
         if let Unpacking::Plain(head) = &mut self.reader
             && let Some(begin) = head.begin
@@ -342,12 +342,12 @@ impl ByteStream {
     }
 }
 
-/// A stream, unpacked as it is read.
+/// A stream, decompressed as it is read.
 enum Unpacking {
     Plain(Head),
     Gzip(Box<MultiGzDecoder<Head>>),
     Zstd(Box<ZstdFrames<BufReader<Head>>>),
-    /// While one is put in the place of another.
+    /// Placeholder while the reader is replaced.
     Nothing,
 }
 
@@ -368,12 +368,12 @@ impl Unpacking {
     }
 }
 
-/// A source whose first bytes were looked at.
+/// A source, with its first bytes, which were read to recognize the compression.
 struct Head {
     bytes: Vec<u8>,
-    /// How many of them were taken.
+    /// How many of them were consumed.
     taken: usize,
-    /// Where the stream begins in a regular file.
+    /// The offset in a regular file where the stream begins.
     begin: Option<u64>,
     source: SourceBytes,
 }

@@ -1,4 +1,4 @@
-//! Sources that are read from front to back: bytes, what is parsed of them, and the processes that they come from.
+//! Sources that are read sequentially: their bytes, how these are parsed, and the processes that produce them.
 
 pub(super) mod byte_stream;
 pub(super) mod parse;

@@ -14,36 +14,36 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use crate::dataset::StopSignal;
 use crate::{Error, Result};
 
-/// So much of what it says on standard error is kept: the end.
+/// Bytes of its standard error that are kept: the last ones.
 const TAIL: usize = 2048;
 
-/// A program that has closed its output ends within this time.
+/// The time that a program has to exit after it has closed its output.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// One that was killed is gone within this time, unless it hangs in the kernel.
+/// The time that a killed program has to exit, unless it hangs in the kernel.
 const LAST_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often a kernel without pidfds is asked whether it has ended.
+/// The polling interval on kernels without pidfds.
 const ASK_AGAIN: Duration = Duration::from_millis(20);
 
-/// A shell command that is running, in a process group of its own: with it goes whatever it has started.
+/// A running shell command, in its own process group, so that everything it has started is killed with it.
 ///
-/// It is killed and waited for when this is dropped, in the process that has started it.
+/// When dropped in the process that started it, it is killed and waited for.
 #[derive(Debug)]
 pub(super) struct StreamProcess {
     command: String,
     child: Child,
-    /// Readable when it has ended.
+    /// Becomes readable when it has exited.
     handle: Option<OwnedFd>,
     stderr: Option<ChildStderr>,
     tail: Vec<u8>,
-    /// The process that has started it: a forked child must not kill what its parent reads.
+    /// The process that started it: a forked child must not kill what its parent reads.
     parent: u32,
     has_ended: bool,
 }
 
 impl StreamProcess {
-    /// Runs `command` by `/bin/sh`, with nothing to read on its standard input.
+    /// Runs `command` with `/bin/sh`; its standard input is empty.
     pub(super) fn start(command: &str) -> Result<(Self, ChildStdout)> {
         let io = |source| Error::Io { path: PathBuf::from(format!("pipe:{command}")), source };
         let mut shell = Command::new("/bin/sh");
@@ -54,7 +54,7 @@ impl StreamProcess {
         if let Some(stderr) = &stderr
             && let Ok(flags) = fcntl_getfl(stderr)
         {
-            // Where it stays blocking nothing is read of it, see `hear`.
+            // If this fails, `hear` may block until the command writes more or exits.
             let _ = fcntl_setfl(stderr, flags | OFlags::NONBLOCK);
         }
         let handle = pid(&child).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
@@ -66,12 +66,12 @@ impl StreamProcess {
         }
     }
 
-    /// What it says on standard error is to be heard when this is readable.
+    /// When this is readable, [`hear`](Self::hear) should be called.
     pub(super) fn stderr(&self) -> Option<BorrowedFd<'_>> {
         self.stderr.as_ref().map(AsFd::as_fd)
     }
 
-    /// Takes what it has said: else it would wait for that some time.
+    /// Reads its standard error, because the program would block once the pipe is full.
     pub(super) fn hear(&mut self) {
         let mut text = [0; 4096];
         while let Some(stderr) = &mut self.stderr {
@@ -88,10 +88,10 @@ impl StreamProcess {
         }
     }
 
-    /// Waits for its end, now that it has closed its output.
+    /// Waits for it to exit, after it has closed its output. Returns early if `stop` is set.
     ///
     /// # Errors
-    /// [`Error::Process`] when it has failed, or does not end; or what `stop` brings.
+    /// [`Error::Process`] if it has failed, or does not exit.
     pub(super) fn finish(&mut self, stop: &StopSignal) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while !self.has_ended {
@@ -102,7 +102,7 @@ impl StreamProcess {
                     self.hear();
                     return if status.success() { Ok(()) } else { Err(self.failure(status.to_string())) };
                 }
-                // Other code has waited for it, or there is no need to. It may have failed, and then samples are lost.
+                // Other code has waited for it, or SIGCHLD is ignored. It may have failed, with samples missing.
                 Err(_) => {
                     self.has_ended = true;
                     self.hear();
@@ -125,14 +125,14 @@ impl StreamProcess {
         Ok(())
     }
 
-    /// Waits until it has ended, says something, or `stop` is set.
+    /// Waits until it has exited, writes to standard error, or `stop` is set.
     fn wait(&self, limit: Duration, stop: Option<&StopSignal>) {
         let limit = if self.handle.is_some() { limit } else { limit.min(ASK_AGAIN) };
         let stop = stop.map(StopSignal::file);
         let files = [self.handle.as_ref().map(AsFd::as_fd), stop, self.stderr()];
         let mut files: Vec<PollFd<'_>> =
             files.into_iter().flatten().map(|file| PollFd::from_borrowed_fd(file, PollFlags::IN)).collect();
-        // Whatever ends the wait, the caller looks round.
+        // The caller checks everything again, whatever ended the wait.
         let _ = poll(&mut files, Timespec::try_from(limit).ok().as_ref());
     }
 
@@ -151,7 +151,7 @@ impl Drop for StreamProcess {
         if self.has_ended || process::id() != self.parent {
             return;
         }
-        // It was not waited for, so the number is its own, and that of its group.
+        // It was not waited for yet, so its PID, which is also that of its group, was not reused.
         if let Some(pid) = pid(&self.child) {
             let _ = kill_process_group(pid, Signal::KILL);
         }

@@ -1,4 +1,4 @@
-//! [`StreamSource`]: where the bytes of a stream come from.
+//! [`StreamSource`]: the source of the bytes of a stream.
 
 use std::env;
 use std::fs::{self, File, OpenOptions};
@@ -15,14 +15,14 @@ use crate::dataset::StopSignal;
 use crate::local_path::check_readable;
 use crate::{Error, Result};
 
-/// Something whose bytes are read from front to back.
+/// A source whose bytes are read sequentially.
 #[derive(Debug, Clone)]
 pub enum StreamSource {
-    /// What is found at a path: a file, a FIFO, a device.
+    /// A path to a file, a FIFO or a device.
     Path(PathBuf),
     /// What a shell command writes to its standard output. An error where the environment has `SLUICEGATE_ALLOW_PIPE=0`.
     Command(String),
-    /// Something that is open already, and how it is called. It is read from where it is, once.
+    /// A descriptor that is already open, and its name. It is read once, from its current position.
     Open(Arc<OwnedFd>, String),
 }
 
@@ -41,7 +41,7 @@ impl StreamSource {
     #[must_use]
     pub fn is_repeatable(&self) -> bool {
         match self {
-            // What is not there yet will be a file.
+            // A path that does not exist yet is assumed to become a file.
             Self::Path(path) => fs::metadata(path).map_or(true, |found| found.is_file() || found.is_dir()),
             Self::Command(_) => true,
             Self::Open(..) => false,
@@ -57,7 +57,7 @@ impl StreamSource {
                 if found.is_dir() {
                     return Err(io(io::Error::from_raw_os_error(libc::EISDIR)));
                 }
-                // Opening a FIFO would wait for one who writes to it, which nothing could end.
+                // Opening a FIFO would wait for a writer, and could not be interrupted.
                 let flags = if found.is_file() { 0 } else { libc::O_NONBLOCK | libc::O_NOCTTY };
                 (OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(io)?, None)
             }
@@ -73,12 +73,12 @@ impl StreamSource {
     }
 }
 
-/// True if the environment lets commands be run. Whatever is not clearly a yes is a no.
+/// True if the environment allows commands to be run. Any value except `1` and an empty one forbids them.
 pub(in crate::dataset::format) fn commands_are_allowed() -> bool {
     env::var_os("SLUICEGATE_ALLOW_PIPE").is_none_or(|value| value.is_empty() || value == "1")
 }
 
-/// Why the bytes ended before their end: kept aside, since what unpacks them hides it.
+/// Why the bytes ended early: stored separately, because decompressors hide the error.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Failure(Arc<Mutex<Option<Error>>>);
 
@@ -94,7 +94,7 @@ impl Failure {
     }
 }
 
-/// The bytes of an open source. Waiting for them ends when its signal is set.
+/// The bytes of an open source. Setting its signal interrupts waiting for them.
 #[derive(Debug)]
 pub(super) struct SourceBytes {
     name: PathBuf,
@@ -110,28 +110,28 @@ impl SourceBytes {
         self.failure.clone()
     }
 
-    /// The size, of a regular file.
+    /// The size of a regular file.
     pub(super) fn bytes(&self) -> Option<u64> {
         self.is_regular.then(|| self.file.metadata().ok()).flatten().map(|found| found.len())
     }
 
-    /// Goes to byte `offset` of a regular file.
+    /// Seeks to byte `offset` of a regular file.
     pub(super) fn seek(&mut self, offset: u64) -> io::Result<()> {
         self.file.seek(SeekFrom::Start(offset)).map(drop)
     }
 
-    /// Where a regular file is read next.
+    /// The current position in a regular file.
     pub(super) fn begin(&mut self) -> io::Result<Option<u64>> {
         if self.is_regular { self.file.stream_position().map(Some) } else { Ok(None) }
     }
 
-    /// True if a read would have to wait now.
+    /// True if a read would block now.
     pub(super) fn would_wait(&self) -> bool {
         let mut files = [PollFd::new(&self.file, PollFlags::IN)];
         !self.is_regular && poll(&mut files, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) == Ok(0)
     }
 
-    /// Waits until there is something to be read, or the end.
+    /// Waits until there is something to read, or the end.
     fn wait(&mut self) -> io::Result<()> {
         loop {
             if self.stop.is_set() {
@@ -173,7 +173,7 @@ impl Read for SourceBytes {
                     return Ok(0);
                 }
                 Ok(read) => return Ok(read),
-                // Somebody else has read it, or a signal came.
+                // Another reader has taken the bytes, or a signal came.
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
                 Err(source) => return Err(self.failure.set(Error::Io { path: self.name.clone(), source })),
             }

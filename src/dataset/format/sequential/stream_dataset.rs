@@ -1,4 +1,4 @@
-//! [`StreamDataset`]: the samples in pipes, in what programs write, and in files, from front to back.
+//! [`StreamDataset`]: samples read sequentially from pipes, from the output of programs, and from files.
 
 use super::byte_stream::{ByteStream, StreamPacking};
 use super::parse::{LOOK, Parse, Sample, Step, Trouble};
@@ -9,14 +9,14 @@ use crate::dataset::format::index::Damages;
 use crate::dataset::{Advance, IterableDataset, SampleStream, StopSignal, StreamPart, StreamPosition};
 use crate::{Error, Result};
 
-/// So many bytes may a sample have, unless the caller says otherwise: 1 GiB.
+/// Default maximum size of a sample: 1 GiB.
 const LARGEST_SAMPLE: u64 = 1 << 30;
 
-/// Samples of several sources, one after the other, that are read from front to back.
+/// Samples of several sources, one after the other, that are read sequentially.
 ///
-/// What is packed with gzip or Zstandard is unpacked on the way. Samples that belong to other readers are passed over: of a
-/// plain file their bytes are not even read. To resume in the middle, a plain file is entered there; of all others the
-/// source that the position lies in is read from its beginning.
+/// Data compressed with gzip or Zstandard is decompressed on the fly. Samples that belong to other readers are skipped;
+/// in an uncompressed file, their bytes may not even be read. Resuming in an uncompressed file seeks to the position;
+/// with any other source, the one that contains the position is read again from its beginning.
 ///
 /// # Example
 /// ```
@@ -47,35 +47,35 @@ impl StreamDataset {
         Self { sources, format, packing, damages, largest: LARGEST_SAMPLE, may_run_commands: true }
     }
 
-    /// The same, packed otherwise.
+    /// Sets how the sources are compressed.
     #[must_use]
     pub fn packed(self, packing: StreamPacking) -> Self {
         Self { packing, ..self }
     }
 
-    /// The same, with damaged samples treated otherwise.
+    /// Sets how damaged samples are handled.
     #[must_use]
     pub fn on_damage(self, damages: Damages) -> Self {
         Self { damages, ..self }
     }
 
-    /// The same with another bound on the bytes of a sample, which is 1 GiB else.
+    /// Sets the maximum size of a sample in bytes; the default is 1 GiB.
     #[must_use]
     pub fn with_largest_sample(self, bytes: u64) -> Self {
         Self { largest: bytes, ..self }
     }
 
-    /// The same, but [`StreamSource::Command`] is an error: for sources that come from someone who is not trusted. The environment
-    /// variable `SLUICEGATE_ALLOW_PIPE=0` does the same for all streams of a process.
+    /// Makes [`StreamSource::Command`] an error: for sources from untrusted origins. The environment variable
+    /// `SLUICEGATE_ALLOW_PIPE=0` does the same for all streams of a process.
     #[must_use]
     pub fn without_commands(self) -> Self {
         Self { may_run_commands: false, ..self }
     }
 
-    /// Fails where no stream can be read with these arguments.
+    /// Fails if no stream can be read with these arguments.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`]: which, and why.
+    /// [`Error::InvalidArgument`] names the argument, and the reason.
     pub fn check(&self) -> Result<()> {
         self.check_commands()?;
         self.format.parse(self.largest).map(drop)
@@ -98,7 +98,7 @@ impl StreamDataset {
 }
 
 impl IterableDataset for StreamDataset {
-    /// A position in a source that can't be read again is that of the byte that comes next: nothing is passed over.
+    /// A source that can't be read again resumes at its next byte: nothing is skipped.
     fn stream(&self, part: StreamPart, from: StreamPosition, stop: &StopSignal) -> Result<Box<dyn SampleStream>> {
         self.check_commands()?;
         let (dataset, parse, stop) = (self.clone(), self.format.parse(self.largest)?, stop.clone());
@@ -112,16 +112,16 @@ impl IterableDataset for StreamDataset {
     }
 }
 
-/// One pass.
+/// One pass over the dataset.
 struct Samples {
     dataset: StreamDataset,
     parse: Box<dyn Parse>,
-    /// Of the source that `at` is in, once it is open.
+    /// The source that `at` is in, once it is open.
     bytes: Option<ByteStream>,
     at: StreamPosition,
     part: StreamPart,
     stop: StopSignal,
-    /// True if the sample at hand is damaged, and those after it can be read.
+    /// True if the current sample is damaged, but those after it can be read.
     has_failed: bool,
 }
 
@@ -132,7 +132,7 @@ impl Samples {
         }
         let sources = self.dataset.sources.len();
         let Some(source) = self.dataset.sources.get(self.at.source as usize).cloned() else {
-            // Behind the last sample there may be the place where a next source would begin, and nothing else.
+            // At the end of the stream, the position may be the start of the next source, and nothing else.
             if self.at.source > sources as u64 || self.at.ordinal > self.at.first_of_source {
                 let reason = format!(
                     "it is in source {} of the stream, which has {sources} now: resume with the data that the state was made with",
@@ -145,14 +145,14 @@ impl Samples {
         if !source.is_repeatable() || self.at.ordinal <= self.at.first_of_source {
             return Ok(());
         }
-        // What leads to it is not looked at again.
+        // Samples before the position are not parsed again.
         let to = self.at;
         if self.bytes.is_none() {
             self.open()?;
         }
         let Some(bytes) = &mut self.bytes else { return Ok(()) };
         if bytes.can_seek() {
-            // A file can be read behind its end: it would seem that all had been read.
+            // A seek past the end of a file succeeds, and would look as if everything had been read.
             if bytes.ends_before(to.offset) {
                 let reason = format!(
                     "{} ends before byte {}, up to which it had been read: resume with the data that the state was made with",
@@ -189,7 +189,7 @@ impl Samples {
         Ok(())
     }
 
-    /// Finds out the fields from the first source; which is open then, and at its beginning, if that is what comes first.
+    /// Infers the fields from the first source. Leaves it open at its beginning if reading starts there.
     fn look(&mut self) -> Result<()> {
         let Some(first) = self.dataset.sources.first() else { return Ok(()) };
         let is_first = self.at.source == 0;
@@ -199,7 +199,7 @@ impl Samples {
         }
         let mut bytes = ByteStream::open(first, self.dataset.packing, &self.stop)
             .map_err(|trouble| named(first, "its first samples", trouble))?;
-        // Besides the first sample there are names, and whatever is passed over before it.
+        // Leaves room for names, and for what is skipped before the first sample.
         bytes.keep(self.dataset.largest.saturating_add(LOOK));
         self.parse.look(&mut bytes).map_err(|trouble| named(first, "its first samples", trouble))?;
         if is_first {
@@ -210,12 +210,12 @@ impl Samples {
         Ok(())
     }
 
-    /// Opens the source that is next; false when there is none.
+    /// Opens the next source; returns false if there is none.
     fn open(&mut self) -> Result<bool> {
         let Some(source) = self.dataset.sources.get(self.at.source as usize) else { return Ok(false) };
         let opened = ByteStream::open(source, self.dataset.packing, &self.stop);
         let opened = opened.and_then(|mut bytes| {
-            // A resumed one is past its beginning.
+            // A resumed source is already past its beginning.
             if source.is_repeatable() || self.at.ordinal <= self.at.first_of_source {
                 self.parse.begin(&mut bytes)?;
             }
@@ -225,7 +225,7 @@ impl Samples {
         Ok(true)
     }
 
-    /// Goes to the next source.
+    /// Moves on to the next source.
     fn leave(&mut self) {
         self.bytes = None;
         let ordinal = self.at.ordinal;
@@ -239,7 +239,7 @@ impl Samples {
         }
     }
 
-    /// The error, unless what is damaged is left out.
+    /// Returns `error`, unless damage is left out: then its text.
     fn refuse(&self, error: Error) -> Result<String> {
         match (self.dataset.damages, &error) {
             (Damages::LeaveOut, Error::Format { .. }) => Ok(error.to_string()),
@@ -298,7 +298,7 @@ impl SampleStream for Samples {
                     into.decoded.abandon_sample();
                     self.has_failed = matches!(trouble, Trouble::Sample { .. });
                     let error = self.error(trouble);
-                    // Whose it is says so.
+                    // A damaged sample is reported by its owner.
                     if is_own || !self.has_failed {
                         into.left_out.push(self.refuse(error)?);
                     }
@@ -319,7 +319,7 @@ impl SampleStream for Samples {
 }
 
 impl Samples {
-    /// The sample at hand is done with.
+    /// Moves past the current sample.
     fn pass(&mut self) {
         self.at.ordinal += 1;
         if let Some(bytes) = &self.bytes {

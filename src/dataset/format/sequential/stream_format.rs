@@ -1,4 +1,4 @@
-//! [`StreamFormat`]: how the bytes of a stream are samples.
+//! [`StreamFormat`]: how the bytes of a stream are parsed into samples.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::parse::Parse;
 use crate::Result;
 
-/// How the bytes of a stream are samples. Each format has a constructor, in its own folder: [`csv`](Self::csv),
+/// How a stream is parsed into samples. Each format has a constructor, in its own folder: [`csv`](Self::csv),
 /// [`json_lines`](Self::json_lines), [`raw`](Self::raw), [`tar`](Self::tar) and [`tfrecord`](Self::tfrecord).
 ///
 /// # Example
@@ -23,11 +23,11 @@ pub struct StreamFormat {
     parse: Arc<MakeParse>,
 }
 
-/// Makes what reads samples of at most a number of bytes.
+/// Makes a parser for samples of at most this many bytes.
 type MakeParse = dyn Fn(u64) -> Result<Box<dyn Parse>> + Send + Sync;
 
 impl StreamFormat {
-    /// A format that `parse` reads: it gets the largest number of bytes of a sample, at the beginning of each pass.
+    /// A format whose parser `parse` makes, at the beginning of each pass, given the maximum sample size in bytes.
     pub(in crate::dataset::format) fn new<P: Parse + 'static>(
         name: &'static str,
         parse: impl Fn(u64) -> Result<P> + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! Texts that are read from front to back.
+//! Text that is read sequentially.
 
 use super::byte_stream::ByteStream;
 use super::parse::{Found, Trouble};
@@ -7,9 +7,9 @@ use crate::dataset::format::file::known_format::foreign_to_text;
 /// The byte order marks of UTF-8 and of both kinds of UTF-16.
 const MARKS: [&[u8]; 3] = [b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff"];
 
-/// Passes over a byte order mark, and refuses what is not a text.
+/// Skips a byte order mark, and refuses data that is not text.
 pub(in crate::dataset::format) fn begin_text(bytes: &mut ByteStream) -> Found<()> {
-    // Not one byte more is waited for than it takes: the rest may come much later.
+    // Reads no byte more than it takes: the rest may come much later.
     while bytes.window().len() < 3 && MARKS.iter().any(|mark| mark.starts_with(bytes.window())) {
         if !bytes.more()? {
             break;
@@ -29,17 +29,17 @@ pub(in crate::dataset::format) fn begin_text(bytes: &mut ByteStream) -> Found<()
     Ok(())
 }
 
-/// Lines that are counted, unless some of them were left out.
+/// The current line number, unless some lines were skipped uncounted.
 #[derive(Debug, Default, Clone, Copy)]
 pub(in crate::dataset::format) struct LineCount(Option<u64>);
 
 impl LineCount {
-    /// Begins with the first one.
+    /// Starts at the first line.
     pub(in crate::dataset::format) fn begin(&mut self) {
         self.0 = Some(1);
     }
 
-    /// Nobody knows any more which line it is.
+    /// Makes the line number unknown.
     pub(in crate::dataset::format) fn lose(&mut self) {
         self.0 = None;
     }
@@ -49,7 +49,7 @@ impl LineCount {
         self.0 = self.0.map(|line| line + memchr::memchr_iter(b'\n', text).count() as u64);
     }
 
-    /// The trouble of a sample in the line that is next, where byte `place` of `text` is wrong.
+    /// Returns the error of a sample that begins on the current line, where byte `place` of `text` is wrong.
     pub(in crate::dataset::format) fn refuse(
         self,
         offset: u64,
