@@ -1,4 +1,4 @@
-//! [`Decoding`]: a dataset whose samples are parsed, so that their sizes are known only when they have been.
+//! [`Decoding`]: a dataset of parsed samples, whose sizes are known only after parsing.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use crate::dataset::format::index::broken::{Broken, is_damage};
 use crate::dataset::{Blocks, Dataset, ReadMany, VariableSize};
 use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
 
-/// The number of samples in one piece of work of a search for broken samples.
+/// The number of samples per task when searching for broken samples.
 const PART: usize = 4096;
-/// The number of samples of a part that are decoded at once.
+/// The number of samples that such a task decodes at once.
 const TOGETHER: usize = 64;
 
-/// What turns samples into the bytes of their fields.
+/// Turns samples into the bytes of their fields.
 pub(in crate::dataset::format) trait Decode: Send + Sync {
     /// The number of samples.
     fn len(&self) -> usize;
@@ -23,26 +23,26 @@ pub(in crate::dataset::format) trait Decode: Send + Sync {
     /// The fields that it fills.
     fn fields(&self) -> &[TypedField];
 
-    /// Puts the samples at `indices`, in this order, behind what is in `into`.
+    /// Appends the samples at `indices`, in this order, to `into`.
     ///
     /// # Errors
     /// As [`Dataset::read`], for any of the indices.
     fn decode(&self, indices: &[usize], into: &mut Decoded) -> Result<()>;
 
-    /// An error of `decode`, with what it would have taken too long to find out where most errors are not shown.
+    /// Adds details to an error of `decode` that are too slow to find for errors that are never shown.
     fn explain(&self, error: Error) -> Error {
         error
     }
 
-    /// Samples that lie together, in order, all of them: what [`check_part`](Self::check_part) is about.
+    /// Splits all samples, in order, into ranges that are stored together, for [`check_part`](Self::check_part).
     fn parts(&self) -> Vec<Range<usize>> {
         (0..self.len()).step_by(PART).map(|start| start..(start + PART).min(self.len())).collect()
     }
 
-    /// Fails when no sample of part `part` can be decoded.
+    /// Fails if no sample of part `part` can be decoded.
     ///
     /// # Errors
-    /// As `decode`, of any of its samples.
+    /// As `decode`, for any of its samples.
     fn check_part(&self, _part: usize) -> Result<()> {
         Ok(())
     }
@@ -52,7 +52,7 @@ pub(in crate::dataset::format) trait Decode: Send + Sync {
         None
     }
 
-    /// As [`Dataset::origin`], of all fields of sample `index`.
+    /// As [`Dataset::origin`], for all fields of sample `index`.
     fn origin(&self, _index: usize) -> Option<String> {
         None
     }
@@ -63,7 +63,7 @@ pub(in crate::dataset::format) struct Decoded {
     columns: Vec<DecodedColumn>,
 }
 
-/// The bytes of one field, sample behind sample.
+/// The bytes of one field, sample after sample.
 #[derive(Default)]
 pub(in crate::dataset::format) struct DecodedColumn {
     pub(in crate::dataset::format) bytes: Vec<u8>,
@@ -71,17 +71,17 @@ pub(in crate::dataset::format) struct DecodedColumn {
 }
 
 impl DecodedColumn {
-    /// Where the sample that is being filled begins.
+    /// The start of the sample that is being filled.
     pub(in crate::dataset::format) fn start(&self) -> usize {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// The bytes of the sample that is being filled.
+    /// The number of bytes in the sample that is being filled.
     pub(in crate::dataset::format) fn filled(&self) -> usize {
         self.bytes.len() - self.start()
     }
 
-    /// Takes back what the sample has been filled with.
+    /// Removes the bytes of the sample that is being filled.
     pub(in crate::dataset::format) fn clear_sample(&mut self) {
         let start = self.start();
         self.bytes.truncate(start);
@@ -98,7 +98,7 @@ impl Decoded {
         Self { columns: (0..fields).map(|_| column()).collect() }
     }
 
-    /// One without samples, with room for those of this one.
+    /// Returns an empty one, with capacity for the samples of this one.
     pub(in crate::dataset::format) fn emptied(&self) -> Self {
         let emptied = |column: &DecodedColumn| DecodedColumn {
             bytes: Vec::with_capacity(column.bytes.len()),
@@ -111,7 +111,7 @@ impl Decoded {
         &mut self.columns[field]
     }
 
-    /// Ends a sample; fails, with the reason, where it has not as many bytes as its field.
+    /// Ends a sample; fails, with the reason, if a field has the wrong number of bytes.
     pub(in crate::dataset::format) fn end_sample(&mut self, fields: &[TypedField]) -> std::result::Result<(), String> {
         for (column, typed) in self.columns.iter_mut().zip(fields) {
             let (filled, size, field) = (column.filled(), typed.field().bytes(), typed.field());
@@ -125,7 +125,7 @@ impl Decoded {
         Ok(())
     }
 
-    /// Takes back all samples.
+    /// Removes all samples.
     pub(in crate::dataset::format) fn clear(&mut self) {
         for column in &mut self.columns {
             column.bytes.clear();
@@ -133,9 +133,9 @@ impl Decoded {
         }
     }
 
-    /// Takes back all that the sample that is being filled has.
+    /// Removes the sample that is being filled.
     pub(in crate::dataset::format) fn abandon_sample(&mut self) {
-        // One that was refused when it ended may have ended in some of the columns.
+        // If `end_sample` failed, the sample may have ended in some of the columns.
         let ended = self.columns.iter().map(|column| column.ends.len()).min().unwrap_or(0);
         for column in &mut self.columns {
             column.ends.truncate(ended);
@@ -143,12 +143,12 @@ impl Decoded {
         }
     }
 
-    /// The bytes of the sample that is being filled.
+    /// The number of bytes in the sample that is being filled.
     pub(in crate::dataset::format) fn filled(&self) -> usize {
         self.columns.iter().map(DecodedColumn::filled).sum()
     }
 
-    /// Those of field `field` of the sample in row `row`.
+    /// The bytes of field `field` of the sample in row `row`.
     pub(in crate::dataset::format) fn value(&self, field: usize, row: usize) -> &[u8] {
         self.columns[field].sample(row)
     }
@@ -158,11 +158,11 @@ impl Decoded {
     }
 }
 
-/// A dataset of what `D` decodes. A batch is decoded when its sizes are asked for, and kept until it has been read.
+/// A dataset of the samples that `D` decodes. A batch is decoded for its sizes, and kept until it has been read.
 pub(in crate::dataset::format) struct Decoding<D> {
     decoder: D,
     schema: Schema,
-    /// By the indices of a batch: nothing is kept for longer than it is being read.
+    /// Keyed by the indices of a batch; entries live only while the batch is read.
     batches: BlockCache<BatchKey, Decoded>,
 }
 
@@ -190,7 +190,7 @@ impl<D: Decode> Decoding<D> {
         self.decode(indices).map_err(|error| self.decoder.explain(error))
     }
 
-    /// The samples that can't be decoded.
+    /// Returns the samples that can't be decoded.
     ///
     /// # Errors
     /// A file can't be read.
@@ -217,7 +217,7 @@ impl<D: Decode> Decoding<D> {
                     continue;
                 }
             }
-            // It says of one of them only.
+            // The error names only one of them.
             for &index in some {
                 match self.decode(&[index]) {
                     Err(error) if is_damage(&error) => broken.push(index..index + 1, || error),

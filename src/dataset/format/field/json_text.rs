@@ -1,20 +1,20 @@
-//! [`check`]: whether a text is one JSON value.
+//! [`check`]: checks that a text is a single JSON value.
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-/// Why a text is refused: at which of its bytes, and the reason.
+/// Where a text is invalid: the byte offset, and the reason.
 pub(in crate::dataset::format) type Refusal = (usize, String);
 
-/// Fails unless `text` is one JSON value whose brackets are nested at most 127 deep.
+/// Fails unless `text` is a single JSON value whose brackets are nested at most 127 deep.
 pub(in crate::dataset::format) fn check(text: &str) -> Result<(), Refusal> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let result = Anything.deserialize(&mut deserializer).and_then(|()| deserializer.end());
     result.map_err(|error| refusal(text, &error))
 }
 
-/// What `error` says about `text`.
+/// Converts `error` about `text` to an offset and a reason.
 pub(in crate::dataset::format) fn refusal(text: &str, error: &serde_json::Error) -> Refusal {
     let message = error.to_string();
     let reason = message.rfind(" at line ").map_or(message.as_str(), |end| &message[..end]);
@@ -24,9 +24,9 @@ pub(in crate::dataset::format) fn refusal(text: &str, error: &serde_json::Error)
     (place, format!("column {}: {kind}{reason}", place + 1))
 }
 
-/// Any value, which is passed over.
+/// Accepts any value and ignores it.
 ///
-/// `IgnoredAny` would take brackets of any depth, and texts that stand for no character.
+/// `IgnoredAny` would accept brackets of any depth, and escapes that are not valid characters.
 #[derive(Clone, Copy)]
 pub(in crate::dataset::format) struct Anything;
 

@@ -1,4 +1,4 @@
-//! The fields that samples are decoded to.
+//! The fields that samples are decoded into.
 
 pub(super) mod decoding;
 pub(super) mod json_text;

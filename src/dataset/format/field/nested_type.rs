@@ -1,15 +1,15 @@
-//! [`NestedType`]: what the values of a nested column are, and how they lie in bytes.
+//! [`NestedType`]: the type of the values of a nested column, and their encoding in bytes.
 
 use std::fmt;
 
 use crate::DType;
 
-/// What the values of a nested column are. One is a variable field of bytes, which [`value`](Self::value) reads.
+/// The type of the values of a nested column, each a variable field of bytes, which [`value`](Self::value) decodes.
 ///
-/// Such bytes are a sequence of one value. A sequence has a byte that is 0 where no value is null; else a 1, and behind it
-/// a byte for each value, 1 where it is there. Then come those that are there: a number as its bytes; a text or byte string
-/// as its length and its bytes; a list as its length and the sequence of its items; a dictionary as a sequence of one value
-/// for each of its parts. Lengths have 32 bits, and all is in the byte order of the machine.
+/// The bytes of a value are a sequence of length one. A sequence begins with a byte: 0 if no value is null; otherwise
+/// 1, then a byte per value, which is 1 if the value is present. The present values follow: a number as its bytes; a
+/// string or byte string as its length and its bytes; a list as its length and the sequence of its items; a dictionary
+/// as a sequence of length one per entry. Lengths have 32 bits; everything is in native byte order.
 ///
 /// # Example
 /// ```
@@ -23,13 +23,13 @@ use crate::DType;
 pub enum NestedType {
     /// Numbers or booleans.
     Number(DType),
-    /// Texts.
+    /// Strings.
     Text,
     /// Byte strings.
     Bytes,
-    /// Lists of such.
+    /// Lists of values of this type.
     List(Box<NestedType>),
-    /// Parts by their names, in order.
+    /// Values by name, in order.
     Dict(Vec<(String, NestedType)>),
 }
 
@@ -37,24 +37,24 @@ pub enum NestedType {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum NestedValue<'a> {
-    /// There is none.
+    /// Null.
     Null,
     /// A boolean.
     Bool(bool),
-    /// A whole number.
+    /// An integer.
     Int(i128),
     /// A float.
     Float(f64),
-    /// A byte string, or the bytes of a text, which was not checked to be UTF-8.
+    /// A byte string, or the bytes of a string, which was not checked to be UTF-8.
     Bytes(&'a [u8]),
     /// The items of a list.
     List(Vec<NestedValue<'a>>),
-    /// The parts of a dictionary, in the order of its type.
+    /// The values of a dictionary, in the order of its type.
     Dict(Vec<NestedValue<'a>>),
 }
 
 impl NestedType {
-    /// The value that `bytes` are; nothing when they are none of this type.
+    /// Decodes `bytes`; `None` if they are not a value of this type.
     #[must_use]
     pub fn value<'a>(&self, bytes: &'a [u8]) -> Option<NestedValue<'a>> {
         let mut bytes = NestedBytes::new(bytes);
@@ -83,7 +83,7 @@ impl NestedType {
         })
     }
 
-    /// True if values of both can stand in one batch: the parts of dictionaries in any order.
+    /// True if values of both types can be in the same batch: dictionary entries may be in any order.
     #[cfg(feature = "arrow")]
     pub(in crate::dataset::format) fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
@@ -114,13 +114,13 @@ impl fmt::Display for NestedType {
     }
 }
 
-/// What is left to be read of the bytes of a value.
+/// The unread rest of the bytes of a value.
 pub struct NestedBytes<'a>(&'a [u8]);
 
-/// Which values of a sequence are there.
+/// Which values of a sequence are present.
 pub enum Presence<'a> {
     All,
-    /// A byte for each.
+    /// One byte per value.
     Some(&'a [u8]),
 }
 
@@ -134,18 +134,18 @@ impl Presence<'_> {
 }
 
 impl<'a> NestedBytes<'a> {
-    /// All `bytes` of a value.
+    /// A reader of the `bytes` of a value.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    /// True if nothing is left.
+    /// True if nothing is left to read.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Which of the next `len` values are there.
+    /// Reads which of the next `len` values are present.
     pub fn presence(&mut self, len: usize) -> Option<Presence<'a>> {
         match self.take(1)? {
             [0] => Some(Presence::All),
@@ -153,40 +153,40 @@ impl<'a> NestedBytes<'a> {
         }
     }
 
-    /// The next `len` bytes.
+    /// Reads the next `len` bytes.
     pub fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
         Some(taken)
     }
 
-    /// The next number.
+    /// Reads the next number.
     pub fn number(&mut self, dtype: DType) -> Option<NestedValue<'static>> {
         nested_number(self.take(dtype.bytes())?, dtype)
     }
 
-    /// The next length.
+    /// Reads the next length.
     pub fn len(&mut self) -> Option<usize> {
         let (len, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
-        // Each value has a byte at least, or its list has: no more room is made than there are bytes.
+        // A value takes at least a byte, in itself or as a mark in its list, so a wrong length can't use much memory.
         Some(u32::from_ne_bytes(*len) as usize)
     }
 
-    /// The next text or byte string.
+    /// Reads the next string or byte string.
     pub fn string(&mut self) -> Option<&'a [u8]> {
         let len = self.len()?;
         self.take(len)
     }
 }
 
-/// The bytes of a length.
+/// Encodes a length.
 pub(in crate::dataset::format) fn len_bytes(len: usize) -> Result<[u8; 4], String> {
     let len = u32::try_from(len).map_err(|_| format!("a list, or a text in one, of length {len}"))?;
     Ok(len.to_ne_bytes())
 }
 
-/// A number of these bytes; nothing where they are none, or of a data type that lists are not made of.
+/// Decodes a number; `None` if the bytes do not fit `dtype`, or lists can't have that data type.
 pub(in crate::dataset::format) fn nested_number(bytes: &[u8], dtype: DType) -> Option<NestedValue<'static>> {
     macro_rules! int {
         ($type:ty) => {
@@ -210,7 +210,7 @@ pub(in crate::dataset::format) fn nested_number(bytes: &[u8], dtype: DType) -> O
     })
 }
 
-/// The number that the bits of a half-precision float are.
+/// Converts the bits of a half-precision float.
 fn half(bits: u16) -> f64 {
     let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
     let size = match exponent {

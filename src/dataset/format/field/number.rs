@@ -1,8 +1,8 @@
-//! [`Number`]: a number as a text has it, on its way to a data type.
+//! [`Number`]: a number from a text, to be converted to a data type.
 
 use crate::DType;
 
-/// A number as it was read.
+/// A number as it was parsed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::dataset::format) enum Number {
     Bool(bool),
@@ -12,9 +12,9 @@ pub(in crate::dataset::format) enum Number {
 }
 
 impl Number {
-    /// Puts it behind `into` as one element of `dtype`, in the machine's byte order.
+    /// Appends it to `into` as one element of `dtype`, in native byte order.
     ///
-    /// An integer may become a float, which rounds it if need be; never the other way round. Nothing wraps.
+    /// An integer may become a float, rounded if necessary; never the reverse. Nothing wraps around.
     pub(in crate::dataset::format) fn push(self, dtype: DType, into: &mut Vec<u8>) -> Result<(), String> {
         macro_rules! integer {
             ($type:ty) => {{
@@ -64,8 +64,8 @@ impl Number {
         format!("{value} is not a valid {dtype}")
     }
 
-    /// The number that `text` is, for an element of `dtype`: digits with a sign or none; for floats also with a point, an
-    /// exponent, `nan`, `inf` and `infinity`; for booleans `true`, `false`, `1` and `0`, in upper or lower case.
+    /// Parses `text` for an element of `dtype`: digits with an optional sign; for floats also a point, an exponent,
+    /// `nan`, `inf` and `infinity`; for booleans `true`, `false`, `1` and `0`; letters in upper or lower case.
     pub(in crate::dataset::format) fn parse(text: &str, dtype: DType) -> Option<Self> {
         match dtype {
             DType::Bool if text == "1" || text.eq_ignore_ascii_case("true") => Some(Self::Bool(true)),

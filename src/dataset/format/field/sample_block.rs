@@ -1,4 +1,4 @@
-//! [`SampleBlock`]: some samples of a stream, parsed and not yet in a batch.
+//! [`SampleBlock`]: parsed samples of a stream, not yet in a batch.
 
 use std::mem;
 
@@ -7,7 +7,7 @@ use super::typed_field::TypedField;
 use crate::dataset::StreamPosition;
 use crate::{Error, Result};
 
-/// Samples one after the other, by field, each with the position behind it.
+/// Consecutive samples, by field, each with the stream position after it.
 ///
 /// # Example
 /// ```
@@ -21,29 +21,29 @@ use crate::{Error, Result};
 pub struct SampleBlock {
     pub(in crate::dataset::format) decoded: Decoded,
     positions: Vec<StreamPosition>,
-    /// What was left out before or between them, a line for each.
+    /// What was left out before or between them, one line each.
     pub(in crate::dataset::format) left_out: Vec<String>,
     bytes: usize,
 }
 
 impl SampleBlock {
-    /// Room for samples of this many fields.
+    /// An empty block for samples of this many fields.
     #[must_use]
     pub fn new(fields: usize) -> Self {
         Self { decoded: Decoded::new(fields, 0), positions: Vec::new(), left_out: Vec::new(), bytes: 0 }
     }
 
-    /// Takes the samples out, and keeps as much room as they took, so that the next ones need not move while they come.
+    /// Takes the samples out, and reserves as much memory as they used, so that the next ones need no reallocation.
     pub(crate) fn take(&mut self) -> Self {
         let positions = Vec::with_capacity(self.positions.len());
         let empty = Self { decoded: self.decoded.emptied(), positions, left_out: Vec::new(), bytes: 0 };
         mem::replace(self, empty)
     }
 
-    /// Appends a sample: by field its bytes, as they are in a batch. The stream is at `position` behind it.
+    /// Appends a sample: the bytes of each field, as in a batch. `position` is the stream position after it.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when there are not as many bytes as its field has.
+    /// [`Error::InvalidArgument`] if a field has the wrong number of bytes.
     pub fn push(&mut self, fields: &[TypedField], values: &[&[u8]], position: StreamPosition) -> Result<()> {
         for (field, value) in values.iter().enumerate() {
             self.decoded.column(field).bytes.extend(*value);
@@ -54,7 +54,7 @@ impl SampleBlock {
         })
     }
 
-    /// Ends the sample that the columns have been filled with.
+    /// Ends the sample whose bytes are in the columns.
     pub(in crate::dataset::format) fn end_sample(
         &mut self,
         fields: &[TypedField],
@@ -67,12 +67,12 @@ impl SampleBlock {
         Ok(())
     }
 
-    /// Says that a sample was left out, and why, in a line.
+    /// Records, in one line, that a sample was left out, and why.
     pub fn leave_out(&mut self, line: String) {
         self.left_out.push(line);
     }
 
-    /// Forgets all that is in it, but not the memory that it took.
+    /// Removes everything, but keeps the allocated memory.
     pub fn clear(&mut self) {
         self.decoded.clear();
         self.positions.clear();
@@ -86,13 +86,13 @@ impl SampleBlock {
         self.positions.len()
     }
 
-    /// True if there is no sample.
+    /// True if there are no samples.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.positions.is_empty()
     }
 
-    /// The bytes of all samples together.
+    /// The total bytes of all samples.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -104,13 +104,13 @@ impl SampleBlock {
         self.decoded.value(field, row)
     }
 
-    /// Where the stream is behind the sample in row `row`.
+    /// The stream position after the sample in row `row`.
     #[must_use]
     pub fn position(&self, row: usize) -> StreamPosition {
         self.positions[row]
     }
 
-    /// What was left out since the block before this one, a line for each.
+    /// What was left out since the previous block, one line each.
     #[must_use]
     pub fn left_out(&self) -> &[String] {
         &self.left_out

@@ -1,33 +1,33 @@
-//! [`TypedField`]: a field that some text or some bytes are turned into.
+//! [`TypedField`]: a field that parsed text or bytes are converted to.
 
 use super::nested_type::NestedType;
 use crate::{DType, Error, Field, Result};
 
-/// What the bytes of a field stand for.
+/// What the bytes of a field represent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
     /// Numbers of the field's data type.
     Number,
-    /// A text in UTF-8, whose bytes are the elements.
+    /// A UTF-8 string, whose bytes are the elements.
     Text,
     /// Any bytes.
     Bytes,
-    /// The text of a JSON value. Null is one, unless the field has a default, which takes its place.
+    /// The text of a JSON value. Null is a value, too, unless the field has a default, which replaces it.
     Json,
-    /// Any number of texts in UTF-8, as the bytes that [`NestedType`] says of a list of [`NestedType::Text`].
+    /// Any number of UTF-8 strings, encoded as a list of [`NestedType::Text`].
     Texts,
-    /// Any number of byte strings, as the bytes that [`NestedType`] says of a list of [`NestedType::Bytes`].
+    /// Any number of byte strings, encoded as a list of [`NestedType::Bytes`].
     ByteStrings,
 }
 
 impl Content {
-    /// True if it is a list of texts or of byte strings.
+    /// True if it is a list of strings or byte strings.
     pub(in crate::dataset::format) fn is_list(self) -> bool {
         matches!(self, Self::Texts | Self::ByteStrings)
     }
 }
 
-/// A field of a sample that is parsed: its name there, what it becomes, and what stands for it where it is missing.
+/// A field of a parsed sample: its name there, the field that it becomes, and its default if it is missing.
 ///
 /// # Example
 /// ```
@@ -45,11 +45,11 @@ pub struct TypedField {
 }
 
 impl TypedField {
-    /// Numbers: one, as many as the shape says, or, in a variable field, any number of them.
+    /// Numbers: one, as many as the shape says, or, in a variable field, any number.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for a data type that texts are not turned into: those of half and of a quarter of a float,
-    /// and complex numbers.
+    /// [`Error::InvalidArgument`] for a data type that text can't be converted to: 16-bit and 8-bit floats, and complex
+    /// numbers.
     pub fn number(field: Field) -> Result<Self> {
         use DType::{Bool, Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64};
         match field.dtype() {
@@ -66,18 +66,18 @@ impl TypedField {
         }
     }
 
-    /// Numbers of any data type, which are copied as they are.
+    /// Numbers of any data type, copied unchanged.
     #[must_use]
     pub fn plain(field: Field) -> Self {
         Self { field, content: Content::Number, default: None }
     }
 
-    /// A text in UTF-8.
+    /// A UTF-8 string.
     pub fn text(name: impl Into<String>) -> Self {
         Self { field: Field::variable(name, DType::UInt8, []), content: Content::Text, default: None }
     }
 
-    /// Bytes as they are.
+    /// Bytes, unchanged.
     pub fn bytes(name: impl Into<String>) -> Self {
         Self { field: Field::variable(name, DType::UInt8, []), content: Content::Bytes, default: None }
     }
@@ -87,7 +87,7 @@ impl TypedField {
         Self { field: Field::variable(name, DType::UInt8, []), content: Content::Json, default: None }
     }
 
-    /// Any number of texts in UTF-8.
+    /// Any number of UTF-8 strings.
     pub fn texts(name: impl Into<String>) -> Self {
         Self { field: Field::variable(name, DType::UInt8, []), content: Content::Texts, default: None }
     }
@@ -97,10 +97,10 @@ impl TypedField {
         Self { field: Field::variable(name, DType::UInt8, []), content: Content::ByteStrings, default: None }
     }
 
-    /// The same, with the bytes of what stands for it where a sample does not have it, as they are in a batch.
+    /// Sets the default for samples that lack the field: its bytes, as in a batch.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when they are not as many as the field has, no whole number of elements, or no list.
+    /// [`Error::InvalidArgument`] if their number does not fit the field, or they are not a valid list.
     pub fn or(self, default: Vec<u8>) -> Result<Self> {
         let (bytes, size) = (default.len(), self.field.bytes());
         let fits = match self.field.is_variable() {
@@ -118,19 +118,19 @@ impl TypedField {
         Ok(Self { default: Some(default), ..self })
     }
 
-    /// What it becomes.
+    /// The field that it becomes.
     #[must_use]
     pub fn field(&self) -> &Field {
         &self.field
     }
 
-    /// What its bytes stand for.
+    /// What its bytes represent.
     #[must_use]
     pub fn content(&self) -> Content {
         self.content
     }
 
-    /// The bytes that stand for it where it is missing.
+    /// The bytes used for it if it is missing.
     #[must_use]
     pub fn default(&self) -> Option<&[u8]> {
         self.default.as_deref()
