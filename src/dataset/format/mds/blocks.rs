@@ -1,4 +1,4 @@
-//! Where samples of MDS lie: the packed shards as [`Blocks`], and the place of one sample in words.
+//! The positions of MDS samples: the compressed shards as [`Blocks`], and a description of where a sample is.
 
 use super::dataset::Shards;
 use super::index::{Packing, Shard};
@@ -34,7 +34,7 @@ impl Blocks for Shards {
 }
 
 impl Shards {
-    /// The shard that sample `index` lies in, and which one of that shard's it is.
+    /// Returns the shard that contains sample `index`: its number, the shard, and the sample's number in it.
     pub(super) fn find(&self, index: usize) -> Result<(usize, &Shard, usize)> {
         let number = self.ends.partition_point(|&end| end <= index);
         let shard = self.shards.get(number).ok_or(Error::IndexOutOfRange { index, len: self.len() })?;

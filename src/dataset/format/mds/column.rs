@@ -1,4 +1,4 @@
-//! [`MdsColumn`]: a column of MDS, and what its values become.
+//! [`MdsColumn`]: a column of MDS, and the field that it becomes.
 
 use super::index::ColumnForm;
 use crate::dataset::format::field::number::Number;
@@ -8,27 +8,27 @@ use crate::{DType, Field};
 /// How the values of a column are encoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Encoding {
-    /// Bytes that are the field as they are.
+    /// The bytes of the field, unchanged.
     Plain,
     Text,
     Json,
-    /// A text that is a number.
+    /// A number as text.
     Digits(DType),
-    /// An array that says its shape, and its data type where the column does not.
+    /// An array; its shape, and its data type if the column has none, are in each value.
     Array {
         dtype: Option<DType>,
         shape: Option<Vec<usize>>,
     },
 }
 
-/// A column: where its values come from, and the field that they become.
+/// A column: how its values are encoded, and the field that they become.
 #[derive(Debug, Clone)]
 pub(super) struct MdsColumn {
     encoding: Encoding,
     typed: TypedField,
 }
 
-/// The data types of arrays by their numbers in the format.
+/// The data types of arrays, by their codes in the format.
 const ARRAYS: [(u8, DType); 11] = [
     (8, DType::UInt8),
     (9, DType::Int8),
@@ -43,13 +43,13 @@ const ARRAYS: [(u8, DType); 11] = [
     (66, DType::Float64),
 ];
 
-/// Arrays have at most this many axes.
+/// The most axes of an array.
 const MOST_AXES: usize = 63;
 
 type Reason = String;
 
 impl MdsColumn {
-    /// The column that `form` describes. What the column does not say of its arrays is taken from `first`, a value of it.
+    /// Makes the column that `form` describes. What it lacks about arrays is taken from `first`, one of the values.
     pub(super) fn new(form: &ColumnForm, first: Option<&[u8]>) -> Result<Self, Reason> {
         let name = form.name.as_str();
         let (kind, details) = form.encoding.split_once(':').unwrap_or((&form.encoding, ""));
@@ -91,12 +91,12 @@ impl MdsColumn {
         &self.typed
     }
 
-    /// True if `encoding` leaves something of its arrays to each value.
+    /// True if `form` leaves the data type or shape of its arrays to each value.
     pub(super) fn needs_value(form: &ColumnForm) -> bool {
         form.encoding == "ndarray" || form.encoding.starts_with("ndarray:") && form.bytes.is_none()
     }
 
-    /// Puts the field that `value` stands for behind `into`.
+    /// Appends the decoded `value` to `into`.
     pub(super) fn push(&self, value: &[u8], into: &mut Vec<u8>) -> Result<(), Reason> {
         let field = self.typed.field();
         match &self.encoding {
@@ -136,7 +136,7 @@ fn no_text(error: &std::str::Utf8Error) -> Reason {
     format!("no UTF-8 text from byte {} of the value on", error.valid_up_to())
 }
 
-/// The numbers of the format are little-endian.
+/// Appends numbers, which are little-endian in the format, in native byte order.
 fn push_numbers(value: &[u8], dtype: DType, into: &mut Vec<u8>) {
     let start = into.len();
     into.extend(value);
@@ -179,7 +179,7 @@ fn array(name: &str, details: &str, first: Option<&[u8]>) -> Result<(Encoding, T
     Ok((Encoding::Array { dtype, shape }, TypedField::plain(field)))
 }
 
-/// An array as it is encoded.
+/// An encoded array.
 struct Array<'a> {
     dtype: DType,
     shape: Vec<usize>,

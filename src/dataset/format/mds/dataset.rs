@@ -1,4 +1,4 @@
-//! [`Mds`]: folders as MosaicML's Streaming writes them.
+//! [`Mds`]: folders written by MosaicML's Streaming.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -25,58 +25,58 @@ use crate::dataset::format::index::whole_samples::WholeSamples;
 use crate::dataset::forward_dataset::forward_dataset;
 use crate::{Error, Result};
 
-/// A folder in MDS: `index.json` (version 2), and the shards that it names, raw or compressed with zstd.
+/// A folder in MDS: `index.json` (version 2), and the shards that it lists, raw or compressed with zstd.
 ///
-/// Integers, floats, texts, bytes, JSON and arrays are read; `jpeg` and `png` are the bytes of the files. The data type of an
-/// array, and all but the first axis of its shape, are those of the first sample where the column does not say them.
-/// Compressed shards are unpacked into a cache of 256 MiB, or [another size](Self::with_cache_bytes), each of at most 1 GiB.
-/// Pickles are never loaded.
+/// Integers, floats, strings, bytes, JSON and arrays are supported; `jpeg` and `png` are the bytes of the files. If a
+/// column does not specify the data type or shape of its arrays, the data type and all but the first axis are taken
+/// from the first sample. Compressed shards of up to 1 GiB are unpacked into a cache of 256 MiB, or [another
+/// size](Self::with_cache_bytes). Pickles are never loaded.
 ///
 /// Source: the description of the format in the documentation of Streaming.
 pub struct Mds {
     decoding: Decoding<Shards>,
 }
 
-/// How many samples of a shard are tried if the first one is broken.
+/// How many samples per shard are tried if the first one is broken.
 const LOOKED_AT: usize = 100;
 
 pub(super) struct Shards {
     pub(super) pool: FilePool,
     pub(super) shards: Vec<Shard>,
-    /// By shard, the number of samples up to its end.
+    /// Per shard, the number of samples up to its end.
     pub(super) ends: Vec<usize>,
     forms: Vec<ColumnForm>,
-    /// By column of the shards: the number of its field, where it is one.
+    /// Per column of the shards: the number of its field, if it has one.
     columns: Vec<Option<usize>>,
     fields: Vec<MdsColumn>,
     typed: Vec<TypedField>,
     pub(super) unpacked: BlockCache<usize, Unpacked>,
 }
 
-/// A packed shard in a batch.
+/// A compressed shard of a batch.
 struct InBatch {
-    /// How many of its samples are in the batch, and not counted yet.
+    /// How many of its samples are in the batch and not counted yet.
     count: usize,
     found: Option<Arc<Unpacked>>,
 }
 
 impl Mds {
-    /// Opens the folder at `folder`: the columns called `fields`, or all, in the order of the index.
+    /// Opens the folder at `folder`, with the columns called `fields`, or all of them, in the order of the index.
     ///
     /// # Errors
-    /// [`Error::Io`] when a file can't be read; [`Error::Format`] when the index is not one of MDS, names files outside of the
-    /// folder, or a shard has another size than it says; [`Error::InvalidArgument`] for a column that is not there or that is
-    /// not read, such as pickles.
+    /// [`Error::Io`] if a file can't be read; [`Error::Format`] if the index is not an MDS index, names files outside
+    /// the folder, or gives a wrong size for a shard; [`Error::InvalidArgument`] for a column that does not exist or is
+    /// not supported, such as pickles.
     pub fn open(folder: impl AsRef<Path>, fields: Option<&[String]>) -> Result<Self> {
         Self::open_with(folder.as_ref(), fields, Damages::Refuse)
     }
 
-    /// The same without the samples that are broken: all of a compressed shard that can't be unpacked, those that a raw one
-    /// has not any more. All samples are read once for that, and the result kept in `index_folder`, or beside the first shard
-    /// (in the user's cache where that can't be).
+    /// The same without broken samples: all of a compressed shard that can't be unpacked, and those that a truncated
+    /// raw shard has lost. This reads all samples once, and keeps the result in `index_folder`, or next to the first
+    /// shard (in the user's cache if that isn't possible).
     ///
     /// # Errors
-    /// As [`open`](Self::open), except the sizes of shards.
+    /// As [`open`](Self::open), except for the sizes of shards.
     pub fn open_whole(
         folder: impl AsRef<Path>,
         fields: Option<&[String]>,
@@ -84,7 +84,7 @@ impl Mds {
     ) -> Result<WholeSamples<Self>> {
         let samples = Self::open_with(folder.as_ref(), fields, Damages::LeaveOut)?;
         let Shards { shards, forms, typed, pool, .. } = samples.decoding.decoder();
-        // The index of the folder is not a file of the pool.
+        // The pool does not contain the index of the folder, so its contents are part of the key.
         let (parameters, files) = (format!("{typed:?} {forms:?} {shards:?}"), pool.shared_files());
         let digest = format!("{:016x}", digest_of(parameters.as_bytes()));
         WholeSamples::open(samples, ("mds", &digest), &files, index_folder, |samples| samples.decoding.find_broken())
@@ -103,7 +103,7 @@ impl Mds {
                 reason: "more samples than an index can count".into(),
             })?);
             if shard.packing == Packing::None && damages == Damages::LeaveOut {
-                // What is there is read.
+                // Reads as much as is left.
                 shard.bytes = shard.bytes.min(file.facts.bytes);
             }
             if shard.packing == Packing::None && damages == Damages::Refuse && file.facts.bytes != shard.bytes {
@@ -133,7 +133,7 @@ impl Mds {
         Ok(Self { decoding: Decoding::new(shards) })
     }
 
-    /// Keeps `bytes` bytes of unpacked shards instead of 256 MiB.
+    /// Limits the cache of unpacked shards to `bytes` bytes instead of 256 MiB.
     #[must_use]
     pub fn with_cache_bytes(self, bytes: usize) -> Self {
         let shards = self.decoding.into_decoder();
@@ -147,14 +147,14 @@ impl Mds {
         &self.decoding.decoder().typed
     }
 
-    /// The number of samples in each shard: what a sampler needs that reads by blocks.
+    /// The number of samples in each shard, for samplers that read block by block.
     #[must_use]
     pub fn block_sizes(&self) -> Vec<usize> {
         self.decoding.decoder().shards.iter().map(|shard| shard.samples).collect()
     }
 
-    /// What the cache of unpacked shards has done in this process. In windows of
-    /// [`BlockShuffleSampler`](crate::BlockShuffleSampler) that fit into it each shard is unpacked once an epoch.
+    /// Statistics of the cache of unpacked shards in this process. If the windows of
+    /// [`BlockShuffleSampler`](crate::BlockShuffleSampler) fit into it, each shard is unpacked once per epoch.
     #[must_use]
     pub fn cache_info(&self) -> CacheInfo {
         self.decoding.decoder().unpacked.info()
@@ -162,8 +162,8 @@ impl Mds {
 }
 
 impl Shards {
-    /// What the columns called `names` are, by the values of the first sample where it takes those to know it. Where damages
-    /// may be, that is the first one of which it can be known.
+    /// Returns the columns called `names`; if needed, from the values of the first sample, or, with
+    /// [`Damages::LeaveOut`], from those of the first sample that is suitable.
     fn columns_of(
         &self,
         names: &[String],
@@ -201,7 +201,7 @@ impl Shards {
         columns(&self.values_of(0, names.len())?)
     }
 
-    /// By field, its value in sample `index`.
+    /// Returns the value of each field in sample `index`.
     fn values_of(&self, index: usize, fields: usize) -> Result<Vec<Option<Vec<u8>>>> {
         let mut found = vec![None; fields];
         self.visit(&[index], |_, _, values| {
@@ -215,8 +215,8 @@ impl Shards {
         Ok(found)
     }
 
-    /// Reads the samples at `indices` and calls `visit` for each: with the file, where the sample begins in its shard, and
-    /// its values by column.
+    /// Reads the samples at `indices` and calls `visit` for each, with the file, the offset of the sample in its shard,
+    /// and its values by column.
     fn visit(&self, indices: &[usize], visit: impl FnMut(&OpenFile, u64, &[&[u8]]) -> Result<()>) -> Result<()> {
         let mut files = RecentFiles::of(&self.pool);
         let visited = self.visit_all(indices, &mut files, visit);
@@ -229,11 +229,11 @@ impl Shards {
         files: &mut RecentFiles<'_>,
         mut visit: impl FnMut(&OpenFile, u64, &[&[u8]]) -> Result<()>,
     ) -> Result<()> {
-        // Whatever is wrong will be said when it is read.
+        // Errors are dropped: they recur when the samples are read.
         let mut batch = self.pool.page_cache().batch(|| drop(self.announce(indices)));
         let mut buffer = Vec::new();
         let mut packed = self.packed(indices)?;
-        // The shard that was read last, and its bytes if it is packed.
+        // The shard that was read last, and its bytes if it is compressed.
         let mut open: Option<(usize, Option<Arc<Unpacked>>)> = None;
         for &index in indices {
             let (number, shard, within) = self.find(index)?;
@@ -261,7 +261,7 @@ impl Shards {
         Ok(())
     }
 
-    /// The bytes of shard `number`, which is `file`, if it is packed; fails unless it begins as it should.
+    /// Returns the bytes of shard `number`, which is `file`, if it is compressed; fails unless its header is valid.
     fn open_shard(
         &self,
         number: usize,
@@ -281,9 +281,9 @@ impl Shards {
         Ok(unpacked)
     }
 
-    /// The packed shards that the samples at `indices` are in, by their numbers: of each, how many of them are there and not
-    /// read yet, and its bytes if it is unpacked already. What is there comes before what is not: it may go when room is made
-    /// for others.
+    /// Returns, by number, the compressed shards of the samples at `indices`: how many of their samples are in the
+    /// batch and not read yet, and their bytes if they are cached. Cached shards are claimed first, because unpacking
+    /// others may evict them.
     fn packed(&self, indices: &[usize]) -> Result<BTreeMap<usize, InBatch>> {
         let mut packed = BTreeMap::new();
         for &index in indices {
@@ -302,7 +302,7 @@ impl Shards {
         Ok(packed)
     }
 
-    /// Shard `number`, unpacked.
+    /// Returns shard `number`, unpacked.
     fn unpacked(
         &self,
         number: usize,
@@ -313,12 +313,12 @@ impl Shards {
         if let Some(found) = of_shard.as_ref().and_then(|of_shard| of_shard.found.as_ref()) {
             return Ok(Arc::clone(found));
         }
-        // Counted once. Such a one is not held, so that a batch from everywhere holds no more than may be kept.
+        // Counted once. Not stored in `packed`, so that a scattered batch holds no more than the cache may.
         let now = of_shard.map_or(0, |of_shard| std::mem::take(&mut of_shard.count));
         self.unpacked.read(&number, Reads::Counted { now, all: self.shards[number].samples }, unpack)
     }
 
-    /// Has the operating system begin to read the samples at `indices`, where they can be read one by one.
+    /// Asks the operating system to start reading the samples at `indices` that are not compressed.
     fn announce(&self, indices: &[usize]) -> Result<()> {
         let mut files = RecentFiles::of(&self.pool);
         for &index in indices {
@@ -333,7 +333,7 @@ impl Shards {
         Ok(())
     }
 
-    /// The values of a sample by column: first the sizes of those that differ in size, then all of them.
+    /// Returns the values of a sample by column: it begins with the sizes of the variable-size ones, then come all.
     fn values<'a>(&self, sample: &'a [u8]) -> std::result::Result<Vec<&'a [u8]>, String> {
         let variable = self.forms.iter().filter(|form| form.bytes.is_none()).count();
         let cut = || "the sample is shorter than its columns say".to_owned();

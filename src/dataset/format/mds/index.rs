@@ -1,4 +1,4 @@
-//! `index.json` of a folder in MDS: which shards there are, and which columns they have.
+//! `index.json` of an MDS folder: its shards and columns.
 
 use std::collections::HashSet;
 use std::path::{Component, Path, PathBuf};
@@ -8,10 +8,10 @@ use serde::Deserialize;
 use crate::local_path::check_readable;
 use crate::{Error, Result};
 
-/// A longer index is refused.
+/// The largest index that is read, in bytes.
 const LONGEST_INDEX: u64 = 1 << 30;
 
-/// The only version of the index that there is.
+/// The only version of the index that exists.
 const VERSION: u64 = 2;
 
 /// A shard: a file of samples, which may be compressed.
@@ -19,25 +19,25 @@ const VERSION: u64 = 2;
 pub(super) struct Shard {
     /// The file to read.
     pub(super) path: PathBuf,
-    /// Of the shard itself, unpacked.
+    /// The uncompressed size.
     pub(super) bytes: u64,
     pub(super) samples: usize,
     pub(super) packing: Packing,
 }
 
-/// How a shard lies in its file.
+/// How a shard is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Packing {
     None,
     Zstd,
 }
 
-/// A column as the index names it.
+/// A column as listed in the index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ColumnForm {
     pub(super) name: String,
     pub(super) encoding: String,
-    /// In bytes, where all its values have one size.
+    /// The size of its values in bytes, if they all have the same size.
     pub(super) bytes: Option<u64>,
 }
 
@@ -66,9 +66,9 @@ struct File {
     bytes: u64,
 }
 
-/// The shards of the folder, and their columns, which are the same in all.
+/// Returns the path of the index, the shards of the folder, and their columns, which all shards share.
 ///
-/// A compressed shard is read unpacked where that lies beside it. Names lead to files in the folder, never out of it.
+/// A compressed shard is read uncompressed if that file exists, too. File names must not lead out of the folder.
 pub(super) fn read_index(folder: &Path) -> Result<(PathBuf, Vec<Shard>, Vec<ColumnForm>)> {
     check_readable("folder", folder)?;
     let path = folder.join("index.json");
@@ -138,7 +138,7 @@ fn shard_of(folder: &Path, entry: Entry) -> std::result::Result<Shard, String> {
     Ok(shard(inside(folder, &packed)?, Packing::Zstd))
 }
 
-/// The path of the file `name` in `folder`.
+/// Returns the path of the file `name` in `folder`.
 fn inside(folder: &Path, name: &str) -> std::result::Result<PathBuf, String> {
     let is_inside = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
     if name.is_empty() || !is_inside || name.contains('\0') {

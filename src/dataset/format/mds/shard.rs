@@ -1,4 +1,4 @@
-//! A shard of MDS: where its samples are, and the bytes of a compressed one.
+//! A shard of MDS: the positions of its samples, and the bytes of a compressed shard.
 //!
 //! ```text
 //! number of samples (u32), place of each sample and of the end (u32 each), description of the columns (JSON), samples
@@ -12,10 +12,10 @@ use crate::dataset::format::file::open_file::OpenFile;
 use crate::dataset::format::packing::zstd_frames::ZstdFrames;
 use crate::{Error, Result};
 
-/// The largest shard that is unpacked: one that says more may be made to fill the memory.
+/// The largest shard that is unpacked: a larger size could be forged to exhaust the memory.
 const LARGEST_SHARD: u64 = 1 << 30;
 
-/// A shard in memory.
+/// An uncompressed shard in memory.
 pub(in crate::dataset::format) struct Unpacked(Vec<u8>);
 
 impl Unpacked {
@@ -25,13 +25,13 @@ impl Unpacked {
         Ok(())
     }
 
-    /// The `bytes` bytes from `offset` on, which [`place`] has found to be in the shard.
+    /// Returns `bytes` bytes from `offset` on, which [`place`] has found to be in the shard.
     pub(in crate::dataset::format) fn bytes(&self, offset: u64, bytes: usize) -> &[u8] {
         &self.0[offset as usize..][..bytes]
     }
 }
 
-/// Fails unless `shard`, whose bytes `read` reads, begins as one of this many samples does.
+/// Fails unless the header of `shard`, which is read with `read`, has the expected number of samples.
 pub(in crate::dataset::format) fn check(
     shard: &Shard,
     read: impl Fn(u64, &mut [u8]) -> Result<()>,
@@ -54,7 +54,7 @@ fn header_bytes(shard: &Shard) -> u64 {
     (shard.samples as u64).saturating_mul(4).saturating_add(8)
 }
 
-/// Place and size of sample `within` of `shard`, both inside of it, whose bytes `read` reads.
+/// Returns offset and size of sample `within` of `shard`, checked against its size; `read` reads its bytes.
 pub(in crate::dataset::format) fn place(
     shard: &Shard,
     within: usize,
@@ -72,7 +72,7 @@ pub(in crate::dataset::format) fn place(
     Ok((start, (end - start) as usize))
 }
 
-/// The bytes of a compressed shard, and their number.
+/// Returns the bytes of a compressed shard, and their number.
 pub(in crate::dataset::format) fn unpack(file: &OpenFile, shard: &Shard) -> Result<(Unpacked, usize)> {
     let refuse = |reason| Error::Format { path: file.source().path.clone(), offset: 0, reason };
     if shard.bytes > LARGEST_SHARD {
@@ -83,7 +83,7 @@ pub(in crate::dataset::format) fn unpack(file: &OpenFile, shard: &Shard) -> Resu
     let damaged = |reason: String| refuse(format!("it can't be unpacked: {reason}"));
     let packed = BufReader::with_capacity(1 << 18, Packed { file, offset: 0, failed: Cell::new(None) });
     let (mut frames, mut bytes) = (ZstdFrames::new(packed), Vec::new());
-    // The buffer grows with what comes out, whatever the headers promise.
+    // The buffer grows with the actual output, whatever the headers claim.
     let unpacked = frames.by_ref().take(shard.bytes + 1).read_to_end(&mut bytes);
     unpacked.map_err(|error| match frames.get_ref().get_ref().failed.take() {
         Some(error) => error,
@@ -100,11 +100,11 @@ pub(in crate::dataset::format) fn unpack(file: &OpenFile, shard: &Shard) -> Resu
     Ok((Unpacked(bytes), size))
 }
 
-/// A file that is read from the front.
+/// A compressed file, read sequentially.
 struct Packed<'a> {
     file: &'a OpenFile,
     offset: u64,
-    /// Why it could not be read, which a decoder would put in its own words.
+    /// The read error, which the decoder would wrap in its own.
     failed: Cell<Option<Error>>,
 }
 
