@@ -1,4 +1,4 @@
-//! [`Csv`]: files of rows of cells, separated by commas.
+//! [`Csv`]: files of rows of cells, separated by a delimiter.
 
 use std::path::PathBuf;
 
@@ -19,23 +19,23 @@ use crate::dataset::format::index::whole_samples::WholeSamples;
 use crate::dataset::forward_dataset::forward_dataset;
 use crate::{Error, Result};
 
-/// So many rows are looked at where types are not named.
+/// The number of rows from which types are inferred.
 pub(in crate::dataset::format) const INFERRED_FROM: usize = 1000;
 
-/// Where the names of columns are.
+/// Where the names of columns come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CsvHeader {
-    /// In the first row of each file, the same in all.
+    /// The first row of each file, the same in all files.
     FirstRow,
-    /// Nowhere: columns are called by their numbers, from `0` on.
+    /// There are none: columns are called by their numbers, from `0` on.
     None,
 }
 
-/// CSV files, one after the other: a sample is a row, a field a column.
+/// CSV files, one after the other: a sample is a row, a field is a column.
 ///
-/// Cells may be in quotes, and then hold delimiters, line feeds and doubled quotes. Rows end in `\n`, `\r\n`, or `\r`; empty lines
-/// are left out, and a byte order mark is skipped. Where the rows are is found by one scan, file beside file, which is kept in
-/// an index for files of 4 MiB and more.
+/// Cells may be quoted, and then contain delimiters, line feeds and doubled quotes. Rows end in `\n`, `\r\n`, or `\r`;
+/// empty lines are left out, and a byte order mark is skipped. One scan, with files in parallel, finds the rows; for
+/// files of 4 MiB and more, the result is kept in an index.
 ///
 /// Source: RFC 4180.
 ///
@@ -57,17 +57,17 @@ struct Rows {
 }
 
 impl Csv {
-    /// The rows of the files at `paths`: the columns that `fields` names, or all. The index is kept in `index_folder`, or
-    /// beside the first file (in the user's cache where that can't be).
+    /// Opens the files at `paths`, with the columns that `fields` names, or all of them. The index is kept in
+    /// `index_folder`, or next to the first file (in the user's cache if that isn't possible).
     ///
-    /// Types that are not named follow from the first 1,000 rows: `int64` where all cells are integers, `float64` where all
-    /// are numbers, a text otherwise; a column of which `defaults` has the value of empty cells may have those. A default is
-    /// written as in a cell.
+    /// Without `fields`, types are inferred from the first 1,000 rows: `int64` if all cells are integers, `float64` if
+    /// all are numbers, and string otherwise. Cells may be empty in a column with an entry in `defaults`, which gives
+    /// the text to use for them.
     ///
     /// # Errors
-    /// [`Error::Io`] when a file can't be read; [`Error::Format`] for quotes that are not closed, or a header that is not that
-    /// of the first file; [`Error::InvalidArgument`] for a column that is not there or comes twice, fields that are no
-    /// scalars, and a delimiter that can't be one.
+    /// [`Error::Io`] if a file can't be read; [`Error::Format`] for quotes that are not closed, or a header that
+    /// differs from that of the first file; [`Error::InvalidArgument`] for a column that does not exist or occurs
+    /// twice, fields that are not scalars, and an invalid delimiter.
     pub fn open(
         paths: Vec<PathBuf>,
         fields: Option<Vec<TypedField>>,
@@ -79,11 +79,11 @@ impl Csv {
         Self::open_with(paths, fields, defaults, (header, delimiter), index_folder, Damages::Refuse)
     }
 
-    /// The same without the rows that are broken, what lies behind a quote that is not closed, and files in UTF-16. All rows
-    /// are read once for that.
+    /// The same without broken rows, what follows a quote that is not closed, and files in UTF-16. This reads all rows
+    /// once.
     ///
     /// # Errors
-    /// As [`open`](Self::open); [`Error::Format`] for a header that is not that of the first file alone.
+    /// As [`open`](Self::open), but [`Error::Format`] only for a header that differs from that of the first file.
     pub fn open_whole(
         paths: Vec<PathBuf>,
         fields: Option<Vec<TypedField>>,
@@ -155,13 +155,13 @@ pub(super) fn check_delimiter(delimiter: u8) -> Result<()> {
     Ok(())
 }
 
-/// The names in the first rows of the files, which are the same in all that have one.
+/// Returns the names in the first rows of the files, which must be the same in all files that have rows.
 fn names_of_all(pool: &FilePool, delimiter: u8, damages: Damages) -> Result<Vec<String>> {
     let files: Vec<usize> = (0..pool.files().files().len()).collect();
     let found = scan(&files, |&number| {
         let file = pool.file(number)?;
         let row = match first_row(&file, delimiter) {
-            // It has no row that can be read either.
+            // A damaged file has no readable rows either.
             Err(error) if damages == Damages::LeaveOut && is_damage(&error) => None,
             row => row?,
         };
@@ -182,7 +182,7 @@ fn names_in(file: &OpenFile, offset: u64, row: &[u8], delimiter: u8) -> Result<V
     names_of(row, delimiter).map_err(|(place, reason)| refuse_line(file, offset + place as u64, &reason))
 }
 
-/// The columns of the first row by their numbers.
+/// Returns the numbers of the columns in the first row as names.
 fn numbers(spans: &Spans, delimiter: u8, damages: Damages) -> Result<Vec<String>> {
     let looked_at = if damages == Damages::Refuse { 1 } else { INFERRED_FROM };
     let first: Vec<usize> = (0..spans.len().min(looked_at)).collect();
@@ -210,7 +210,7 @@ fn count_cells(row: &[u8], delimiter: u8) -> std::result::Result<usize, (usize, 
     Ok(count)
 }
 
-/// Adds to `broken` what lies behind quotes that are not closed, and files of which no row can be read.
+/// Adds to `broken` what follows quotes that are not closed, and files without readable rows.
 fn unread_rests(pool: &FilePool, delimiter: u8, broken: &mut Broken) -> Result<()> {
     let files: Vec<usize> = (0..pool.files().files().len()).collect();
     let found = scan(&files, |&number| match check_rows(&*pool.file(number)?, delimiter) {

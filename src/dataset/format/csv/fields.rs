@@ -1,4 +1,4 @@
-//! [`CsvFields`]: what of the rows of a CSV file is a sample.
+//! [`CsvFields`]: which columns of a CSV file become fields of a sample.
 
 use super::row::Cells;
 use crate::dataset::format::field::decoding::Decoded;
@@ -9,21 +9,21 @@ use crate::{Error, Result};
 /// The most columns that a file may have.
 const MOST_COLUMNS: usize = 1 << 16;
 
-/// The columns of a file, and the fields that some of them are.
+/// The columns of a file, and the fields that some of them become.
 pub(super) struct CsvFields {
-    /// By field.
+    /// The fields, in order.
     fields: Vec<TypedField>,
-    /// By column: the number of its field, where it is one.
+    /// Per column: the number of its field, if it has one.
     columns: Vec<Option<usize>>,
     names: Vec<String>,
     delimiter: u8,
 }
 
 impl CsvFields {
-    /// These fields of rows whose columns have these names.
+    /// Matches these fields with the names of the columns.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for a column that is not there, and fields that are not scalars.
+    /// [`Error::InvalidArgument`] for a column that does not exist, and fields that are not scalars.
     pub(super) fn new(names: Vec<String>, fields: Vec<TypedField>, delimiter: u8) -> Result<Self> {
         let mut columns = vec![None; names.len()];
         for (number, typed) in fields.iter().enumerate() {
@@ -52,7 +52,7 @@ impl CsvFields {
         &self.names
     }
 
-    /// Fills a sample; fails with the place in the row.
+    /// Fills a sample; an error has the offset in the row.
     pub(super) fn fill(&self, row: &[u8], into: &mut Decoded) -> std::result::Result<(), (usize, String)> {
         let (mut cells, mut column) = (Cells::new(row, self.delimiter), 0);
         while let Some((place, cell)) = cells.next()? {
@@ -87,7 +87,7 @@ impl CsvFields {
     }
 }
 
-/// The names in the header `row`; fails with the place in it.
+/// Returns the names in the header `row`; an error has the offset in it.
 pub(super) fn names_of(row: &[u8], delimiter: u8) -> std::result::Result<Vec<String>, (usize, String)> {
     let (mut cells, mut names) = (Cells::new(row, delimiter), Vec::new());
     while let Some((place, cell)) = cells.next()? {
@@ -106,7 +106,7 @@ pub(super) fn names_of(row: &[u8], delimiter: u8) -> std::result::Result<Vec<Str
     Ok(names)
 }
 
-/// A text as it is shown in an error.
+/// Shortens a text for an error.
 fn shortened(text: &str) -> &str {
     text.char_indices().nth(60).map_or(text, |(end, _)| &text[..end])
 }

@@ -1,4 +1,4 @@
-//! [`CsvParse`]: rows of cells that are read from front to back.
+//! [`CsvParse`]: rows of cells that are read sequentially.
 
 use super::dataset::{CsvHeader, INFERRED_FROM, check_delimiter};
 use super::fields::{CsvFields, names_of};
@@ -12,29 +12,29 @@ use crate::dataset::format::sequential::byte_stream::ByteStream;
 use crate::dataset::format::sequential::parse::{Found, LOOK, Parse, Sample, Step, Trouble};
 use crate::dataset::format::sequential::text_parse::{LineCount, begin_text};
 
-/// Rows, as [`Csv`](crate::Csv) has them.
+/// Parses the same rows as [`Csv`](crate::Csv).
 struct CsvParse {
     fields: Option<Vec<TypedField>>,
     defaults: Vec<(String, String)>,
     header: CsvHeader,
     delimiter: u8,
     largest: usize,
-    /// Known since the first rows were looked at.
+    /// Set once the first rows were read.
     row: Option<CsvFields>,
     lines: LineCount,
 }
 
-/// Where a row ends in the window: its text, and all that is taken with it.
+/// Where a row ends in the window: the size of its text, and of everything to consume.
 struct RowEnd {
     text: usize,
     taken: usize,
 }
 
 impl StreamFormat {
-    /// Rows of cells, with `delimiter` between them.
+    /// Rows of cells, separated by `delimiter`.
     ///
-    /// The fields are the columns in `fields`; with `None`, all columns, whose types the first 1,000 rows tell. There,
-    /// `defaults` are what empty cells stand for, by column.
+    /// The fields are the columns in `fields`; with `None`, all columns, whose types are inferred from the first 1,000
+    /// rows. In that case, `defaults` has the text to use for empty cells, by column.
     #[must_use]
     pub fn csv(
         fields: Option<Vec<TypedField>>,
@@ -59,7 +59,7 @@ impl CsvParse {
         Ok(Self { fields, defaults, header, delimiter, largest, row: None, lines: LineCount::default() })
     }
 
-    /// The end of the next row that is not empty; nothing at the end.
+    /// Finds the end of the next row that is not empty; `None` at the end.
     fn row(&mut self, bytes: &mut ByteStream) -> Found<Option<RowEnd>> {
         let (mut at, mut place, mut quote) = (0, Place::Plain, 0);
         'window: loop {
@@ -78,7 +78,7 @@ impl CsvParse {
                         if text > 0 {
                             return Err(self.long(bytes, text + 1));
                         }
-                        // An empty row, as there is between a carriage return and its line feed.
+                        // An empty row, such as the one between a carriage return and its line feed.
                         self.take(bytes, 1);
                         at = 0;
                         continue 'window;
@@ -116,7 +116,7 @@ impl CsvParse {
         bytes.consume(taken);
     }
 
-    /// Passes over a row that is too long.
+    /// Skips a row that is too long.
     fn long(&mut self, bytes: &mut ByteStream, taken: usize) -> Trouble {
         let reason = format!("a row of more than the {} bytes that are allowed: raise max_sample_bytes", self.largest);
         let trouble = self.lines.refuse(bytes.offset(), b"", (0, reason));
@@ -124,7 +124,7 @@ impl CsvParse {
         trouble
     }
 
-    /// The names in the header, which is taken.
+    /// Reads and consumes the header; returns its names.
     fn header(&mut self, bytes: &mut ByteStream) -> Found<Option<(u64, Vec<String>)>> {
         let Some(end) = self.row(bytes)? else { return Ok(None) };
         let (offset, row) = (bytes.offset(), &bytes.window()[..end.text]);
@@ -133,7 +133,7 @@ impl CsvParse {
         Ok(Some((offset, names)))
     }
 
-    /// Calls `see` with the number of the column and the text of each cell of the next row; false when there is none.
+    /// Calls `see` with the column number and text of each cell of the next row; returns false if there is none.
     fn visit_row(&mut self, bytes: &mut ByteStream, mut see: impl FnMut(usize, &[u8])) -> Found<bool> {
         let Some(end) = self.row(bytes)? else { return Ok(false) };
         let (offset, row) = (bytes.offset(), &bytes.window()[..end.text]);
@@ -147,7 +147,7 @@ impl CsvParse {
     }
 }
 
-/// Without it nothing that follows can be read.
+/// Turns damage to a sample into damage to everything that follows, which can't be read without this row.
 fn rest(trouble: Trouble) -> Trouble {
     match trouble {
         Trouble::Sample { offset, reason } => Trouble::Rest { offset, reason },
@@ -161,7 +161,7 @@ impl Parse for CsvParse {
     }
 
     fn needs_look(&self) -> bool {
-        // The header of a first file that is read from its beginning will do otherwise.
+        // Even if fields are given: the first file shows which columns they are.
         self.row.is_none()
     }
 

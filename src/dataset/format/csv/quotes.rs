@@ -1,18 +1,18 @@
-//! [`Place`]: where in the quotes of a row the search for its end is.
+//! [`Place`]: the state of the search for the end of a row, with respect to quotes.
 
-/// What the search for the end of a row is in the middle of.
+/// The state of the search for the end of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// A cell without quotes, or after the closing one.
+    /// In a cell without quotes, or after the closing quote.
     Plain,
-    /// A cell in quotes.
+    /// Inside quotes.
     Quoted,
-    /// After a quote in quotes: the closing one, or the first of two that represent one.
+    /// After a quote inside quotes: the closing one, or the first of two that represent one.
     QuoteInQuotes,
 }
 
 impl Place {
-    /// Skips text in quotes from byte `at` of `text` on, where there must be some. Returns where to continue.
+    /// Skips quoted text from byte `at` of `text` on, which must not be its end. Returns where to continue.
     pub(super) fn skip_quoted(&mut self, text: &[u8], at: usize) -> usize {
         if *self == Self::QuoteInQuotes {
             let is_doubled = text[at] == b'"';

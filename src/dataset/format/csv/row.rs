@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-/// A cell: where it begins in its row, and its text without quotes.
+/// A cell: its offset in the row, and its text without quotes.
 pub(in crate::dataset::format) type Cell<'a> = (usize, Cow<'a, [u8]>);
 
-/// The cells of a row that are left.
+/// The remaining cells of a row.
 pub(super) struct Cells<'a> {
     row: &'a [u8],
-    /// Where the next cell begins; nothing when there is none.
+    /// Offset of the next cell; `None` if there are no more.
     next: Option<usize>,
     delimiter: u8,
 }
@@ -18,7 +18,7 @@ impl<'a> Cells<'a> {
         Self { row, next: Some(0), delimiter }
     }
 
-    /// The next cell; fails, with the place, where text stands behind a closing quote.
+    /// Returns the next cell; fails, with the offset, if a closing quote is followed by text.
     pub(super) fn next(&mut self) -> Result<Option<Cell<'a>>, (usize, String)> {
         let Some(start) = self.next else { return Ok(None) };
         let rest = &self.row[start..];
@@ -39,7 +39,7 @@ impl<'a> Cells<'a> {
                 text => text.to_mut().extend(part),
             }
             if rest.get(behind) == Some(&b'"') {
-                // Two quotes stand for one.
+                // Two quotes represent one.
                 text.to_mut().push(b'"');
                 at = behind + 1;
                 continue;

@@ -1,4 +1,4 @@
-//! Where the rows of a CSV file are: they end with a line feed, a carriage return, or both, but not in quotes.
+//! The positions of the rows of a CSV file: they end with `\n`, `\r`, or both, but not inside quotes.
 
 use super::quotes::Place;
 use crate::Result;
@@ -10,11 +10,11 @@ use crate::dataset::format::index::broken::is_damage;
 use crate::dataset::format::index::damages::Damages;
 use crate::dataset::format::index::spans::Span;
 
-/// The longest first row that names columns.
+/// The longest header row, in bytes.
 const LONGEST_HEADER: u32 = 16 << 20;
 
-/// By file, its rows without their ends, the header too; empty lines are left out. Where damages may be, those before the first
-/// one in each file.
+/// Returns the rows of each file, including the header, without line ends and empty lines. If damage is left out, the
+/// rows of a file end at the first damage.
 pub(super) fn find_rows(pool: &FilePool, delimiter: u8, damages: Damages) -> Result<Vec<Vec<Span>>> {
     let numbers: Vec<usize> = (0..pool.files().files().len()).collect();
     scan(&numbers, |&number| {
@@ -30,12 +30,12 @@ pub(super) fn find_rows(pool: &FilePool, delimiter: u8, damages: Damages) -> Res
     })
 }
 
-/// Fails where rows of `file` can't be told apart.
+/// Fails if the rows of `file` can't be found.
 pub(super) fn check_rows(file: &OpenFile, delimiter: u8) -> Result<()> {
     visit_rows(file, delimiter, |_| true)
 }
 
-/// The first row of `file`, if it has one, and where it begins.
+/// Returns the first row of `file`, if it has one, and its offset.
 pub(super) fn first_row(file: &OpenFile, delimiter: u8) -> Result<Option<(u64, Vec<u8>)>> {
     let mut first = None;
     visit_rows(file, delimiter, |row| {
@@ -72,7 +72,7 @@ fn visit_rows(file: &OpenFile, delimiter: u8, mut visit: impl FnMut(Span) -> boo
             let previous = if found == 0 { before } else { block[found - 1] };
             let end = offset + found as u64;
             if block[found] != b'"' {
-                // Between a carriage return and its line feed is an empty row, as there are others.
+                // Skips empty rows, such as the one between a carriage return and its line feed.
                 if end > row && !visit(Span::new(file, row, end)?) {
                     goes_on = false;
                     return Ok(false);

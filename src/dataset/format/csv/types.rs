@@ -1,10 +1,10 @@
-//! The types of columns, found out from the first rows.
+//! The types of columns, inferred from the first rows.
 
 use crate::dataset::format::field::number::Number;
 use crate::dataset::format::field::typed_field::TypedField;
 use crate::{DType, Error, Field, Result};
 
-/// What all cells of a column so far are.
+/// The type that fits all cells of a column so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Integer,
@@ -12,12 +12,12 @@ enum Kind {
     Text,
 }
 
-/// What is known of the columns.
+/// The state of type inference.
 pub(in crate::dataset::format) struct Inference<'a> {
     names: &'a [String],
-    /// By column: the text that stands for an empty cell.
+    /// Per column: the text to use for an empty cell.
     defaults: Vec<Option<&'a str>>,
-    /// By column; nothing as long as no cell has said anything.
+    /// Per column; `None` until a cell or a default has determined it.
     kinds: Vec<Option<Kind>>,
     unknown: Option<&'a str>,
 }
@@ -41,7 +41,7 @@ impl<'a> Inference<'a> {
         Self { names, defaults: defaults_by_column, kinds, unknown }
     }
 
-    /// Looks at one more cell of column `column`.
+    /// Takes one more cell of column `column` into account.
     pub(in crate::dataset::format) fn see(&mut self, column: usize, cell: &[u8]) {
         let Some(kind) = self.kinds.get_mut(column) else { return };
         if cell.is_empty() && self.defaults[column].is_some() || *kind == Some(Kind::Text) {
@@ -50,7 +50,7 @@ impl<'a> Inference<'a> {
         *kind = (*kind).max(Some(kind_of(cell)));
     }
 
-    /// The fields of the columns. One of which nothing is known holds texts.
+    /// Returns the fields of the columns. A column of unknown type holds strings.
     pub(in crate::dataset::format) fn fields(self) -> Result<Vec<TypedField>> {
         if let Some(name) = self.unknown {
             let reason = format!("there is no column `{name}`, but {:?}", self.names);
