@@ -1,4 +1,4 @@
-//! [`TfRecord`]: TensorFlow's files of byte strings, most often of `tf.train.Example`.
+//! [`TfRecord`]: TensorFlow's files of byte strings, usually `tf.train.Example` messages.
 
 use std::path::PathBuf;
 
@@ -13,29 +13,29 @@ use crate::dataset::format::index::whole_samples::WholeSamples;
 use crate::dataset::forward_dataset::forward_dataset;
 use crate::{Error, Result};
 
-/// So many samples are looked at where features are not named.
+/// The number of samples from which features are inferred.
 pub(in crate::dataset::format) const INFERRED_FROM: usize = 100;
 
-/// What is read of the samples of a [`TfRecord`].
+/// Which fields are read from the samples of a [`TfRecord`].
 #[derive(Debug, Clone)]
 pub enum Features {
-    /// The bytes of each, as the field `bytes`.
+    /// The bytes of each sample, as the field `bytes`.
     Raw,
     /// These features of each `tf.train.Example`.
     Typed(Vec<TypedField>),
-    /// All features that the first 100 samples have, by name: integers become `int64` and floats `float32`, scalars where
-    /// each of those samples has one value and variable otherwise; one byte string becomes bytes, and others lists of them.
+    /// All features of the first 100 samples, by name: integers become `int64` and floats `float32`, scalar if each of
+    /// these samples has exactly one value, variable otherwise; byte strings become bytes, or lists of byte strings.
     Inferred,
 }
 
-/// TFRecord files, one after the other. Where the samples are is found by one scan of the lengths, file beside file, which is
-/// kept in an index for files of 4 MiB and more.
+/// TFRecord files, one after the other. One scan of the lengths, with files in parallel, finds the samples; for files
+/// of 4 MiB and more, the result is kept in an index.
 ///
-/// The checksums of the lengths are checked by that scan, those of the data when it is read. A feature of byte strings that
-/// is read as numbers is taken as their bytes, little-endian.
+/// The scan verifies the checksums of the lengths; those of the data are verified when it is read. A feature of byte
+/// strings that is read as numbers is interpreted as their bytes, little-endian.
 ///
-/// Source: the descriptions of TFRecord and `tf.train.Example` in TensorFlow's guide, and of the encoding in that of protocol
-/// buffers.
+/// Source: the descriptions of TFRecord and `tf.train.Example` in TensorFlow's guide, and that of the encoding in the
+/// documentation of protocol buffers.
 ///
 /// # Example
 /// ```
@@ -62,21 +62,20 @@ enum Shape {
 }
 
 impl TfRecord {
-    /// The samples of the files at `paths`. The index is kept in `index_folder`, or beside the first file (in the user's
-    /// cache where that can't be).
+    /// Opens the files at `paths`. The index is kept in `index_folder`, or next to the first file (in the user's cache
+    /// if that isn't possible).
     ///
     /// # Errors
-    /// [`Error::Io`] when a file can't be read; [`Error::Format`] when one is truncated, or the checksum of a length is
-    /// wrong; or when features are inferred from samples that differ, or that are no `tf.train.Example`.
+    /// [`Error::Io`] if a file can't be read; [`Error::Format`] if one is truncated, the checksum of a length is wrong,
+    /// or features are inferred from samples that differ or are not `tf.train.Example` messages.
     pub fn open(paths: Vec<PathBuf>, features: Features, index_folder: Option<PathBuf>) -> Result<Self> {
         Self::open_with(paths, features, index_folder, Damages::Refuse)
     }
 
-    /// The same without the samples that are broken, and without what lies behind a length that is. All samples are read once
-    /// for that.
+    /// The same without broken samples, and without what follows a broken length. This reads all samples once.
     ///
     /// # Errors
-    /// As [`open`](Self::open); [`Error::Format`] only when the first samples, of which features are inferred, do not agree.
+    /// As [`open`](Self::open), but [`Error::Format`] only if the samples that features are inferred from disagree.
     pub fn open_whole(
         paths: Vec<PathBuf>,
         features: Features,
@@ -117,7 +116,7 @@ impl TfRecord {
 }
 
 impl Examples {
-    /// Adds to `broken` what lies behind lengths that are.
+    /// Adds to `broken` what follows broken lengths.
     fn unread_rests(&self, broken: &mut Broken) -> Result<()> {
         for (number, end) in self.spans.ends()?.into_iter().enumerate() {
             let file = self.spans.pool().file(number)?;

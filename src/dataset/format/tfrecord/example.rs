@@ -6,19 +6,19 @@
 //! Feature  { oneof { BytesList bytes_list = 1; FloatList float_list = 2; Int64List int64_list = 3 } }
 //! lists    { repeated value = 1 }                     floats and integers packed or one by one
 //! ```
-//! A message that comes twice is merged, of an entry that comes twice the last counts, of a oneof the last that was set; all
-//! as the specification of protocol buffers has it. What it does not know is passed over.
+//! As the specification of protocol buffers requires, repeated messages are merged, the last of several entries with
+//! the same key counts, and the last value set in a oneof. Unknown fields are skipped.
 
 use super::protobuf::{Malformed, Message, Wire, varint};
 
-/// A feature: the last of its kinds that was set, and the messages of that list, which are to be read one after the other.
+/// A feature: the kind that was set last, and the messages of its list, to be read one after the other.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Feature<'a> {
     kind: Option<Kind>,
     lists: Vec<&'a [u8]>,
 }
 
-/// What a feature is a list of.
+/// The type of the values in a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::dataset::format) enum Kind {
     Bytes,
@@ -26,8 +26,8 @@ pub(in crate::dataset::format) enum Kind {
     Integers,
 }
 
-/// Calls `visit` with the name of each entry of `example`, in their order, and the feature in it. A name may come again: then
-/// it stands for the later one.
+/// Calls `visit` with the name and the feature of each entry of `example`, in order. If a name occurs again, the later
+/// feature counts.
 pub(in crate::dataset::format) fn features<'a>(
     example: &'a [u8],
     mut visit: impl FnMut(&'a str, Feature<'a>) -> Result<(), Malformed>,
@@ -79,7 +79,7 @@ impl<'a> Feature<'a> {
         Ok(())
     }
 
-    /// What it is a list of; nothing where it is empty.
+    /// The type of its values; `None` if it is not set.
     pub(super) fn kind(&self) -> Option<Kind> {
         self.kind
     }
@@ -123,7 +123,7 @@ impl<'a> Feature<'a> {
         })
     }
 
-    /// How many values there are, counted to `most` and one more.
+    /// Counts the values, up to `most` + 1.
     pub(super) fn count(&self, most: usize) -> Result<usize, String> {
         let mut count = 0_usize;
         let counted = match self.kind {
@@ -148,7 +148,7 @@ impl<'a> Feature<'a> {
     }
 }
 
-/// Counts one more; fails beyond `most`, to end the counting.
+/// Counts one more; fails beyond `most`, to stop the counting.
 fn tally(count: &mut usize, most: usize) -> Result<(), String> {
     *count += 1;
     if *count > most { Err(String::new()) } else { Ok(()) }

@@ -1,4 +1,4 @@
-//! The features of a `tf.train.Example`, into their columns.
+//! Decodes the features of a `tf.train.Example` into columns.
 
 use super::example::{Feature, Kind, features};
 use crate::dataset::format::field::decoding::{Decoded, DecodedColumn};
@@ -7,12 +7,12 @@ use crate::dataset::format::field::number::Number;
 use crate::dataset::format::field::typed_field::{Content, TypedField};
 use crate::{DType, Field};
 
-/// Fills the columns of `fields` with the features of `example` of their names, or with their defaults.
+/// Fills the columns of `fields` with the features of the same names in `example`, or with their defaults.
 pub(super) fn read_features(example: &[u8], fields: &[TypedField], into: &mut Decoded) -> Result<(), String> {
     let mut found: Vec<Option<Feature<'_>>> = vec![None; fields.len()];
     features(example, |name, feature| {
         if let Some(number) = fields.iter().position(|typed| typed.field().name() == name) {
-            // Of an entry that comes twice the last counts.
+            // The last of duplicate entries counts.
             found[number] = Some(feature);
         }
         Ok(())
@@ -37,7 +37,7 @@ fn fill(feature: &Feature<'_>, typed: &TypedField, column: &mut DecodedColumn) -
     let dtype = typed.field().dtype();
     match (typed.content(), feature.kind()) {
         (Content::Number, Some(Kind::Integers)) => feature.integers(|number| {
-            // The format has no booleans of its own.
+            // The format has no boolean type.
             let number = match (dtype, number) {
                 (DType::Bool, 0 | 1) => Number::Bool(number == 1),
                 _ => Number::Signed(number),
@@ -68,7 +68,7 @@ fn fill(feature: &Feature<'_>, typed: &TypedField, column: &mut DecodedColumn) -
     }
 }
 
-/// Any number of byte strings, none of which is null.
+/// Writes any number of byte strings as a nested list without nulls.
 fn byte_strings(feature: &Feature<'_>, content: Content, column: &mut DecodedColumn) -> Result<(), String> {
     column.bytes.push(0);
     column.bytes.extend(len_bytes(feature.count(usize::MAX)?)?);
@@ -85,7 +85,7 @@ fn byte_strings(feature: &Feature<'_>, content: Content, column: &mut DecodedCol
     })
 }
 
-/// Byte strings that are the elements of an array, little-endian, as `tf.io.decode_raw` reads them.
+/// Writes byte strings that contain the elements of an array, little-endian, like `tf.io.decode_raw`.
 fn raw_numbers(feature: &Feature<'_>, field: &Field, column: &mut DecodedColumn) -> Result<(), String> {
     let size = field.dtype().bytes();
     feature.bytes(|bytes| {
@@ -104,7 +104,7 @@ fn raw_numbers(feature: &Feature<'_>, field: &Field, column: &mut DecodedColumn)
     })
 }
 
-/// Fails where `example` is no `tf.train.Example`.
+/// Fails if `example` is not a `tf.train.Example`.
 pub(super) fn check_features(example: &[u8]) -> Result<(), String> {
     let mut checked = Ok(());
     features(example, |_, feature| {
@@ -114,16 +114,16 @@ pub(super) fn check_features(example: &[u8]) -> Result<(), String> {
     checked
 }
 
-/// What is known of the features of some samples.
+/// The features found in some samples so far.
 #[derive(Default)]
 pub(in crate::dataset::format) struct Inference {
-    /// By name, in their order: what it holds, whether each sample had one value, and how many samples had it.
+    /// By name, sorted: their type, whether each sample had exactly one value, and how many samples had them.
     found: std::collections::BTreeMap<String, (Kind, bool, usize)>,
     samples: usize,
 }
 
 impl Inference {
-    /// Looks at one more sample.
+    /// Takes one more sample into account.
     pub(in crate::dataset::format) fn see(&mut self, example: &[u8]) -> Result<(), String> {
         let mut here = std::collections::BTreeMap::new();
         features(example, |name, feature| {
@@ -147,7 +147,7 @@ impl Inference {
         Ok(())
     }
 
-    /// The fields that they have.
+    /// Returns the inferred fields.
     pub(in crate::dataset::format) fn fields(self) -> Result<Vec<TypedField>, String> {
         let typed = |(name, (kind, is_one, samples)): (String, (Kind, bool, usize))| {
             if samples < self.samples {

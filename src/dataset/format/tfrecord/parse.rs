@@ -1,4 +1,4 @@
-//! [`TfRecordParse`]: TFRecords that are read from front to back.
+//! [`TfRecordParse`]: TFRecords that are read sequentially.
 
 use super::dataset::{Features, INFERRED_FROM};
 use super::example_fields::{Inference, read_features};
@@ -10,9 +10,9 @@ use crate::dataset::format::sequential::StreamFormat;
 use crate::dataset::format::sequential::byte_stream::ByteStream;
 use crate::dataset::format::sequential::parse::{Found, LOOK, Parse, Sample, Step, Trouble};
 
-/// Samples, as [`TfRecord`](crate::TfRecord) has them.
+/// Parses the same samples as [`TfRecord`](crate::TfRecord).
 struct TfRecordParse {
-    /// Nothing as long as they are not found out.
+    /// `None` until they are inferred.
     fields: Option<Vec<TypedField>>,
     is_raw: bool,
     largest: u64,
@@ -38,7 +38,7 @@ impl TfRecordParse {
         Self { fields, is_raw, largest, data: Vec::new() }
     }
 
-    /// Takes the next header, and says where the data begins and how long it is.
+    /// Consumes the next header; returns the offset of the data and its length, `None` at the end.
     fn header(&self, bytes: &mut ByteStream) -> Found<Option<(u64, u64)>> {
         let at = bytes.offset();
         if !bytes.fill(HEADER as usize)? {
@@ -67,7 +67,7 @@ impl TfRecordParse {
         Ok(Some((bytes.offset(), length)))
     }
 
-    /// Takes the data of a sample and checks it.
+    /// Reads the data of a sample and verifies its checksum.
     fn take_data(&mut self, bytes: &mut ByteStream, at: u64, length: u64) -> Found<()> {
         self.data.clear();
         let found = bytes.take(length + FOOTER, &mut self.data)?;

@@ -1,15 +1,15 @@
 //! The wire format of protocol buffers, as much of it as `tf.train.Example` needs.
 
-/// Groups are nested at most so deep; they are out of use, and only passed over.
+/// The deepest nesting of groups that is accepted; they are deprecated, and only skipped.
 const DEEPEST_GROUP: usize = 32;
 
-/// A message: fields that are read one after the other.
+/// A message, whose fields are read one after the other.
 #[derive(Debug, Clone)]
 pub(in crate::dataset::format) struct Message<'a> {
     rest: &'a [u8],
 }
 
-/// The value of a field as it is on the wire.
+/// The encoded value of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wire<'a> {
     Varint(u64),
@@ -19,7 +19,7 @@ pub(super) enum Wire<'a> {
     Group,
 }
 
-/// What is wrong with a message.
+/// Why a message is invalid.
 pub(super) type Malformed = &'static str;
 
 const TRUNCATED: Malformed = "a message ends in the middle of a value";
@@ -29,7 +29,7 @@ impl<'a> Message<'a> {
         Self { rest: bytes }
     }
 
-    /// The next field: its number and its value; nothing at the end.
+    /// Returns the number and the value of the next field; `None` at the end.
     pub(in crate::dataset::format) fn next(&mut self) -> Result<Option<(u32, Wire<'a>)>, Malformed> {
         if self.rest.is_empty() {
             return Ok(None);
@@ -70,7 +70,7 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// Passes over the fields of a group, which ends with its own number.
+    /// Skips the fields of a group, which ends with a tag of the same number.
     fn skip_group(&mut self, field: u32) -> Result<(), Malformed> {
         let mut open = vec![field];
         while let Some(&innermost) = open.last() {
@@ -99,11 +99,11 @@ impl<'a> Message<'a> {
     }
 }
 
-/// The number at the start of `bytes`, and how many of them it has.
+/// Returns the varint at the start of `bytes`, and its length in bytes.
 pub(super) fn varint(bytes: &[u8]) -> Result<(u64, usize), Malformed> {
     let mut value = 0;
     for (place, &byte) in bytes.iter().take(10).enumerate() {
-        // What is beyond 64 bits is cut off, as in Google's own readers.
+        // Bits beyond 64 are dropped, as in Google's own readers.
         value |= u64::from(byte & 0x7f).checked_shl(7 * place as u32).unwrap_or(0);
         if byte < 0x80 {
             return Ok((value, place + 1));

@@ -1,4 +1,4 @@
-//! Where the samples of a TFRecord file are, and whether their checksums are right.
+//! Finds the samples of a TFRecord file, and verifies checksums.
 
 use crate::dataset::format::file::known_format::foreign;
 use crate::dataset::format::file::masked_checksum::masked;
@@ -10,19 +10,19 @@ use crate::dataset::format::index::damages::Damages;
 use crate::dataset::format::index::spans::Span;
 use crate::{Error, Result};
 
-/// In front of a sample: its length (u64) and the checksum of that (u32), little-endian.
+/// The bytes before a sample: its length (u64) and the checksum of that (u32), little-endian.
 pub(in crate::dataset::format) const HEADER: u64 = 12;
-/// Behind it: its checksum.
+/// The bytes after a sample: its checksum.
 pub(super) const FOOTER: u64 = 4;
 
-/// Headers are read together where they are close to each other.
+/// Bytes that are read at once, to get headers that are close together.
 const BLOCK: usize = 64 << 10;
 
 pub(in crate::dataset::format) fn number(bytes: &[u8]) -> u32 {
     u32::from_le_bytes(bytes.try_into().expect("four bytes"))
 }
 
-/// The sample in `whole`, which is its bytes and the checksum behind them; fails when that is not theirs.
+/// Returns the sample in `whole`, which is its bytes followed by their checksum; fails if that does not match.
 pub(in crate::dataset::format) fn checked<'a>(file: &OpenFile, offset: u64, whole: &'a [u8]) -> Result<&'a [u8]> {
     let refuse = |reason| Err(Error::Format { path: file.source().path.clone(), offset, reason });
     let Some((data, checksum)) = whole.split_last_chunk::<{ FOOTER as usize }>() else {
@@ -38,8 +38,8 @@ pub(in crate::dataset::format) fn checked<'a>(file: &OpenFile, offset: u64, whol
     ))
 }
 
-/// By file, its samples with the checksums behind them. Lengths are checked, the data is not read. Where damages may be, those
-/// before the first length that is broken.
+/// Returns the samples of each file, including the checksums after them. Verifies lengths, and does not read the data.
+/// If damage is left out, the samples of a file end at the first broken length.
 pub(super) fn find_samples(pool: &FilePool, damages: Damages) -> Result<Vec<Vec<Span>>> {
     let numbers: Vec<usize> = (0..pool.files().files().len()).collect();
     scan(&numbers, |&number| {
@@ -51,12 +51,12 @@ pub(super) fn find_samples(pool: &FilePool, damages: Damages) -> Result<Vec<Vec<
     })
 }
 
-/// Fails where no sample can be found after byte `end` of `file`, though it continues there.
+/// Fails if `file` continues after byte `end`, but no sample begins there.
 pub(super) fn rest_of_file(file: &OpenFile, end: u64) -> Result<()> {
     find_from(file, end, &mut Vec::new())
 }
 
-/// Adds to `spans` the samples from byte `place` of `file` on.
+/// Adds the samples from byte `place` of `file` on to `spans`.
 fn find_from(file: &OpenFile, mut place: u64, spans: &mut Vec<Span>) -> Result<()> {
     let refuse = |offset, reason| Error::Format { path: file.source().path.clone(), offset, reason };
     let mut step = 0;
@@ -68,7 +68,7 @@ fn find_from(file: &OpenFile, mut place: u64, spans: &mut Vec<Span>) -> Result<(
             return Err(refuse(place, reason));
         }
         if place < block_start || place + HEADER > block_start + block.len() as u64 {
-            // Far apart, each header is read alone.
+            // If headers are far apart, each is read alone.
             let room = if step > BLOCK as u64 / 4 { HEADER } else { left.min(BLOCK as u64) };
             block.resize(room as usize, 0);
             file.read_at(place, &mut block)?;
