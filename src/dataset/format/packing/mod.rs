@@ -1,4 +1,4 @@
-//! Compressed files: unpacked to a folder, or on the way.
+//! Compressed files, unpacked to a folder or decompressed on the fly.
 
 pub(super) mod unpacked;
 pub(super) mod unpacked_room;

@@ -1,4 +1,4 @@
-//! [`unpack`]: compressed files, unpacked once into a folder of bounded size.
+//! [`unpack`]: unpacks compressed files once, into a folder of bounded size.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -27,20 +27,20 @@ use crate::local_path::check_writable;
 use crate::watch;
 use crate::{Error, Result};
 
-/// So many bytes of unpacked files are kept, unless the caller says otherwise.
+/// Default limit on the bytes of unpacked files in the folder.
 const UNPACKED_BYTES: u64 = 64 << 30;
 
-/// What is unpacked at a time.
+/// Bytes that are unpacked at a time.
 const PIECE: usize = 256 << 10;
 
-/// Where compressed files are unpacked to.
+/// Where compressed files are unpacked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnpackedFolder {
-    /// The folder; nothing for `unpacked` in the user's cache folder (`$SLUICEGATE_CACHE`, `$XDG_CACHE_HOME/sluicegate` or
-    /// `~/.cache/sluicegate`).
+    /// The folder; `None` for `unpacked` in the user's cache folder (`$SLUICEGATE_CACHE`, `$XDG_CACHE_HOME/sluicegate`
+    /// or `~/.cache/sluicegate`).
     pub path: Option<PathBuf>,
-    /// How many bytes the files in it may have together: those opened longest ago are removed first. Files that a process uses
-    /// stay, so the folder may grow beyond this, with a notice. One archive that unpacks to more is an error.
+    /// Limit on the total bytes of the files in it: the least recently opened ones are removed first. Files in use
+    /// stay, so the folder may exceed the limit, with a notice. A single archive that unpacks to more is an error.
     pub bytes: u64,
 }
 
@@ -57,7 +57,7 @@ enum Compression {
 }
 
 impl Compression {
-    /// By the name alone: nothing is opened to find out.
+    /// Determined from the name alone, without opening the file.
     fn of(path: &Path) -> Option<Self> {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
         match extension.as_str() {
@@ -68,21 +68,21 @@ impl Compression {
     }
 }
 
-/// The files to be read for some that were named.
+/// The files to read in place of those that were named.
 pub(in crate::dataset::format) struct Unpacked {
     pub(in crate::dataset::format) paths: Vec<PathBuf>,
-    /// By file, the checksums of a copy.
+    /// Per file, its checksums if it is a copy.
     pub(in crate::dataset::format) sums: Vec<Option<Arc<BlockSums>>>,
-    /// As long as it is kept, no process removes the copies to make room.
+    /// While this is kept, no process removes the copies to free space.
     pub(in crate::dataset::format) lease: Option<Lease>,
 }
 
-/// The files to be read for those at `paths`: the same ones, except for compressed ones those that they were unpacked
-/// to. Each is unpacked by the first process that needs it, under another name until it is whole, while all others wait
-/// for it.
+/// Returns the files to read for those at `paths`: the same ones, with compressed files replaced by their unpacked
+/// copies. The first process that needs a copy makes it, under another name until it is complete; all others wait for
+/// it.
 ///
 /// # Errors
-/// [`Error::Io`]; [`Error::Format`] when one is damaged, or by itself larger than the folder may be.
+/// [`Error::Io`]; [`Error::Format`] if a file is damaged, or alone unpacks to more than the limit of the folder.
 pub(in crate::dataset::format) fn unpack(paths: &[PathBuf], folder: &UnpackedFolder) -> Result<Unpacked> {
     folder.path.iter().try_for_each(|folder| check_writable("cache_folder", folder))?;
     let compressed: Vec<PathBuf> = paths.iter().filter(|path| Compression::of(path).is_some()).cloned().collect();
@@ -133,7 +133,7 @@ pub(in crate::dataset::format) fn unpack(paths: &[PathBuf], folder: &UnpackedFol
     Ok(Unpacked { paths, sums, lease })
 }
 
-/// A name that no other file has, nor the same one with other contents.
+/// Returns a name that is unique to the file and its contents.
 fn name_of(source: &SourceFile) -> Result<OsString> {
     let absolute = std::path::absolute(&source.path).unwrap_or_else(|_| source.path.clone());
     let mut all = absolute.into_os_string().into_encoded_bytes();
@@ -171,15 +171,15 @@ fn unpack_one(
         room.begin(target).map_err(write_error)?
     };
     let written = write_unpacked(source, target, new.file(), limit)?;
-    // Not while others wait for the room.
+    // Before locking the folder, so that others do not wait for the disk.
     new.file().sync_all().map_err(write_error)?;
-    // Until the copy has its name: another one that is made at the same time must find it counted.
+    // Held until the copy has its name, so that copies made at the same time count it.
     let room = Room::enter(root)?;
     room.make(lease, needed, written.bytes(), limit)?;
     let name = target.file_name().unwrap_or_default();
-    // Before the copy: one without checksums would be taken for a damaged one.
+    // Before the copy: a copy without checksums would be considered damaged.
     written.put(&sums_of(target), name.as_bytes(), source.facts.access).map_err(write_error)?;
-    // Another thread may have been faster, and readers that have opened its copy must not find a different one.
+    // Another thread may have been faster, and its copy must not be replaced under readers that have opened it.
     new.put_first(name, source.facts.access).map_err(write_error)?;
     drop(room);
     match look_for(target) {
@@ -191,23 +191,23 @@ fn unpack_one(
     }
 }
 
-/// What is found where a copy should be.
+/// What is found in the place of a copy.
 enum Copy {
     Missing,
     Damaged,
     Whole(BlockSums),
 }
 
-/// Looks for the copy at `target`. A whole one is the last one from now on that will go to make room.
+/// Looks for the copy at `target`. A complete one is marked as the most recently used.
 fn look_for(target: &Path) -> Copy {
     let Ok(file) = open_at_once(target) else { return Copy::Missing };
     let Ok(metadata) = file.metadata() else { return Copy::Missing };
-    // After the copy was opened: its checksums are put first.
+    // Read after opening the copy, because its checksums are written first.
     let sums = BlockSums::read(&sums_of(target), target.file_name().unwrap_or_default().as_bytes());
     match sums {
         Some(sums) if metadata.is_file() && metadata.len() == sums.bytes() && !is_of_stranger(&metadata, target) => {
-            // Not the time of the last change: who has the file open would take it for another. A folder that others own, or that
-            // can't be written to, has no order of going.
+            // Not the modification time: processes that have the file open would report a change. This fails in a
+            // folder that others own or that is read-only; the order of removal is then not maintained.
             let _ = file.set_times(FileTimes::new().set_accessed(SystemTime::now()));
             Copy::Whole(sums)
         }
@@ -250,7 +250,7 @@ fn write_unpacked(source: &SourceFile, target: &Path, mut into: &File, limit: u6
     }
 }
 
-/// A compressed file that is unpacked as it is read.
+/// A compressed file that is decompressed as it is read.
 enum Packed {
     Gzip(Box<MultiGzDecoder<Counted>>),
     Zstd(Box<ZstdFrames<Counted>>),
@@ -272,7 +272,7 @@ impl Packed {
         }
     }
 
-    /// How many bytes of the file were taken.
+    /// The number of compressed bytes that were consumed.
     fn taken(&self) -> u64 {
         match self {
             Self::Gzip(decoder) => decoder.get_ref().taken,
@@ -281,7 +281,7 @@ impl Packed {
     }
 }
 
-/// A file that knows how far it was read.
+/// A file that counts the bytes read from it.
 struct Counted {
     file: BufReader<File>,
     taken: u64,

@@ -1,8 +1,8 @@
-//! [`Room`]: which files in a folder of unpacked files are in use, and which may go.
+//! [`Room`]: which files in a folder of unpacked files are in use, and which may be removed.
 //!
-//! Each process that reads unpacked files has a lease: a file that names them, and that it keeps locked (`flock`) as long as it may
-//! open them. The kernel unlocks it when the last process that has it ends in any way. Who needs room removes only what no lease
-//! names, and leases that are no longer held.
+//! Each process that reads unpacked files has a lease: a file that lists them, and that it keeps locked (`flock`) while
+//! it may open them. The kernel releases the lock when the last process that holds it ends, for any reason. To free
+//! space, a process removes only files that no lease lists, and leases that are no longer locked.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -22,19 +22,19 @@ use crate::dataset::format::index::lock::Lock;
 use crate::memory::PerProcess;
 use crate::{Error, Result};
 
-/// How the names of copies end, of their checksums, and of leases.
+/// The suffixes of the names of copies, of their checksums, and of leases.
 pub(super) const UNPACKED: &str = ".unpacked";
 const SUMS: &str = ".sums";
 const LEASE: &str = ".lease";
 
-/// The right to change which files there are. One process at a time has it, and one thread of it; for some milliseconds.
+/// The exclusive right to change which files exist, held by one thread of one process, for a few milliseconds.
 pub(super) struct Room<'a> {
     root: &'a Path,
     _lock: Option<Lock>,
     _thread: MutexGuard<'static, ()>,
 }
 
-/// Keeps files from being removed to make room, as long as this is kept by any process. A forked child has it too.
+/// Keeps files from being removed to free space while any process, including a forked child, holds it.
 pub(in crate::dataset::format) struct Lease {
     path: PathBuf,
     file: Option<File>,
@@ -43,23 +43,23 @@ pub(in crate::dataset::format) struct Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         self.file = None;
-        // Unless a process that was forked has it still.
+        // Fails if a forked process still holds it.
         remove_unlocked(&self.path);
     }
 }
 
 impl<'a> Room<'a> {
-    /// Waits for the right.
+    /// Waits for exclusive access.
     ///
     /// # Errors
-    /// [`Error::Io`] when another process has it for too long.
+    /// [`Error::Io`] if another process holds it for too long.
     pub(super) fn enter(root: &'a Path) -> Result<Self> {
         static THREADS: PerProcess<Mutex<()>> = PerProcess::new();
         let thread = THREADS.get_or_make(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
         Ok(Self { root, _lock: Lock::at(&root.join("room"))?, _thread: thread })
     }
 
-    /// A lease of the files of these names; nothing where none can be had, as on a file system without locks.
+    /// Returns a lease of the files with these names; `None` if that is impossible, as on a file system without locks.
     pub(super) fn lease(&self, names: &[OsString]) -> Option<Lease> {
         let mut text = names.iter().fold(Vec::new(), |mut text, name| {
             text.extend(name.as_bytes());
@@ -70,7 +70,7 @@ impl<'a> Room<'a> {
         let path = self.root.join(format!("{:016x}{LEASE}", random_number()));
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = File::from(rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR).ok()?);
-        // It holds only names that all can see who may use the folder, and they must be able to tell whether it is locked.
+        // Readable by all: it lists only names that users of the folder can see, and they must test its lock.
         let readable = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
         let written = flock(&file, FlockOperation::NonBlockingLockShared)
             .and_then(|()| fchmod(&file, readable))
@@ -83,20 +83,20 @@ impl<'a> Room<'a> {
         Some(Lease { path, file: Some(file) })
     }
 
-    /// Begins the copy that is to be at `target`; it counts as abandoned when this process has ended.
+    /// Begins the copy that will be at `target`; it counts as abandoned once this process has ended.
     pub(super) fn begin(&self, target: &Path) -> io::Result<NewFile> {
         let new = NewFile::beside(target)?;
-        // Where there are no locks, abandoned copies are not removed.
+        // Without locks, abandoned copies are not removed.
         let _ = flock(new.file(), FlockOperation::NonBlockingLockShared);
         Ok(new)
     }
 
-    /// Removes the files that no process uses, the one opened longest ago first, until `bytes` more fit into `limit`. Where too
-    /// much is in use, the folder grows beyond the limit, with a notice. The files named `needed` are the caller's, who has this
-    /// lease of them. Without a lease other processes may have none either, so nothing is removed.
+    /// Removes files that no process is using, least recently opened first, until `bytes` more fit into `limit`. If too
+    /// much is in use, the folder exceeds the limit, with a notice. The files `needed` are the caller's, which holds
+    /// `lease` for them. Without a lease, other processes may have none either, so nothing is removed.
     ///
     /// # Errors
-    /// [`Error::Io`] when the folder can't be listed.
+    /// [`Error::Io`] if the folder can't be listed.
     pub(super) fn make(&self, lease: Option<&Lease>, needed: &[OsString], bytes: u64, limit: u64) -> Result<()> {
         let io = |source| Error::Io { path: self.root.to_path_buf(), source };
         let names: Vec<OsString> = fs::read_dir(self.root)
@@ -118,13 +118,13 @@ impl<'a> Room<'a> {
         others.sort_unstable_by(|a, b| b.cmp(a));
         while total > limit {
             let Some((_, bytes, name)) = others.pop() else {
-                // What the caller needs by itself is noticed once, when all of it is known.
+                // If the caller's own files exceed the limit, `unpack` issues a single notice at the end.
                 if own <= limit {
                     notice(self.too_full(limit, lease.is_some()));
                 }
                 break;
             };
-            // In this order: a copy without checksums would be taken for a damaged one.
+            // In this order: a copy without checksums would be considered damaged.
             let _ =
                 fs::remove_file(self.root.join(name)).and_then(|()| fs::remove_file(sums_of(&self.root.join(name))));
             total -= bytes;
@@ -132,7 +132,7 @@ impl<'a> Room<'a> {
         Ok(())
     }
 
-    /// Without the size, which grows with each archive: a text is noticed once.
+    /// Without the size, which grows with each archive, so that the notice is not repeated.
     fn too_full(&self, limit: u64, has_locks: bool) -> String {
         let why = if has_locks {
             "other processes use files in it: raise cache_bytes, or give each job a folder of its own"
@@ -143,8 +143,8 @@ impl<'a> Room<'a> {
         format!("cache_bytes: {} has more than the {limit} bytes allowed, since {why}", self.root.display())
     }
 
-    /// The names of all files that are in use; nothing where that can't be told, and so none may go. Removes what processes have
-    /// left that have ended.
+    /// Returns the names of all files in use; `None` if that is unknown, so nothing may be removed. Removes the
+    /// leftovers of processes that have ended.
     fn used(&self, names: &[OsString]) -> Option<HashSet<OsString>> {
         let mut used = Some(HashSet::new());
         for name in names {
@@ -166,7 +166,7 @@ impl<'a> Room<'a> {
     }
 }
 
-/// True if this is the name of an unfinished file whose own name is to end in `ending`.
+/// True if this is the name of an unfinished file whose final name ends in `ending`.
 fn is_unfinished(name: &[u8], ending: &str) -> bool {
     let own = name
         .strip_suffix(UNFINISHED.as_bytes())
@@ -174,14 +174,14 @@ fn is_unfinished(name: &[u8], ending: &str) -> bool {
     own.is_some_and(|own| own.ends_with(ending.as_bytes()))
 }
 
-/// The path of the checksums of the copy at `copy`.
+/// Returns the path of the checksums of the copy at `copy`.
 pub(super) fn sums_of(copy: &Path) -> PathBuf {
     let mut path = copy.as_os_str().to_owned();
     path.push(SUMS);
     path.into()
 }
 
-/// Removes a file that no process has locked; whether there is none now.
+/// Removes a file unless a process has locked it; returns true if it no longer exists.
 fn remove_unlocked(path: &Path) -> bool {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = match rustix::fs::open(path, flags, Mode::empty()) {
@@ -191,7 +191,7 @@ fn remove_unlocked(path: &Path) -> bool {
     flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() && fs::remove_file(path).is_ok()
 }
 
-/// The names in a lease; nothing when it is damaged.
+/// Returns the names in a lease; `None` if it is damaged.
 fn read_lease(path: &Path) -> Option<Vec<OsString>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let mut text = Vec::new();

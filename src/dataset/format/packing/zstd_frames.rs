@@ -1,13 +1,13 @@
-//! [`ZstdFrames`]: a Zstandard file, unpacked as it is read.
+//! [`ZstdFrames`]: a Zstandard file, decompressed as it is read.
 
 use std::io::{self, Read};
 
 use ruzstd::decoding::{BlockDecodingStrategy, DEFAULT_MAX_WINDOW_SIZE, FrameDecoder};
 
-/// The frames of a file one after the other, with their checksums compared.
+/// The frames of a file, one after the other; their checksums are verified.
 ///
-/// A frame may ask for a window of 128 MiB, as much as `zstd` itself gives it unless an option says more. What is
-/// unpacked and not yet read has at most twice as much; where there is no memory for that, it is an error.
+/// A frame may require a window of up to 128 MiB, the limit of the `zstd` program without options. Decompressed bytes
+/// that were not read yet take at most twice the window; running out of memory for that is an error.
 pub(in crate::dataset::format) struct ZstdFrames<R> {
     source: R,
     decoder: FrameDecoder,
@@ -24,7 +24,7 @@ impl<R: Read> ZstdFrames<R> {
         &self.source
     }
 
-    /// Goes to the next frame; `false` at the end of the file.
+    /// Goes to the next frame; returns `false` at the end of the file.
     fn begin(&mut self) -> io::Result<bool> {
         loop {
             let mut magic = [0; 4];
@@ -42,7 +42,7 @@ impl<R: Read> ZstdFrames<R> {
                 self.is_inside = true;
                 return Ok(true);
             }
-            // A frame that is to be skipped: its length, and anything.
+            // A skippable frame: its length, and arbitrary bytes.
             let mut length = [0; 4];
             self.source.read_exact(&mut length)?;
             let length = u64::from(u32::from_le_bytes(length));
@@ -54,8 +54,8 @@ impl<R: Read> ZstdFrames<R> {
 }
 
 impl<R: Read> ZstdFrames<R> {
-    /// The header of a frame, up to where it says how large its window is; fails where there is no memory for that, with
-    /// which the decoder would panic.
+    /// Reads the header of a frame, up to its window size; fails if there is not enough memory for that, because the
+    /// decoder would panic.
     fn head(&mut self, magic: [u8; 4]) -> io::Result<Vec<u8>> {
         let mut head = magic.to_vec();
         let mut take = |bytes: usize| {
@@ -69,7 +69,7 @@ impl<R: Read> ZstdFrames<R> {
         let descriptor = take(1)?;
         let is_single_segment = descriptor & 0x20 != 0;
         let window = if is_single_segment {
-            // Behind the number of a dictionary; the window is all of the frame.
+            // After the dictionary ID. The window is the whole frame.
             take([0, 1, 2, 4][(descriptor & 3) as usize])?;
             take(1 << (descriptor >> 6))?
         } else {
