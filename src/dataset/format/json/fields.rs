@@ -1,4 +1,4 @@
-//! The fields of a JSON object, straight into their columns.
+//! Decodes the fields of a JSON object directly into columns.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::dataset::format::field::nested_type::len_bytes;
 use crate::dataset::format::field::number::Number;
 use crate::dataset::format::field::typed_field::{Content, TypedField};
 
-/// Fills the columns of `fields` with what the object in `text` has under their names, or with their defaults.
+/// Fills the columns of `fields` with the values of the object in `text` under their names, or with their defaults.
 pub(super) fn read_fields(text: &str, fields: &[TypedField], into: &mut Decoded) -> Result<(), Refusal> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let object = Object { fields, into, seen: vec![false; fields.len()] };
@@ -39,7 +39,7 @@ impl<'de> Visitor<'de> for Object<'_> {
                 continue;
             };
             let (typed, column) = (&self.fields[number], self.into.column(number));
-            // Of a key that comes twice the last value counts.
+            // The last value of a duplicate key counts.
             column.clear_sample();
             self.seen[number] = entries.next_value_seed(Value { typed, column })?;
         }
@@ -59,7 +59,7 @@ impl<'de> Visitor<'de> for Object<'_> {
     }
 }
 
-/// A key: the number of the field of that name.
+/// Decodes a key to the number of the field of that name.
 struct Name<'a>(&'a [TypedField]);
 
 impl<'de> DeserializeSeed<'de> for Name<'_> {
@@ -82,7 +82,7 @@ impl Visitor<'_> for Name<'_> {
     }
 }
 
-/// The value of a field: false where it is null.
+/// Decodes the value of a field; returns false if it is null.
 struct Value<'a> {
     typed: &'a TypedField,
     column: &'a mut DecodedColumn,
@@ -106,7 +106,7 @@ impl<'de> DeserializeSeed<'de> for Value<'_> {
     }
 }
 
-/// A text, a number, or a list of them that is axis `axis` of the field.
+/// A string, a number, or a list of them that is axis `axis` of the field.
 struct Part<'a> {
     typed: &'a TypedField,
     column: &'a mut DecodedColumn,
@@ -128,11 +128,11 @@ impl Part<'_> {
         }
     }
 
-    /// A list of texts, none of which is null.
+    /// A list of strings, none of which is null.
     fn texts<'de, A: SeqAccess<'de>>(self, mut elements: A) -> Result<bool, A::Error> {
         let Self { typed, column, axis, axes } = self;
         column.bytes.push(0);
-        // Its length, when it is known.
+        // Placeholder for its length, and the byte that says that there are no nulls.
         let at = column.bytes.len();
         column.bytes.extend([0; 5]);
         let mut found = 0;

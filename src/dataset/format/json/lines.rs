@@ -1,4 +1,4 @@
-//! [`JsonLines`]: files of one JSON value a line.
+//! [`JsonLines`]: files with one JSON value per line.
 
 use std::path::PathBuf;
 
@@ -16,13 +16,13 @@ use crate::dataset::format::index::whole_samples::WholeSamples;
 use crate::dataset::forward_dataset::forward_dataset;
 use crate::{Error, Result};
 
-/// JSON Lines: a sample is a line, either whole, as the bytes of its text, or the fields of the object in it that were asked
-/// for.
+/// JSON Lines: a sample is a line, either as a whole, as the bytes of its text, or as the requested fields of its
+/// object.
 ///
-/// Blank lines are not samples. Lines end in `\n` or `\r\n`, the last one need not; a byte order mark is skipped. A
-/// line is checked when it is read: that it is UTF-8, one JSON value, and that its brackets are nested at most 127
-/// deep. Of a key that comes twice the last value counts. Where the lines are is found by one scan, by all cores, which
-/// is kept in an index for files of 4 MiB and more.
+/// Blank lines are skipped. Lines end in `\n` or `\r\n`, which the last line may lack; a byte order mark is skipped. A
+/// line is checked when it is read: it must be UTF-8, a single JSON value, and nest brackets at most 127 deep. The last
+/// value of a duplicate key counts. One scan on all cores finds the lines; for files of 4 MiB and more, the result is
+/// kept in an index.
 ///
 /// Source: jsonlines.org, RFC 8259.
 ///
@@ -45,7 +45,7 @@ struct Lines {
     fields: Vec<TypedField>,
 }
 
-/// What of a line is a sample.
+/// How a line becomes a sample.
 #[derive(Debug)]
 enum Shape {
     Whole,
@@ -53,20 +53,20 @@ enum Shape {
 }
 
 impl JsonLines {
-    /// The lines of the files at `paths`, one file after the other: their `fields`, or all of them as `json`. The index is
-    /// kept in `index_folder`, or beside the first file (in the user's cache where that can't be).
+    /// Opens the files at `paths`, one after the other: `fields` of their lines, or whole lines as `json`. The index is
+    /// kept in `index_folder`, or next to the first file (in the user's cache if that isn't possible).
     ///
     /// # Errors
-    /// [`Error::Io`](crate::Error::Io) when a file can't be read; [`Error::Format`](crate::Error::Format) for a line of more
-    /// than 4 GiB, and for UTF-16.
+    /// [`Error::Io`](crate::Error::Io) if a file can't be read; [`Error::Format`](crate::Error::Format) for a line of
+    /// more than 4 GiB, and for UTF-16.
     pub fn open(paths: Vec<PathBuf>, fields: Option<Vec<TypedField>>, index_folder: Option<PathBuf>) -> Result<Self> {
         Self::open_with(paths, fields, index_folder, Damages::Refuse)
     }
 
-    /// The same without the lines that are broken, and without files in UTF-16. All lines are read once for that.
+    /// The same without broken lines, and without files in UTF-16. This reads all lines once.
     ///
     /// # Errors
-    /// As [`open`](Self::open); [`Error::Format`] for a line of more than 4 GiB alone.
+    /// As [`open`](Self::open), but [`Error::Format`] only for a line of more than 4 GiB.
     pub fn open_whole(
         paths: Vec<PathBuf>,
         fields: Option<Vec<TypedField>>,
@@ -98,7 +98,7 @@ impl JsonLines {
     }
 }
 
-/// Adds to `broken` the files of which no line can be read.
+/// Adds the files without readable lines to `broken`.
 fn unread_files(pool: &FilePool, broken: &mut Broken) -> Result<()> {
     for number in 0..pool.files().files().len() {
         match text_start(&*pool.file(number)?) {
@@ -109,7 +109,7 @@ fn unread_files(pool: &FilePool, broken: &mut Broken) -> Result<()> {
     Ok(())
 }
 
-/// What a first line without a value means.
+/// The hint for a line that is only an opening bracket.
 const SPREAD_OUT: &str =
     "; if the file is one JSON value over several lines, write one value a line, as `jq -c '.[]'` does";
 

@@ -1,4 +1,4 @@
-//! [`JsonParse`]: lines of JSON that are read from front to back.
+//! [`JsonParse`]: lines of JSON that are read sequentially.
 
 use super::fields::read_fields;
 use crate::dataset::format::field::decoding::Decoded;
@@ -9,7 +9,7 @@ use crate::dataset::format::sequential::byte_stream::ByteStream;
 use crate::dataset::format::sequential::parse::{Found, Parse, Sample, Step};
 use crate::dataset::format::sequential::text_parse::{LineCount, begin_text};
 
-/// Lines, whole or the fields of the objects in them; as [`JsonLines`](crate::JsonLines) has them.
+/// Parses the same lines as [`JsonLines`](crate::JsonLines): as a whole, or the fields of their objects.
 struct JsonParse {
     fields: Vec<TypedField>,
     is_whole: bool,
@@ -18,7 +18,7 @@ struct JsonParse {
 }
 
 impl StreamFormat {
-    /// Lines of JSON: these fields of the objects in them; with `None` the lines, as one field of text.
+    /// Lines of JSON: these fields of their objects; with `None` whole lines, as one field of JSON text.
     #[must_use]
     pub fn json_lines(fields: Option<Vec<TypedField>>) -> Self {
         Self::new("JSON lines", move |largest| Ok(JsonParse::new(fields.clone(), largest)))
@@ -33,7 +33,7 @@ impl JsonParse {
         Self { fields, is_whole, largest, lines: LineCount::default() }
     }
 
-    /// Goes to the next line that is not blank, and says where in the window its text and it itself end.
+    /// Goes to the next line that is not blank; returns where its text and the line itself end in the window.
     fn line(&mut self, bytes: &mut ByteStream) -> Found<Option<(usize, usize)>> {
         let mut seen = 0;
         loop {
@@ -64,7 +64,7 @@ impl JsonParse {
         }
     }
 
-    /// Passes over a line that is too long, and says so.
+    /// Skips a line that is too long, and returns its error.
     fn pass_long_line(&mut self, bytes: &mut ByteStream) -> Found<()> {
         let reason = format!("a line of more than the {} bytes that are allowed: raise max_sample_bytes", self.largest);
         let trouble = self.lines.refuse(bytes.offset(), b"", (0, reason));

@@ -1,4 +1,4 @@
-//! Where the lines of a text are.
+//! Finds the lines of a text.
 
 use crate::dataset::format::file::open_file::OpenFile;
 use crate::dataset::format::file::pool::FilePool;
@@ -9,10 +9,10 @@ use crate::dataset::format::index::damages::Damages;
 use crate::dataset::format::index::spans::Span;
 use crate::{Result, watch};
 
-/// Threads take this many bytes of a file at a time.
+/// The bytes of a file that a thread scans at a time.
 const PART: u64 = 16 << 20;
 
-/// By file, its lines without their ends; those that are blank are left out. A file in UTF-16 has none, where it may be left out.
+/// Returns the lines of each file, without line ends and blank lines. A file in UTF-16 has none if damage is left out.
 pub(super) fn find_lines(pool: &FilePool, damages: Damages) -> Result<Vec<Vec<Span>>> {
     let parts = parts(pool, PART);
     let found = scan(&parts, |&(number, start, end)| {
@@ -30,10 +30,10 @@ pub(super) fn find_lines(pool: &FilePool, damages: Damages) -> Result<Vec<Vec<Sp
     Ok(files)
 }
 
-/// The lines of the text from byte `text` on that begin between `start` and `end`, wherever they end.
+/// Returns the lines that begin between `start` and `end`, wherever they end, in a text that begins at byte `text`.
 fn lines_of_part(file: &OpenFile, text: u64, start: u64, end: u64) -> Result<Vec<Span>> {
     let mut lines = Vec::new();
-    // The last byte before the part says whether a line begins with it.
+    // The byte before the part shows whether a line begins at its start.
     let from = start.max(text + 1) - 1;
     let mut line = if start <= text { Some(Line::at(text)) } else { None };
     blocks(file, if start <= text { text } else { from }, file.bytes(), |offset, block| {
@@ -62,10 +62,10 @@ fn lines_of_part(file: &OpenFile, text: u64, start: u64, end: u64) -> Result<Vec
     Ok(lines)
 }
 
-/// A line whose end has not been seen.
+/// A line whose end has not been found yet.
 struct Line {
     start: u64,
-    /// After the last byte that is not white space.
+    /// The end of its last byte that is not white space.
     end: u64,
 }
 
@@ -75,7 +75,7 @@ impl Line {
     }
 
     fn see(&mut self, part: &[u8], offset: u64) {
-        // From the back: a line rarely ends in much white space.
+        // From the end, because lines rarely end in much white space.
         if let Some(last) = part.iter().rposition(|byte| !matches!(byte, b' ' | b'\t' | b'\r')) {
             self.end = offset + last as u64 + 1;
         }
