@@ -1,4 +1,4 @@
-//! [`Folder`]: one file a sample.
+//! [`Folder`]: one file per sample.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -16,11 +16,11 @@ use crate::dataset::{Dataset, VariableSize};
 use crate::local_path::check_readable;
 use crate::{DType, Error, Field, Result, SampleWriter, Schema, SizesWriter};
 
-/// The files below a folder, each a sample of two fields or three: `bytes`, all of its contents; `path`, its path from the
-/// folder, as bytes; and `class`, the number of the folder at the top that it lies in, where that is asked for.
+/// The files below a folder, each a sample of two or three fields: `bytes`, its contents; `path`, its path relative to
+/// the folder, as bytes; and, if requested, `class`, the number of the top-level folder that contains it.
 ///
-/// The order is that of torchvision's `ImageFolder`, by bytes. The files are found when it is opened, and opened when they
-/// are read. One that has another size by then than a moment before is [`Error::Changed`].
+/// The order is that of torchvision's `ImageFolder`, by bytes. Files are listed when the dataset is opened, and opened
+/// when they are read. A file whose size changes while it is read is [`Error::Changed`].
 ///
 /// # Example
 /// ```
@@ -33,31 +33,31 @@ use crate::{DType, Error, Field, Result, SampleWriter, Schema, SizesWriter};
 /// ```
 pub struct Folder {
     root: PathBuf,
-    /// The paths from the root, one after the other, and where each one ends.
+    /// The paths from the root, concatenated, and the end offset of each.
     paths: Vec<u8>,
     ends: Vec<usize>,
-    /// By sample; empty where there are no classes.
+    /// One per sample; empty if there are no classes.
     classes: Vec<u32>,
     class_names: Vec<Vec<u8>>,
     schema: Schema,
 }
 
-/// The number of files in one piece of work of a search for files that can't be opened.
+/// The number of files per task when searching for files that can't be opened.
 const PART: usize = 1024;
 
 impl Folder {
-    /// Finds the files below the folder `root` that `options` mean.
+    /// Finds the files below the folder `root` that match `options`.
     ///
     /// # Errors
-    /// [`Error::Io`] when a folder can't be listed, or a link leads nowhere; [`Error::InvalidArgument`] when a link leads out
-    /// of the root, or to where it lies itself, or when a class has no file.
+    /// [`Error::Io`] if a folder can't be listed, or a link is dangling; [`Error::InvalidArgument`] if a link leads out
+    /// of the root, or to a folder that contains it, or if a class has no files.
     pub fn open(root: impl AsRef<Path>, options: &FolderOptions) -> Result<Self> {
         Self::open_all(root, &[PathBuf::new()], options)
     }
 
-    /// Finds the files below several `folders` of `root`, given by their paths from there: one folder after the other. The paths
-    /// of the files are those from `root`; a class is the folder at the top of each of the `folders`, and one that several of
-    /// them have is one class.
+    /// Finds the files below several `folders`, given relative to `root`, one folder after the other. Paths of files
+    /// are relative to `root`; classes are the top-level folders within each of the `folders`, and those of the same
+    /// name are one class.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -65,12 +65,12 @@ impl Folder {
         Self::open_with(root.as_ref(), folders, options, Damages::Refuse)
     }
 
-    /// The same without the files that can't be opened to be read, and without links that lead nowhere. Each file is opened
-    /// once for that, every time; what is in it is not read.
+    /// The same without files that can't be opened for reading, and without dangling links. This opens each file, every
+    /// time, but does not read it.
     ///
     /// # Errors
-    /// As [`open_all`](Self::open_all), except links that lead nowhere; [`Error::Io`] where no file can be opened at
-    /// the moment: there are too many open ones, say.
+    /// As [`open_all`](Self::open_all), except for dangling links; [`Error::Io`] if no file can be opened at the
+    /// moment, for example because too many are open.
     pub fn open_whole(
         root: impl AsRef<Path>,
         folders: &[PathBuf],
@@ -111,7 +111,7 @@ impl Folder {
             let place = if folder.as_os_str().is_empty() { root.to_path_buf() } else { root.join(folder) };
             found.push((folder.as_os_str().as_bytes(), walk(&place, options, damages)?));
         }
-        // By name, the number of the class, and of its samples.
+        // By name: the number of the class, and the number of its samples.
         let mut of_classes: BTreeMap<Vec<u8>, (u32, usize)> = BTreeMap::new();
         if has_classes {
             let below = found.iter().flat_map(|(_, files)| files).filter(|folder| !folder.path.is_empty());
@@ -151,7 +151,7 @@ impl Folder {
         &self.root
     }
 
-    /// The path of file `index` from the root, as bytes.
+    /// Returns the path of file `index` relative to the root, as bytes.
     ///
     /// # Errors
     /// [`Error::IndexOutOfRange`].
@@ -161,13 +161,13 @@ impl Folder {
         Ok(&self.paths[if index == 0 { 0 } else { self.ends[index - 1] }..end])
     }
 
-    /// The number of the class of file `index`; nothing where there are no classes.
+    /// Returns the number of the class of file `index`; `None` if there are no classes.
     #[must_use]
     pub fn class(&self, index: usize) -> Option<u32> {
         self.classes.get(index).copied()
     }
 
-    /// The names of the classes, by number; none where there are no classes.
+    /// The names of the classes, by number; empty if there are no classes.
     #[must_use]
     pub fn class_names(&self) -> &[Vec<u8>] {
         &self.class_names
@@ -178,7 +178,7 @@ impl Folder {
     }
 }
 
-/// Fails when the class `name` has no file, as torchvision does.
+/// Fails if the class `name` has no files, like torchvision.
 fn refuse_empty(name: &[u8], samples: usize) -> Result<()> {
     match samples {
         0 => Err(Error::InvalidArgument {

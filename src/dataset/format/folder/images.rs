@@ -1,4 +1,4 @@
-//! [`Folder::broken_images`]: which files of a folder are not images that can be decoded.
+//! [`Folder::broken_images`]: finds the files of a folder that are not images, or can't be decoded.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
@@ -17,13 +17,13 @@ use crate::rng::digest;
 use crate::transform::{DecodeOptions, decode_image};
 use crate::{Error, Result};
 
-/// So many files are opened one after the other.
+/// The number of files that a task opens.
 const PART: usize = 1024;
 
-/// Larger files are not images that can be decoded.
+/// Larger files are not considered images.
 const LARGEST_FILE: u64 = 4 << 30;
 
-/// A file that can be opened.
+/// A file that could be opened.
 struct Opened {
     index: usize,
     path: PathBuf,
@@ -31,25 +31,25 @@ struct Opened {
 }
 
 impl Folder {
-    /// As [`open`](Self::open), but links that lead nowhere are files that can't be opened.
+    /// As [`open`](Self::open), but dangling links are listed as files that can't be opened.
     ///
     /// # Errors
-    /// As [`open`](Self::open), except those.
+    /// As [`open`](Self::open), except for dangling links.
     pub fn open_damaged(root: impl AsRef<Path>, options: &FolderOptions) -> Result<Self> {
         Self::open_with(root.as_ref(), &[PathBuf::new()], options, Damages::LeaveOut)
     }
 
-    /// Which of the files `indices`, in ascending order, can't be opened, or are not images that can be decoded with
+    /// Finds the files among `indices`, which must be ascending, that can't be opened or decoded as images with
     /// `options`.
     ///
-    /// All are opened, and each is decoded once, side by side. For 4 MiB and more what was found is kept in `index_folder`, or
-    /// in the user's cache folder (`$SLUICEGATE_CACHE`, `$XDG_CACHE_HOME/sluicegate` or `~/.cache/sluicegate`), for as long as
-    /// the files have the sizes and the times of their last change that they had. `go_on` is called about once a second
-    /// while images are decoded.
+    /// Opens all files, and decodes each once, in parallel. If they have 4 MiB or more, the result is kept in
+    /// `index_folder`, or in the user's cache folder (`$SLUICEGATE_CACHE`, `$XDG_CACHE_HOME/sluicegate` or
+    /// `~/.cache/sluicegate`), and used until the size or a timestamp of a file changes. `go_on` is called about once a
+    /// second while images are decoded.
     ///
     /// # Errors
-    /// [`Error::Io`] for a file that was opened and can't be read, or where no more files can be opened at all;
-    /// [`Error::IndexOutOfRange`]; that of `go_on`.
+    /// [`Error::Io`] for a file that was opened but can't be read, or if no more files can be opened at all;
+    /// [`Error::IndexOutOfRange`]; the error of `go_on`.
     ///
     /// # Example
     /// ```
@@ -79,7 +79,7 @@ impl Folder {
         Ok(BrokenImages { indices: found, damages: damages.into_texts() })
     }
 
-    /// Those of the files that can be opened; and which can't, by their place in `indices`.
+    /// Returns the files that can be opened, and those that can't, by their position in `indices`.
     fn open_each(&self, indices: &[usize]) -> Result<(Vec<Opened>, Broken)> {
         let parts: Vec<&[usize]> = indices.chunks(PART).collect();
         let opened = scan(&parts, |part| {
@@ -103,7 +103,7 @@ impl Folder {
         Ok((files, unopened))
     }
 
-    /// Which of `files` can't be decoded, as it was found out before or is found out now.
+    /// Returns which of `files` can't be decoded, from the index if possible.
     fn undecoded(
         &self,
         files: &[Opened],
@@ -122,7 +122,7 @@ impl Folder {
         )
     }
 
-    /// The folder in the place of its files, which may be millions: another when one of them is.
+    /// Returns one entry that stands for all files, which may be millions; it changes if any of them does.
     fn stand_in(&self, files: &[Opened], bytes: u64) -> Result<SourceFiles> {
         let root = std::path::absolute(self.root()).map_err(|source| Error::Io { path: self.root().into(), source })?;
         let names = files.iter().map(|file| Ok(digest_of(self.path(file.index)?))).collect::<Result<Vec<_>>>()?;
@@ -136,7 +136,7 @@ impl Folder {
     }
 }
 
-/// Why a file can't be decoded, if it can't.
+/// Returns why a file can't be decoded, if it can't.
 fn why_not(file: &Opened, options: &DecodeOptions) -> Result<Option<String>> {
     let size = file.facts.bytes;
     if size > LARGEST_FILE {
@@ -149,7 +149,7 @@ fn why_not(file: &Opened, options: &DecodeOptions) -> Result<Option<String>> {
     Ok(decode_image(&bytes, options).err().map(|reason| format!("{}: {reason}", file.path.display())))
 }
 
-/// What is found of a file that can be opened.
+/// Opens a file and returns its metadata.
 fn facts_of(path: &Path) -> Result<Metadata> {
     let file: File = open_regular(path)?;
     file.metadata().map_err(|source| Error::Io { path: path.to_path_buf(), source })

@@ -12,37 +12,37 @@ use crate::dataset::format::index::damages::Damages;
 use crate::watch;
 use crate::{Error, Result};
 
-/// True if the folders at the top are classes.
+/// Which top-level folders are classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FolderClasses {
-    /// They are just folders.
+    /// None: they are plain folders.
     None,
-    /// A sample is of the class that its first folder stands for; the classes are numbered in the order of their names.
-    /// Files that lie in no folder are left out. A class without files is an error.
+    /// Each: the class of a sample is its top-level folder; classes are numbered in the order of their names. Files
+    /// that are not in a folder are left out. A class without files is an error.
     FirstFolder,
-    /// The same, and classes may be without files.
+    /// The same, but classes may be empty.
     FirstFolderOrEmpty,
 }
 
-/// What is done with symbolic links.
+/// How symbolic links are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FolderLinks {
-    /// Those that stay below the root are followed; one that leads out of it is an error.
+    /// Links within the root are followed; one that leads out of it is an error.
     Inside,
-    /// All are followed.
+    /// All links are followed.
     Anywhere,
 }
 
 /// Which files below a folder are samples.
 #[derive(Debug, Clone)]
 pub struct FolderOptions {
-    /// True if there are classes.
+    /// Which folders are classes.
     pub classes: FolderClasses,
-    /// What is done with links.
+    /// How links are handled.
     pub links: FolderLinks,
-    /// The ends of the names that are meant, in any case (`.jpg`); all where there is none.
+    /// Suffixes of the names to include, in any case (`.jpg`); empty for all.
     pub extensions: Vec<String>,
-    /// A pattern of the paths below the root that are meant (`*/images/*.png`), if not all.
+    /// A pattern for the paths to include, relative to the root (`*/images/*.png`); `None` for all.
     pub pattern: Option<OsString>,
 }
 
@@ -53,31 +53,31 @@ impl Default for FolderOptions {
     }
 }
 
-/// One folder, by its path from the root (empty for the root itself) and by where it is without links.
+/// A folder, by its path from the root (empty for the root itself) and its canonical path.
 #[derive(Clone)]
 struct Place {
     path: Vec<u8>,
     real: PathBuf,
-    /// The real folders in which the links lie that lead here.
+    /// The canonical folders of the links that lead here.
     through: Vec<PathBuf>,
 }
 
-/// What lies in one folder: the names of its files, and the folders.
+/// The contents of a folder: the names of its files, and its subfolders.
 struct Listing {
     files: Vec<Vec<u8>>,
     folders: Vec<Place>,
 }
 
-/// The files of one folder, by its path from the root.
+/// The files of one folder, given by its path from the root.
 pub(super) struct FolderFiles {
     pub(super) path: Vec<u8>,
-    /// The names, in the order of their bytes.
+    /// The names, in byte order.
     pub(super) names: Vec<Vec<u8>>,
 }
 
-/// The folders below `root`, with the files that `options` mean: ordered by their first component, then by the bytes of
-/// their whole path, which is the order of torchvision's `ImageFolder`. With [`Damages::LeaveOut`], a dangling link
-/// counts as a file that can't be opened.
+/// Returns the folders below `root`, with the files that match `options`: ordered by their first component, then by the
+/// bytes of their whole path, which is the order of torchvision's `ImageFolder`. With [`Damages::LeaveOut`], a dangling
+/// link counts as a file that can't be opened.
 pub(in crate::dataset::format) fn walk(
     root: &Path,
     options: &FolderOptions,
@@ -105,7 +105,7 @@ pub(in crate::dataset::format) fn walk(
             found.push(FolderFiles { path: place.path, names: listing.files });
             next.extend(listing.folders);
         }
-        // So that, of several things that are wrong, the first one is named.
+        // So that the first of several errors is reported.
         next.sort_unstable_by(|a: &Place, b| a.path.cmp(&b.path));
         level = next;
     }
@@ -157,12 +157,12 @@ fn list(root: &Path, place: &Place, real_root: &Path, links: FolderLinks, damage
                 listing.files.push(name);
             }
         }
-        // Pipes, sockets and devices have no contents that end.
+        // Pipes, sockets and devices are skipped: their contents may not end.
     }
     Ok(listing)
 }
 
-/// Where the link at `path`, which lies in `place`, leads to.
+/// Returns the target of the link at `path`, which is in `place`.
 fn follow(path: &Path, place: &Place, real_root: &Path, links: FolderLinks) -> Result<PathBuf> {
     let target = fs::canonicalize(path).map_err(|source| Error::Io { path: path.to_path_buf(), source })?;
     let refuse = |reason: String| Err(Error::InvalidArgument { argument: "links", reason });
