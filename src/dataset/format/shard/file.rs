@@ -1,4 +1,4 @@
-//! [`ShardFile`]: a file that appears under its name when it is whole.
+//! [`ShardFile`]: a file that appears under its name when it is complete.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -8,8 +8,8 @@ use crate::dataset::format::file::access::{folder_of, is_at};
 use crate::local_path::check_writable;
 use crate::{Error, Result};
 
-/// A file that is written under another name, with `.unfinished` at its end, until it is whole. Dropped before that, it is
-/// removed; what a killed process leaves is removed by the next one.
+/// A file with a temporary name that ends in `.unfinished` until it is complete. It is removed if dropped before that;
+/// what a killed process leaves behind is removed by the next one.
 pub(in crate::dataset::format) struct ShardFile {
     path: PathBuf,
     unfinished: PathBuf,
@@ -18,13 +18,13 @@ pub(in crate::dataset::format) struct ShardFile {
 }
 
 impl ShardFile {
-    /// Begins the file that is to be at `path`. One that is there is replaced in the end.
+    /// Begins the file that will be at `path`. An existing one is replaced at the end.
     pub(in crate::dataset::format) fn create(path: PathBuf) -> Result<Self> {
         check_writable("path", &path)?;
         let mut unfinished = path.as_os_str().to_owned();
         unfinished.push(".unfinished");
         let unfinished = PathBuf::from(unfinished);
-        // Removed, and not written over: it may be a link to a file of someone else.
+        // Removed instead of overwritten: it may be a link to a file of another user.
         let _ = fs::remove_file(&unfinished);
         let file = File::options().write(true).create_new(true).open(&unfinished);
         let file = file.map_err(|source| Error::Io { path: unfinished.clone(), source })?;
@@ -35,7 +35,7 @@ impl ShardFile {
         self.write_all(bytes).map_err(|source| Error::Io { path: self.unfinished.clone(), source })
     }
 
-    /// Waits until all is on the disk, and gives the file its name. Returns its size.
+    /// Waits until all data is on disk, and gives the file its name. Returns its size.
     pub(in crate::dataset::format) fn finish(self) -> Result<u64> {
         let end = || -> io::Result<()> {
             self.file.sync_all()?;
@@ -43,15 +43,15 @@ impl ShardFile {
                 return Err(io::Error::other("it was begun again while the disk did not answer"));
             }
             fs::rename(&self.unfinished, &self.path)?;
-            // So that the name is on the disk too.
+            // Syncs the folder, so that the name is on disk too.
             File::open(folder_of(&self.path))?.sync_all()
         };
         end().map_err(|source| Error::Io { path: self.path.clone(), source })?;
         Ok(self.bytes)
     }
 
-    /// True if the unfinished file is this one. Another job may have begun it again, if this one was given up long ago
-    /// and its disk did not answer until now.
+    /// True if the unfinished file is ours. Another job may have replaced it, if this one was given up long ago and its
+    /// disk responds only now.
     fn is_ours(&self) -> bool {
         is_at(&self.file, &self.unfinished)
     }
@@ -71,7 +71,7 @@ impl Write for ShardFile {
 
 impl Drop for ShardFile {
     fn drop(&mut self) {
-        // Renamed, it is not there any more.
+        // After a rename, there is nothing to remove.
         if self.is_ours() {
             let _ = fs::remove_file(&self.unfinished);
         }

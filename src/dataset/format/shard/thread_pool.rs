@@ -1,10 +1,10 @@
-//! [`pool`]: threads of a writer.
+//! [`pool`]: the threads of a writer.
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::{Error, Result};
 
-/// `threads` threads that are called `what`.
+/// Makes a pool of `threads` threads, named after `what`.
 pub(in crate::dataset::format) fn pool(threads: usize, what: &'static str) -> Result<ThreadPool> {
     let threads = threads.max(1);
     ThreadPoolBuilder::new()

@@ -1,4 +1,4 @@
-//! [`ShardThreads`]: threads that write shards while the next samples are made.
+//! [`ShardThreads`]: threads that write shards while the next samples are prepared.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -18,60 +18,60 @@ use crate::error::catch;
 use crate::watch;
 use crate::{Error, Result};
 
-/// The time between two looks at whether a thread has room for a piece.
+/// The polling interval while a queue is full.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// The time after which one who waits for a shard looks at whether it is still wanted.
+/// The interval at which waiting for a shard checks for an interruption.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// After this time without an end of any shard, threads that were told to end are left alone: a file system hangs.
+/// The time without any finished shard after which `close` gives up waiting, because a file system hangs.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// A shard that is whole, under its name.
+/// A complete shard, under its final name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrittenShard {
-    /// Its place in the order in which shards were begun.
+    /// Its position in the order in which shards were begun.
     pub number: usize,
     /// The number of its samples.
     pub samples: usize,
-    /// Its size, with that of a file that belongs to it.
+    /// Its size, including that of its index file, if any.
     pub bytes: u64,
 }
 
-/// True if to wait for threads.
+/// Which shards to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// What is there.
+    /// None: returns those that are complete.
     ForNone,
-    /// All there will be.
+    /// All that were ended.
     ForAll,
 }
 
-/// One shard, as a thread writes it.
+/// Writes one shard, on a thread.
 pub(in crate::dataset::format) trait ShardWriter<Piece> {
     fn write(&mut self, piece: Piece) -> Result<()>;
 
-    /// Ends the shard, waits until it is on the disk, and gives it its name. Returns its size.
+    /// Ends the shard, waits until it is on disk, and gives it its name. Returns its size.
     fn finish(self: Box<Self>) -> Result<u64>;
 }
 
-/// Shards that threads write, one thread a shard: what is sent for a shard arrives in order. One that is not ended is removed.
+/// Shards written by threads, one thread per shard, its pieces in order. A shard that is not ended is removed.
 pub(in crate::dataset::format) struct ShardThreads<Piece: Send + 'static> {
     threads: ThreadPool,
-    /// How many pieces wait for their thread; then the sender waits too.
+    /// How many pieces may be queued for a shard; then the sender waits.
     waiting: usize,
     current: Option<SyncSender<Sent<Piece>>>,
     begun: usize,
     heard: usize,
-    /// Nothing once it is known that no more shard will be begun.
+    /// The sender is `None` once no more shards will be begun.
     outcomes: (Option<Sender<Numbered>>, Mutex<Receiver<Numbered>>),
-    /// By number, where the shards are to be that were begun and of which nothing has been heard.
+    /// By number, the paths of the shards that were begun and have no outcome yet.
     unheard: BTreeMap<usize, PathBuf>,
-    /// What is whole, and was not asked for yet; or was, when another shard had failed.
+    /// Complete shards that were not returned yet, because they are new or another shard had failed.
     written: Vec<WrittenShard>,
-    /// Set when shards that are not finished yet are not wanted any more.
+    /// Set when unfinished shards are no longer wanted.
     is_given_up: Arc<AtomicBool>,
-    /// Why all was given up, until it is reported.
+    /// The interruption that made us give up, until it is reported.
     ended: Mutex<Option<Error>>,
     process: u32,
 }
@@ -81,7 +81,7 @@ enum Sent<Piece> {
     End { samples: usize },
 }
 
-/// The number of a shard, and what came of it.
+/// The number of a shard, and its outcome.
 type Numbered = (usize, Outcome);
 
 enum Outcome {
@@ -92,7 +92,7 @@ enum Outcome {
 }
 
 impl<Piece: Send + 'static> ShardThreads<Piece> {
-    /// `threads` threads, at least one.
+    /// Starts `threads` threads, at least one.
     pub(in crate::dataset::format) fn new(threads: usize, waiting: usize) -> Result<Self> {
         let (sender, receiver) = channel();
         Ok(Self {
@@ -110,7 +110,7 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
         })
     }
 
-    /// Ends nothing, and begins the shard that `create` creates at `path`, on its thread.
+    /// Begins the shard that `create` creates at `path`, on a thread. The previous one must have been ended.
     pub(in crate::dataset::format) fn begin<W: ShardWriter<Piece> + 'static>(
         &mut self,
         path: PathBuf,
@@ -121,14 +121,14 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
         let is_given_up = Arc::clone(&self.is_given_up);
         self.unheard.insert(number, path);
         self.threads.spawn(move || {
-            // An uncaught panic would end the process.
+            // An uncaught panic would abort the process.
             let outcome = match catch(|| write_shard(create, number, &arriving, &is_given_up)) {
                 Ok(Some(shard)) => Outcome::Whole(shard),
                 Ok(None) => Outcome::Removed,
                 Err(error) => Outcome::Failed(error),
             };
             if let Some(outcomes) = outcomes {
-                // Nobody listens any more when all was given up.
+                // There may be no receiver if everything was given up.
                 let _ = outcomes.send((number, outcome));
             }
         });
@@ -136,7 +136,7 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
         self.current = Some(sender);
     }
 
-    /// Sends the next piece of the shard that was begun last.
+    /// Sends the next piece of the current shard.
     pub(in crate::dataset::format) fn send(&self, piece: Piece) {
         self.put(Sent::Piece(piece));
     }
@@ -146,10 +146,10 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
         loop {
             match current.try_send(sent) {
                 Err(TrySendError::Full(again)) => sent = again,
-                // A thread that has failed says why in the end.
+                // A failed thread reports its error at the end.
                 _ => return,
             }
-            // The thread may be waiting for the disk, for seconds.
+            // The thread may be waiting seconds for the disk.
             if let Err(error) = watch::advance(0) {
                 self.is_given_up.store(true, Ordering::Relaxed);
                 *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
@@ -159,22 +159,22 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
         }
     }
 
-    /// Ends the shard that was begun last, of this many samples.
+    /// Ends the current shard, of this many samples.
     pub(in crate::dataset::format) fn end(&mut self, samples: usize) {
         self.put(Sent::End { samples });
         self.current = None;
     }
 
-    /// The shards that are whole since this was asked last; with [`Wait::ForAll`] all that were ended.
+    /// Returns the shards completed since the last call; with [`Wait::ForAll`], waits for all shards that were ended.
     ///
     /// # Errors
-    /// Those of writing, each once: asking again tells what is whole all the same.
+    /// Those of writing, each reported once: a further call still returns the complete shards.
     pub(in crate::dataset::format) fn written(&mut self, wait: Wait) -> Result<Vec<WrittenShard>> {
         if let Some(error) = self.ended.lock().unwrap_or_else(PoisonError::into_inner).take() {
             return Err(error);
         }
         let outcomes = self.outcomes.1.lock().unwrap_or_else(PoisonError::into_inner);
-        // What fails says so before its end.
+        // A shard may fail before it is ended.
         let (begun, ended) = (self.begun, self.begun - usize::from(self.current.is_some()));
         while self.heard < begun {
             let outcome = match wait {
@@ -199,12 +199,12 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
         Ok(mem::take(&mut self.written))
     }
 
-    /// Gives up every shard that is not finished, and waits until no thread writes any more. [`written`](Self::written) still
-    /// returns the shards that were finished before.
+    /// Gives up all unfinished shards, and waits until no thread is writing. [`written`](Self::written) still returns
+    /// the shards that were finished before.
     ///
     /// # Errors
-    /// [`Error::Io`] when a thread does not end, as the file system does not answer it; and that of the watcher. Threads that
-    /// still write are left to end by themselves, and remove what they have begun.
+    /// [`Error::Io`] if a thread does not end because its file system does not respond, and the error of the watcher.
+    /// Threads that are still writing are left to end by themselves, and remove what they have begun.
     pub(in crate::dataset::format) fn close(&mut self) -> Result<()> {
         self.close_within(GRACE)
     }
@@ -231,7 +231,7 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
             let refused = watch::advance(0).err();
             let refused = refused.or_else(|| (last.elapsed() >= grace).then(|| hangs(&self.unheard, grace)));
             if let Some(error) = refused {
-                // Once is enough: dropping this must not wait again.
+                // Dropping this must not wait again.
                 *outcomes = channel().1;
                 return Err(error);
             }
@@ -241,7 +241,7 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
 
 impl<Piece: Send + 'static> Drop for ShardThreads<Piece> {
     fn drop(&mut self) {
-        // A forked child has none of the threads.
+        // A forked child has none of these threads.
         if process::id() == self.process {
             let _ = self.close();
         }
@@ -262,7 +262,7 @@ fn hangs(unheard: &BTreeMap<usize, PathBuf>, grace: Duration) -> Error {
     Error::Io { path, source: io::Error::new(ErrorKind::TimedOut, reason) }
 }
 
-/// Writes the pieces that arrive to one shard. Returns nothing, and leaves no file, if the shard is given up.
+/// Writes the arriving pieces to one shard. Returns `None`, and leaves no file, if the shard is given up.
 fn write_shard<Piece, W: ShardWriter<Piece>>(
     create: impl FnOnce() -> Result<W>,
     number: usize,
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn what_fails_is_told_once_and_what_is_whole_all_the_same() {
-        // One thread: they end in the order in which they were begun.
+        // With one thread, they end in the order in which they were begun.
         let mut threads = ShardThreads::new(1, 4).unwrap();
         [5, 0, 6].into_iter().for_each(|piece| shard(&mut threads, piece));
         assert!(matches!(threads.written(Wait::ForAll), Err(Error::State { reason }) if reason == "nothing"));
@@ -346,7 +346,7 @@ mod tests {
         assert_eq!(threads.written(Wait::ForAll).unwrap().len(), 1, "its thread continues");
     }
 
-    /// One that a file system does not answer: it says that it waits, and waits.
+    /// A shard whose file system hangs: it reports that it is waiting, and waits.
     struct Hanging(Sender<()>, Receiver<()>);
 
     impl ShardWriter<u64> for Hanging {
@@ -361,7 +361,7 @@ mod tests {
         }
     }
 
-    /// Threads of which one hangs until what is returned beside them is dropped.
+    /// Threads, one of which hangs until the returned sender is dropped.
     fn hanging(threads: usize) -> (ShardThreads<u64>, Sender<()>) {
         let ((waits, has_waited), (hang, released)) = (channel(), channel());
         let mut threads = ShardThreads::new(threads, 4).unwrap();
@@ -380,7 +380,7 @@ mod tests {
         }
         let error = threads.close_within(Duration::from_millis(100)).unwrap_err().to_string();
         assert!(error.starts_with("hanging: "), "{error}");
-        // Told once: neither this nor dropping it waits again.
+        // Reported once: neither this nor the drop waits again.
         threads.close_within(Duration::from_secs(600)).unwrap();
         assert_eq!(threads.written(Wait::ForNone).unwrap().len(), 1, "the other is whole");
         drop(threads);
