@@ -1,4 +1,4 @@
-//! [`broken_images`]: which samples of a dataset have images that can't be decoded.
+//! [`broken_images`]: finds the samples of a dataset with images that can't be decoded.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -13,17 +13,17 @@ use crate::dataset::format::index::sample_index::SampleIndex;
 use crate::transform::{DecodeOptions, decode_image};
 use crate::{Error, Result};
 
-/// So many images are shared out first. From then on it is as many as are decoded in about a second: between two lots it can be
-/// stopped.
+/// The first number of images per lot. It is then adapted so that a lot takes about a second, because the search can be
+/// stopped only between two lots.
 const FIRST_LOT: usize = 64;
 const LOT_TIME: Duration = Duration::from_secs(1);
 
-/// Samples whose images are none, or none that can be decoded.
+/// Samples whose images are invalid or can't be decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrokenImages {
     /// Their indices, in ascending order.
     pub indices: Vec<usize>,
-    /// What is wrong with them, a line for each: the first 1,000.
+    /// What is wrong with them, one line each, at most the first 1,000.
     pub damages: Vec<String>,
 }
 
@@ -34,31 +34,31 @@ pub struct EncodedField {
     pub field: usize,
     /// How its images are decoded.
     pub options: DecodeOptions,
-    /// How many bytes stand before the image; where there are not so many, there is none.
+    /// The number of bytes before the image; a shorter value has no image.
     pub bytes_before: usize,
 }
 
-/// What the samples of a dataset are made of.
+/// What determines the samples of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ImageSources {
     /// Its files.
     pub paths: Vec<PathBuf>,
-    /// Whatever else says which sample is which.
+    /// Everything else that the samples depend on.
     pub parameters: String,
-    /// Where it is kept what was found; otherwise in the user's cache folder.
+    /// Where the result is kept; `None` for the user's cache folder.
     pub index_folder: Option<PathBuf>,
-    /// Fields without bytes whose images lie in files of their own.
+    /// Fields that may lack bytes, with images in separate files instead.
     pub links: Vec<ImageLink>,
 }
 
-/// Which samples of `dataset` have in one of `fields` what is not an image that can be decoded.
+/// Finds the samples of `dataset` with values in one of `fields` that can't be decoded as images.
 ///
-/// Each image is decoded once, side by side. For files of 4 MiB and more what was found is kept (`$SLUICEGATE_CACHE`,
-/// `$XDG_CACHE_HOME/sluicegate` or `~/.cache/sluicegate`) for as long as the files have the sizes and the times of their last
-/// change that they had. `go_on` is called about once a second while images are decoded.
+/// Each image is decoded once, in parallel. For files of 4 MiB and more, the result is kept (`$SLUICEGATE_CACHE`,
+/// `$XDG_CACHE_HOME/sluicegate` or `~/.cache/sluicegate`) and used until the size or a timestamp of a file changes.
+/// `go_on` is called about once a second while images are decoded.
 ///
 /// # Errors
-/// Those of reading a sample; [`Error::Io`] for a file that is not there; that of `go_on`.
+/// Those of reading a sample; [`Error::Io`] for a missing file; the error of `go_on`.
 ///
 /// # Example
 /// ```
@@ -91,7 +91,7 @@ pub fn broken_images(
     Ok(BrokenImages { indices, damages: broken.into_texts() })
 }
 
-/// Why an image of the sample at `index` can't be decoded, if one can't.
+/// Returns why an image of the sample at `index` can't be decoded, if there is one that can't.
 fn why_not(
     dataset: &dyn Dataset,
     index: usize,
@@ -102,7 +102,7 @@ fn why_not(
         let bytes = encoded.field(0, of.field);
         let link = links.iter().find(|link| link.bytes == of.field && bytes.is_empty());
         let reason = match link {
-            // Without bytes and a path, it is a null that may be there.
+            // With neither bytes nor a path, it is null, which is allowed.
             Some(link) if of.bytes_before > 0 && encoded.field(0, link.path).is_empty() => return None,
             Some(link) => {
                 link.read(encoded.field(0, link.path)).and_then(|file| decode_image(&file, &of.options)).err()?
@@ -117,7 +117,7 @@ fn why_not(
     Ok(reason)
 }
 
-/// What was found before of that many samples, in files of this many bytes, or what `find` finds now.
+/// Returns the stored result for this many samples, in files of this many bytes, or that of `find`.
 pub(in crate::dataset::format) fn kept_or_found(
     (samples, bytes): (usize, u64),
     files: impl FnOnce() -> Result<SourceFiles>,
@@ -136,7 +136,7 @@ pub(in crate::dataset::format) fn kept_or_found(
     })
 }
 
-/// Which of this many images can't be decoded; `why_not` says it of one, in words.
+/// Returns which of this many images can't be decoded; `why_not` returns the reason for one image.
 pub(in crate::dataset::format) fn undecoded(
     images: usize,
     why_not: impl Fn(usize) -> Result<Option<String>> + Sync,
@@ -162,7 +162,7 @@ pub(in crate::dataset::format) fn undecoded(
     Ok(broken)
 }
 
-/// What besides the files says which images can be decoded; a later release may decode more.
+/// Everything except the files that decides which images can be decoded; a later release may decode more.
 pub(in crate::dataset::format) fn parameters(options: &DecodeOptions) -> String {
     format!("{} {options:?}", env!("CARGO_PKG_VERSION"))
 }

@@ -1,4 +1,4 @@
-//! [`ImageLink`]: images that are stored as a path to their file, where a table does not hold their bytes.
+//! [`ImageLink`]: images that a table stores as paths to files instead of as bytes.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -10,7 +10,7 @@ use crate::dataset::format::file::data_file::open_regular;
 /// Larger files are not read as images.
 const LARGEST_FILE: u64 = 4 << 30;
 
-/// Two fields of a dataset, as Hugging Face's `Image` columns have them: the bytes of an image's file, and its path. If a sample
+/// Two fields of a dataset, as in Hugging Face's `Image` columns: the bytes of an image file, and its path. If a sample
 /// has no bytes, the file at the path is read.
 ///
 /// # Example
@@ -26,15 +26,15 @@ pub struct ImageLink {
     pub bytes: usize,
     /// The number of the field with the path.
     pub path: usize,
-    /// Where relative paths begin; if there is no such file, it is the working directory. Without a folder they are refused.
+    /// The base of relative paths, or else, if no such file exists, the working directory. `None` refuses them.
     pub folder: Option<PathBuf>,
 }
 
 impl ImageLink {
-    /// The bytes of the file at `path`.
+    /// Returns the bytes of the file at `path`.
     ///
     /// # Errors
-    /// In words: the path is empty, is not one of a local file, or the file cannot be read.
+    /// The reason: the path is empty or does not name a local file, or the file can't be read.
     pub fn read(&self, path: &[u8]) -> Result<Vec<u8>, String> {
         if path.is_empty() {
             return Err("the image is null: it has neither bytes nor a path".into());

@@ -1,4 +1,4 @@
-//! Images that the samples of any format name or hold.
+//! Images that samples of any format contain or refer to.
 
 pub(super) mod broken_images;
 mod link;
