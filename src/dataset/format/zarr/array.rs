@@ -10,42 +10,42 @@ use super::references::References;
 use super::stored_chunk::{StoredChunk, chunk_name, damaged};
 use crate::{DType, Error, Result};
 
-/// From this size in bytes on, a chunk takes longer to decode than a thread to start.
+/// Chunks of at least this many bytes take longer to decode than a thread takes to start.
 const LARGE_CHUNK: usize = 256 << 10;
 
 /// An array of a store.
 pub(super) struct ZarrArray {
-    /// As the user calls it.
+    /// The name that the user knows it by.
     name: String,
     pub(super) metadata: ArrayMetadata,
     pub(super) decoding: Decoding,
-    /// The value that a missing chunk has everywhere.
+    /// The element that fills missing chunks.
     pub(super) fill: Vec<u8>,
     chunks: ChunkPlaces,
 }
 
 /// Where the chunks of an array are stored.
 pub(super) enum ChunkPlaces {
-    /// In files of their own, or in shards.
+    /// One file per chunk, or shards of several chunks.
     Files(ChunkFiles),
-    /// In files of another format.
+    /// In files of other formats.
     References(References),
-    /// Where another library finds them.
+    /// Read by another library.
     Read(ReadChunks),
 }
 
 /// A chunk, decoded.
 pub(super) enum Chunk {
     Values(Vec<u8>),
-    /// It is not stored: all of its values are fill values.
+    /// Not stored: all of its elements are the fill value.
     Missing,
 }
 
 impl ZarrArray {
-    /// The array called `name`, whose metadata was read.
+    /// Creates the array called `name` from its metadata.
     ///
     /// # Errors
-    /// What is wrong with its attributes.
+    /// The reason why its attributes are invalid or unsupported.
     pub(super) fn new(
         name: String,
         metadata: ArrayMetadata,
@@ -66,17 +66,17 @@ impl ZarrArray {
         &self.name
     }
 
-    /// Of the values.
+    /// Returns the data type of the decoded values.
     pub(super) fn dtype(&self) -> DType {
         self.decoding.dtype
     }
 
-    /// The coordinates of chunk `number`, in C order.
+    /// Returns the coordinates of chunk `number`, which counts in C order.
     pub(super) fn place_of(&self, number: usize) -> Vec<usize> {
         unravel(number, &self.metadata.grid())
     }
 
-    /// The size of a chunk: of its stored elements, and of its values.
+    /// Returns the size of a chunk in bytes: as stored elements, and as decoded values.
     pub(super) fn chunk_bytes(&self) -> (usize, usize) {
         (self.metadata.chunk_bytes(), self.metadata.chunk_bytes() / self.metadata.dtype.bytes() * self.dtype().bytes())
     }
@@ -101,15 +101,15 @@ impl ZarrArray {
         Ok(Chunk::Values(self.decoding.apply(decoded)))
     }
 
-    /// True if decoding a chunk takes longer than starting a thread. What another library reads may not be for any thread.
+    /// True if decoding a chunk takes longer than starting a thread. Not for readers that other threads may not call.
     pub(super) fn is_worth_helping(&self) -> bool {
         !matches!(self.chunks, ChunkPlaces::Read(_)) && self.chunk_bytes().1 >= LARGE_CHUNK
     }
 
-    /// Fails if the array's file is known to have changed since it was opened: chunks that are in the cache would hide it.
+    /// Fails if the array's file is known to have changed since it was opened: cached chunks would hide that.
     ///
     /// # Errors
-    /// [`Error::Changed`], or [`Error::Io`] when it is gone.
+    /// [`Error::Changed`], or [`Error::Io`] when the file is gone.
     pub(super) fn check(&self) -> Result<()> {
         match &self.chunks {
             ChunkPlaces::Files(_) => Ok(()),
@@ -118,13 +118,13 @@ impl ZarrArray {
         }
     }
 
-    /// The error of an array that has other elements than a moment ago.
+    /// The error of an array whose elements have changed since their sizes were read.
     pub(super) fn changed(&self) -> Error {
         let reason = format!("a text of array {:?} has another length", self.name);
         Error::Changed { path: self.path().to_path_buf(), reason }
     }
 
-    /// The file or the folder that has it.
+    /// Returns the file or folder of the array.
     fn path(&self) -> &Path {
         match &self.chunks {
             ChunkPlaces::Files(files) => files.folder(),
@@ -133,7 +133,7 @@ impl ZarrArray {
         }
     }
 
-    /// Has the operating system begin to read the file of chunk `number`.
+    /// Asks the operating system to prefetch the file of chunk `number`.
     pub(super) fn announce(&self, number: usize) {
         match &self.chunks {
             ChunkPlaces::Files(files) => files.announce(&self.metadata, &self.place_of(number)),
@@ -142,13 +142,13 @@ impl ZarrArray {
         }
     }
 
-    /// Where chunk `number` is, in words.
+    /// Describes where chunk `number` is.
     pub(super) fn origin(&self, number: usize) -> String {
         format!("{}, {}", self.path().display(), chunk_name(&self.name, &self.place_of(number)))
     }
 }
 
-/// The number of `place` in a grid, in C order.
+/// Returns the C-order index of `place` in a grid.
 pub(super) fn ravel(place: &[usize], grid: &[usize]) -> usize {
     place.iter().zip(grid).fold(0, |number, (place, size)| number * size + place)
 }

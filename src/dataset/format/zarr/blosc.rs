@@ -6,11 +6,11 @@ use super::packing::{unlz4, unzlib, unzstd};
 
 const HEADER: usize = 16;
 
-/// More bytes per element are not split, and neither are blocks with fewer elements.
+/// Elements wider than this many bytes are not split, and neither are blocks with fewer elements than the next number.
 const MOST_SPLITS: usize = 16;
 const LEAST_ELEMENTS: usize = 128;
 
-/// The farthest match of BloscLZ that has a short form.
+/// The longest BloscLZ match distance that has a short form.
 const SHORT_DISTANCE: usize = 8191;
 
 /// How the elements of a block are arranged.
@@ -21,7 +21,7 @@ enum Shuffle {
     Bits,
 }
 
-/// Returns what `packed` holds, at most `most` bytes.
+/// Decompresses `packed` into at most `most` bytes.
 pub(super) fn unblosc(packed: &[u8], most: usize) -> Result<Vec<u8>, String> {
     let cut = || "the data is truncated".to_owned();
     let header = packed.get(..HEADER).ok_or_else(cut)?;
@@ -78,7 +78,7 @@ pub(super) fn unblosc(packed: &[u8], most: usize) -> Result<Vec<u8>, String> {
             }
             arranged.extend_from_slice(&plain);
         }
-        // Elements that are split evenly leave no rest.
+        // Split blocks are divided evenly only if `length` is a multiple of the number of parts.
         if arranged.len() != length {
             return Err(format!("block {place} has {} bytes, but {length} are expected", arranged.len()));
         }
@@ -91,14 +91,14 @@ pub(super) fn unblosc(packed: &[u8], most: usize) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
-/// Returns the little-endian number at byte `at`.
+/// Returns the little-endian `u32` at byte `at`.
 fn word(bytes: &[u8], at: usize) -> Option<usize> {
     let word = bytes.get(at..)?.first_chunk::<4>()?;
     usize::try_from(u32::from_le_bytes(*word)).ok()
 }
 
-/// Appends elements of `size` bytes whose first bytes lie together, then whose second bytes do, and so on. Bytes that are
-/// no whole element come last, as they are.
+/// Appends elements of `size` bytes from byte planes (first the first bytes of all elements, then all second bytes, and
+/// so on). Trailing bytes that do not fill an element are appended as they are.
 pub(super) fn unshuffle(shuffled: &[u8], size: usize, out: &mut Vec<u8>) {
     let count = shuffled.len() / size;
     let start = out.len();
@@ -128,7 +128,7 @@ fn unshuffle_sized<const SIZE: usize>(shuffled: &[u8], count: usize, elements: &
     }
 }
 
-/// The same for bits: the first bits of all elements lie together. Elements whose number is not a multiple of 8 were left alone.
+/// Like [`unshuffle`], for bit planes. Writers leave blocks unshuffled whose number of elements is not a multiple of 8.
 fn unshuffle_bits(shuffled: &[u8], size: usize, out: &mut Vec<u8>) {
     let count = shuffled.len() / size;
     if !count.is_multiple_of(8) {
@@ -148,7 +148,7 @@ fn unshuffle_bits(shuffled: &[u8], size: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(&shuffled[count * size..]);
 }
 
-/// Returns the `expected` bytes of a block of BloscLZ.
+/// Decompresses a BloscLZ block of `expected` bytes.
 fn unblosclz(packed: &[u8], expected: usize) -> Result<Vec<u8>, String> {
     let damaged = || "a block of blosclz is damaged".to_owned();
     let mut input = packed.iter().copied();

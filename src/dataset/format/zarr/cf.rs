@@ -1,6 +1,6 @@
-//! [`Decoding`]: the values that stored numbers stand for, by the conventions for climate and forecast data (CF).
+//! [`Decoding`]: decodes stored numbers by the conventions for climate and forecast data (CF).
 //!
-//! Source: `xarray.coding.variables`, whose data types and order of operations these are.
+//! Source: `xarray.coding.variables`; data types and order of operations follow it.
 
 use std::collections::BTreeSet;
 
@@ -10,23 +10,23 @@ use super::element::{float_of, integer_of};
 use super::metadata::{ArrayMetadata, Version};
 use crate::DType;
 
-/// Numbers in these units may be spans of time.
+/// Numbers in these units may be time spans.
 const TIME_UNITS: [&str; 7] = ["days", "hours", "minutes", "seconds", "milliseconds", "microseconds", "nanoseconds"];
 
-/// How stored elements become values.
+/// How stored elements are decoded into values.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Decoding {
-    /// Of the stored elements, with the sign that `_Unsigned` gives them.
+    /// The type of stored elements, with the signedness that `_Unsigned` declares.
     stored: DType,
-    /// Of the values.
+    /// The type of decoded values.
     pub(super) dtype: DType,
-    /// Stored elements of these values are missing.
+    /// Stored elements with these values are missing.
     masked: Vec<f64>,
     scale: Option<Factor>,
     offset: Option<Factor>,
 }
 
-/// A number by which stored elements are multiplied, or that is added to them.
+/// A factor or summand (`scale_factor`, `add_offset`).
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Factor {
     value: f64,
@@ -35,20 +35,20 @@ struct Factor {
 }
 
 impl Decoding {
-    /// The values of `array` are what is stored.
+    /// Returns the decoding that leaves the elements of `array` as they are stored.
     pub(super) fn none(array: &ArrayMetadata) -> Self {
         Self { stored: array.dtype, dtype: array.dtype, masked: Vec::new(), scale: None, offset: None }
     }
 
-    /// As the attributes of `array` say.
+    /// Returns the decoding that the attributes of `array` describe.
     ///
     /// # Errors
-    /// Attributes that are not read, or that make no sense.
+    /// Attributes are unsupported or invalid.
     pub(super) fn of(array: &ArrayMetadata) -> Result<Self, String> {
         let attributes = &array.attributes;
         refuse_other(attributes)?;
         let fill = match (array.version, &array.fill_value) {
-            // What xarray does: in v2 the fill value of the array says what is missing.
+            // As in xarray: the fill value of a v2 array marks missing values.
             (Version::V2, fill) if !fill.is_null() => Some(number(array.dtype, fill, "fill_value")?),
             _ => match attributes.get("_FillValue") {
                 Some(fill) => Some(attribute_fill(array, fill)?),
@@ -81,7 +81,7 @@ impl Decoding {
         if (dtype != stored || is_packed || !masked.is_empty()) && !is_read(stored) {
             return Err(format!("values of {stored} can't be masked or scaled"));
         }
-        // NumPy takes the numbers of JSON for those of the array's precision, but those of other formats have their own.
+        // NumPy converts Python floats to the array's precision; attributes of other formats have their own precision.
         let is_rounded = dtype == DType::Float32 && array.version != Version::Other;
         let rounded = |factor: Factor| {
             let value = if is_rounded { f64::from(factor.value as f32) } else { factor.value };
@@ -90,7 +90,7 @@ impl Decoding {
         Ok(Self { stored, dtype, masked, scale: scale.map(rounded), offset: offset.map(rounded) })
     }
 
-    /// Returns the values of `stored` elements, in the machine's byte order.
+    /// Decodes `stored` elements, in native byte order.
     pub(super) fn apply(&self, stored: Vec<u8>) -> Vec<u8> {
         if self.masked.is_empty() && self.scale.is_none() && self.offset.is_none() {
             return stored;
@@ -131,7 +131,7 @@ impl Decoding {
         let mut values = Vec::with_capacity(elements.len() * 4);
         for element in elements {
             let mut value = if self.masked.contains(&f64::from(element)) { f32::NAN } else { element };
-            // In double precision, which rounds to the same single when both are singles.
+            // Computed in double precision, which rounds to the same f32 when both operands are f32.
             value = self.scale.map_or(value, |scale| (f64::from(value) * scale.value) as f32);
             value = self.offset.map_or(value, |offset| (f64::from(value) + offset.value) as f32);
             values.extend_from_slice(&value.to_ne_bytes());
@@ -140,7 +140,7 @@ impl Decoding {
     }
 }
 
-/// Refuses attributes that make something else of numbers.
+/// Refuses attributes that turn numbers into times, time spans, or booleans.
 fn refuse_other(attributes: &Map<String, Value>) -> Result<(), String> {
     let text = |name: &str| attributes.get(name).and_then(Value::as_str).unwrap_or_default();
     if text("units").contains("since") {
@@ -152,7 +152,7 @@ fn refuse_other(attributes: &Map<String, Value>) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the data type of values some of which are missing.
+/// Returns the data type that `stored` is promoted to when some values are missing.
 fn promoted(stored: DType) -> Option<DType> {
     match (integer_bytes(stored), stored) {
         (Some(1 | 2), _) => Some(DType::Float32),
@@ -170,7 +170,7 @@ fn is_read(dtype: DType) -> bool {
     integer_bytes(dtype).is_some() || matches!(dtype, DType::Float32 | DType::Float64)
 }
 
-/// Returns the data type with the sign that `_Unsigned` gives it, and the value that is missing in it.
+/// Returns the data type with the signedness that `_Unsigned` declares, and the fill value converted to it.
 fn with_sign(dtype: DType, attributes: &Map<String, Value>, fill: Option<f64>) -> (DType, Option<f64>) {
     let signed = [DType::Int8, DType::Int16, DType::Int32, DType::Int64];
     let unsigned = [DType::UInt8, DType::UInt16, DType::UInt32, DType::UInt64];
@@ -208,7 +208,7 @@ fn numbers_of(dtype: DType, value: &Value) -> Result<Vec<f64>, String> {
     }
 }
 
-/// Reads a number with which elements of `dtype` are compared.
+/// Reads a number that elements of `dtype` are compared with.
 fn number(dtype: DType, value: &Value, name: &str) -> Result<f64, String> {
     let found = match (value, integer_of(value)) {
         (Value::Bool(flag), _) => Some(f64::from(u8::from(*flag))),
@@ -216,7 +216,7 @@ fn number(dtype: DType, value: &Value, name: &str) -> Result<f64, String> {
         _ => float_of(value),
     };
     let found = found.ok_or_else(|| format!("{name} {value} is not one of {dtype}"))?;
-    // A fill value of the array has its data type; an attribute is compared as it is.
+    // The array's fill value has the array's data type; an attribute is compared at full precision.
     Ok(if name == "fill_value" && dtype == DType::Float32 { f64::from(found as f32) } else { found })
 }
 
@@ -232,7 +232,7 @@ fn factor(array: &ArrayMetadata, name: &str) -> Result<Option<Factor>, String> {
     Ok(Some(Factor { value: found, dtype }))
 }
 
-/// Returns the data type of elements of `stored` that are scaled.
+/// Returns the data type that scaled elements of `stored` get.
 fn unpacked(stored: DType, scale: Option<Factor>, offset: Option<Factor>) -> Result<DType, String> {
     let is_single = |factor: Option<Factor>| factor.is_some_and(|factor| factor.dtype == DType::Float32);
     match (scale, offset) {

@@ -1,4 +1,4 @@
-//! [`ChunkFiles`]: the chunks of a Zarr array, each in a file of its own or several in a shard.
+//! [`ChunkFiles`]: the chunks of a Zarr array, one per file or several per shard.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -14,28 +14,28 @@ use crate::dataset::format::block::cache::BlockCache;
 use crate::dataset::format::file::data_file::open_regular;
 use crate::{DType, Error, Result};
 
-/// So many bytes of the indexes of shards are kept.
+/// The cache size for shard indexes, in bytes.
 const INDEX_BYTES: usize = 64 << 20;
 
 /// The files of the chunks of an array.
 pub(super) struct ChunkFiles {
     folder: PathBuf,
-    /// By number of a shard: where each chunk begins in it and how long it is. Nothing where there is no shard.
+    /// By shard number: the offset and length of each of its chunks. `None` if the shard does not exist.
     indexes: BlockCache<usize, Option<Vec<u64>>>,
 }
 
 impl ChunkFiles {
-    /// Those of the array in `folder`.
+    /// Creates the files of the array in `folder`.
     pub(super) fn new(folder: PathBuf) -> Self {
         Self { folder, indexes: BlockCache::new(INDEX_BYTES) }
     }
 
-    /// The folder of the array.
+    /// Returns the folder of the array.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The stored bytes of the chunk of `array` at `place`. Nothing where it is not stored.
+    /// Reads the stored bytes of the chunk of `array` at `place`. Returns `None` if it is not stored.
     pub(super) fn read(&self, name: &str, array: &ArrayMetadata, place: &[usize]) -> Result<Option<StoredChunk>> {
         let chunk = chunk_name(name, place);
         let most = most_bytes(array);
@@ -83,8 +83,8 @@ impl ChunkFiles {
         Ok(Some(index.as_chunks::<8>().0.iter().map(|number| u64::from_ne_bytes(*number)).collect()))
     }
 
-    /// Opens the file at `path`. Nothing where there is none, but the array is there: an array without a disk under it
-    /// would be full of fill values.
+    /// Opens the file at `path`. Returns `None` if it does not exist, but only while the metadata does: if the whole
+    /// array were gone (an unmounted disk), every chunk would silently read as fill values.
     fn open(&self, array: &ArrayMetadata, path: &Path) -> Result<Option<File>> {
         match open_regular(path) {
             Ok(file) => Ok(Some(file)),
@@ -99,12 +99,12 @@ impl ChunkFiles {
         self.folder.join(array.names.path(place))
     }
 
-    /// Has the operating system begin to read the file of the chunk at `place`.
+    /// Asks the operating system to prefetch the file of the chunk at `place`.
     pub(super) fn announce(&self, array: &ArrayMetadata, place: &[usize]) {
         if array.shards.is_none()
             && let Ok(file) = open_regular(&self.path_of(array, place))
         {
-            // Whatever is wrong will be said when it is read.
+            // Errors are ignored here: the read reports them.
             let _ = fadvise(&file, 0, None, Advice::WillNeed);
         }
     }

@@ -9,8 +9,8 @@ use crate::{Error, Result};
 
 /// Reads parts of an array. Threads may share it.
 pub trait ChunkReader: Send + Sync {
-    /// The elements of the chunk of `shape` whose first element is at `start`, in the byte order of the array. Those past the end
-    /// of the array may have any value.
+    /// Returns the elements of the chunk of `shape` whose first element is at `start`, in the array's byte order.
+    /// Elements past the end of the array may have any value.
     ///
     /// # Errors
     /// [`ChunkError`].
@@ -19,7 +19,7 @@ pub trait ChunkReader: Send + Sync {
 
 /// Why a chunk was not read.
 pub enum ChunkError {
-    /// It is damaged, for this reason.
+    /// The chunk is damaged, for this reason.
     Damaged(String),
     /// Something else failed.
     Other(Error),
@@ -27,16 +27,16 @@ pub enum ChunkError {
 
 /// The chunks of an array that a [`ChunkReader`] reads.
 pub struct ReadChunks {
-    /// The file that they are in, which must not change while it is read.
+    /// The file that contains the chunks. It must not change while it is read.
     file: SourceFile,
     reader: Box<dyn ChunkReader>,
 }
 
 impl ReadChunks {
-    /// Those of an array in the file at `path`, as it is now.
+    /// Creates the chunks of an array in the file at `path`, in its current state.
     ///
     /// # Errors
-    /// [`Error::Io`] when it is not there; [`Error::Format`] when it is not a regular file.
+    /// [`Error::Io`] when the file does not exist; [`Error::Format`] when it is not a regular file.
     pub fn of(path: &Path, reader: Box<dyn ChunkReader>) -> Result<Self> {
         let file = SourceFile { path: path.to_path_buf(), facts: FileFacts::of(&look_at(path)?), sums: None };
         Ok(Self { file, reader })
@@ -45,20 +45,20 @@ impl ReadChunks {
     /// Fails if the file was written to or replaced.
     ///
     /// # Errors
-    /// [`Error::Changed`], or [`Error::Io`] when it is gone.
+    /// [`Error::Changed`], or [`Error::Io`] when the file is gone.
     pub(super) fn check(&self) -> Result<()> {
         self.file.check(&FileFacts::of(&look_at(&self.file.path)?))
     }
 
-    /// The file that they are in.
+    /// Returns the file that contains the chunks.
     pub(super) fn path(&self) -> &Path {
         &self.file.path
     }
 
-    /// The elements of the chunk of `array` at `place`.
+    /// Reads the elements of the chunk of `array` at `place`.
     ///
     /// # Errors
-    /// [`Error::Format`] when it is damaged; those of the reader.
+    /// [`Error::Format`] when it is damaged; errors of the reader.
     pub(super) fn read(&self, name: &str, array: &ArrayMetadata, place: &[usize]) -> Result<StoredChunk> {
         self.check()?;
         let start: Vec<usize> = place.iter().zip(&array.chunk).map(|(place, chunk)| place * chunk).collect();

@@ -1,4 +1,4 @@
-//! [`Codecs`]: how elements became the bytes of a chunk, and back.
+//! [`Codecs`]: how a chunk's elements are encoded as bytes, and decoded.
 
 use serde_json::Value;
 
@@ -6,20 +6,20 @@ use super::element::to_native;
 use super::packing::Packing;
 use crate::DType;
 
-/// The codecs of a chunk without shards in it.
+/// The codecs of a chunk, without sharding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Codecs {
-    /// The order of the axes in the bytes: axis `order[0]` of the chunk is the outermost. Nothing where it is the usual one.
+    /// The axis order of the stored bytes: axis `order[0]` of the chunk is the outermost. `None` for C order.
     pub(super) order: Option<Vec<usize>>,
     pub(super) is_big: bool,
-    /// As they were applied.
+    /// In the order of encoding.
     pub(super) packings: Vec<Packing>,
 }
 
-/// What the codecs of an array in Zarr v3 say.
+/// The parsed codecs of a Zarr v3 array.
 pub(super) enum Described {
     Chunks(Codecs),
-    /// Chunks of this shape, in shards.
+    /// Chunks of shape `inner`, in shards.
     Shards {
         inner: Vec<usize>,
         codecs: Codecs,
@@ -28,7 +28,7 @@ pub(super) enum Described {
     },
 }
 
-/// Reads the codecs of Zarr v2 (`compressor`, `filters`, `order`).
+/// Reads the codecs of a Zarr v2 array (`compressor`, `filters`, `order`).
 pub(super) fn codecs_v2(metadata: &Value, axes: usize, is_big: bool) -> Result<Codecs, String> {
     let order = match metadata.get("order").and_then(Value::as_str) {
         Some("C") => None,
@@ -44,7 +44,7 @@ pub(super) fn codecs_v2(metadata: &Value, axes: usize, is_big: bool) -> Result<C
     Ok(Codecs { order, is_big, packings: packings.collect::<Result<_, String>>()? })
 }
 
-/// Reads the list of codecs of Zarr v3, for chunks of `shape`.
+/// Reads the codec list of a Zarr v3 array with chunks of `shape`.
 pub(super) fn codecs_v3(list: Option<&Value>, shape: &[usize], dtype: DType) -> Result<Described, String> {
     let list = list.and_then(Value::as_array).ok_or("codecs: expected a list")?;
     let (mut order, mut is_big, mut packings, mut shards) = (None, None, Vec::new(), None);
@@ -69,7 +69,7 @@ pub(super) fn codecs_v3(list: Option<&Value>, shape: &[usize], dtype: DType) -> 
             _ if is_big.is_some() => packings.push(Packing::named(name, configuration)?),
             _ if shards.is_some() => return Err(format!("codec {name:?} is not read around shards")),
             _ => {
-                // To name a codec that is unknown anywhere.
+                // Fails for unknown codecs, whose error is more helpful.
                 Packing::named(name, configuration)?;
                 return Err(format!("codec {name:?} is not read before \"bytes\""));
             }
@@ -121,28 +121,28 @@ fn sharded(configuration: &Value, shape: &[usize], dtype: DType) -> Result<Descr
     Ok(Described::Shards { inner, codecs, index, index_is_first })
 }
 
-/// Returns the list of numbers that `value` is.
+/// Parses a JSON list of sizes.
 pub(super) fn numbers(value: &Value) -> Option<Vec<usize>> {
     value.as_array()?.iter().map(|number| number.as_u64().and_then(|number| usize::try_from(number).ok())).collect()
 }
 
-/// Returns nothing for the usual order of axes.
+/// Returns `None` for C order.
 fn usual(order: Vec<usize>) -> Option<Vec<usize>> {
     if order.is_sorted() { None } else { Some(order) }
 }
 
 impl Codecs {
-    /// The names of all, as they were applied.
+    /// Returns the names of all codecs, in the order of encoding.
     pub(super) fn names(&self) -> String {
         let names: Vec<&str> = self.packings.iter().map(|packing| packing.name()).collect();
         if names.is_empty() { "bytes".into() } else { names.join(", ") }
     }
 
-    /// Returns the elements of a chunk of `shape` in C order and the machine's byte order. Codec n was not applied if bit n of
-    /// `skipped` is set.
+    /// Decodes a chunk of `shape` to C order and native byte order. If bit n of `skipped` is set, codec n was not
+    /// applied.
     ///
     /// # Errors
-    /// The name of the codec that finds them damaged, and why.
+    /// The name of the codec that failed, and why.
     pub(super) fn decode(&self, stored: &[u8], shape: &[usize], dtype: DType, skipped: u32) -> Result<Vec<u8>, String> {
         let expected = shape.iter().product::<usize>() * dtype.bytes();
         let mut bytes = None;
@@ -150,7 +150,7 @@ impl Codecs {
             if place < 32 && skipped >> place & 1 == 1 {
                 continue;
             }
-            // What is packed twice may have grown a little the first time.
+            // Except for the output of the first codec, intermediate data may be a little larger than the chunk.
             let most = if place == 0 { expected } else { expected.saturating_add(expected / 8 + (64 << 10)) };
             let packed = bytes.as_deref().unwrap_or(stored);
             let plain = packing.unpack(packed, most).map_err(|reason| format!("codec {}: {reason}", packing.name()))?;
@@ -169,9 +169,9 @@ impl Codecs {
     }
 }
 
-/// Returns elements of `size` bytes in C order that have their axes in `order`.
+/// Converts elements of `size` bytes whose axes are stored in `order` to C order.
 fn untransposed(bytes: &[u8], order: &[usize], shape: &[usize], size: usize) -> Vec<u8> {
-    // By axis of the chunk, how far neighbors are from each other in `bytes`.
+    // The stride of each axis of the chunk in `bytes`.
     let mut strides = vec![0; shape.len()];
     let mut stride = size;
     for &axis in order.iter().rev() {

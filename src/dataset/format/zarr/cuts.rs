@@ -1,23 +1,23 @@
-//! How arrays are cut: which of them, and the windows along each dimension.
+//! Selects the arrays that are read, and splits them into windows along their dimensions.
 
 use super::found_array::FoundArray;
 use super::options::ZarrOptions;
 use super::windows::{WindowAxis, WindowEdges, WindowOrder, Windows};
 use crate::{Error, Result};
 
-/// Those of `arrays` that have all dimensions with windows; for rows, those that have any.
+/// Keeps the arrays that have all dimensions of the window; for rows, those with any dimension.
 pub(super) fn with_dimensions(mut arrays: Vec<FoundArray>, options: &ZarrOptions) -> Vec<FoundArray> {
     let windows = options.window.as_deref().unwrap_or_default();
     let has_all = |dimensions: &[String]| windows.iter().all(|(name, _)| dimensions.contains(name));
     let is_some = |array: &FoundArray| has_all(&array.metadata.dimensions) && !array.metadata.dimensions.is_empty();
-    // Where none has them, the error will say which dimensions there are.
+    // If no array qualifies, keep all, so that the error can list their dimensions.
     if arrays.iter().any(is_some) {
         arrays.retain(is_some);
     }
     arrays
 }
 
-/// The windows along each dimension, of the size that it has in the first array with it.
+/// Creates the windows along each dimension, whose size is taken from the first array that has it.
 pub(super) fn windows_of(arrays: &[FoundArray], options: &ZarrOptions) -> Result<Windows> {
     let refuse = |argument, reason| Err(Error::InvalidArgument { argument, reason });
     let Some(FoundArray { name, metadata: first, .. }) = arrays.first() else {
@@ -64,7 +64,7 @@ pub(super) fn windows_of(arrays: &[FoundArray], options: &ZarrOptions) -> Result
         let (start, end) = region_of(name, size, options)?;
         let window = window.unwrap_or(end - start);
         let stride = options.stride.iter().find(|(of, _)| of == name).map_or(window, |(_, stride)| *stride);
-        // An array of no rows has none, but a window of it would be too large.
+        // An array of zero rows has zero samples; `WindowAxis::new` would reject its window as too large.
         let axis = if is_row && start == end && place == 0 {
             WindowAxis::empty(name, size)
         } else {
@@ -76,7 +76,7 @@ pub(super) fn windows_of(arrays: &[FoundArray], options: &ZarrOptions) -> Result
     Windows::new(axes)
 }
 
-/// The elements of a dimension of `size` that windows have.
+/// Returns the region of a dimension of `size` that windows cover.
 fn region_of(name: &str, size: usize, options: &ZarrOptions) -> Result<(usize, usize)> {
     let found = options.region.iter().find(|(of, ..)| of == name);
     let (start, end) = found.map_or((0, size), |&(_, start, end)| (start, end.unwrap_or(size)));

@@ -20,17 +20,17 @@ use crate::dataset::helpers::{each_helped, helpers};
 use crate::dataset::{BlockSize, Blocks, Dataset, ReadMany, VariableSize};
 use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
 
-/// The number of chunks that a thread decodes before it ends: starting one costs less than decoding one.
+/// Chunks decoded per thread before it ends: starting a thread costs less than decoding this many.
 const CHUNKS_EACH: usize = 4;
 
 /// Windows of the arrays of a Zarr store (v2 or v3) in a folder, or the rows of its arrays.
 ///
-/// Windows are computed from their indices, never listed. A chunk is decoded as a whole, and kept in a cache that is bounded
-/// in bytes, in which neighboring windows find it. A chunk that is not stored holds fill values. Values are decoded by the
-/// conventions for climate and forecast data, as xarray does.
+/// Windows are computed from their indices, never listed. A chunk is decoded as a whole and kept in a cache of bounded
+/// size, where neighboring windows find it. A missing chunk holds fill values. Values are decoded by the conventions
+/// for climate and forecast data (CF), as xarray does.
 ///
-/// The metadata is read when the store is opened. The store must not be written to while it is read: chunks are cached.
-/// Threads may share it.
+/// The metadata is read when the store is opened. The store must not be modified while it is read, because chunks are
+/// cached. Threads may share a dataset.
 ///
 /// Source: the specifications of Zarr, versions 2 and 3.
 ///
@@ -51,7 +51,7 @@ pub struct Zarr {
     windows: Windows,
     schema: Schema,
     is_one_array: bool,
-    /// By number of a chunk, among those of all fields.
+    /// Decoded chunks, by number among the chunks of all fields.
     chunks: BlockCache<usize, Chunk>,
 }
 
@@ -59,11 +59,11 @@ impl Zarr {
     /// Opens the store in `folder`.
     ///
     /// # Errors
-    /// [`Error::Io`] when it can't be read; [`Error::Format`] names the file whose metadata is damaged, or says what is not
-    /// read here; [`Error::InvalidArgument`] for names, sizes and strides that don't fit.
+    /// [`Error::Io`] when it can't be read; [`Error::Format`] names the file whose metadata is damaged, or the
+    /// unsupported feature; [`Error::InvalidArgument`] for names, sizes and strides that don't fit.
     pub fn open(folder: impl AsRef<Path>, options: &ZarrOptions) -> Result<Self> {
         let folder = folder.as_ref();
-        // A relative one would change with the working directory; a URL is refused as it is written.
+        // A relative path would change with the working directory; a URL is kept so that the error shows it unchanged.
         let folder = match std::path::absolute(folder) {
             Ok(absolute) if absolute.exists() => absolute,
             _ => folder.to_path_buf(),
@@ -71,8 +71,8 @@ impl Zarr {
         Self::of_store(&*store::open(&folder)?, &folder, options)
     }
 
-    /// The windows of a store whose metadata is `text`, the references in JSON at `path`; those to chunks are in `tables`, by
-    /// array.
+    /// Opens the store whose metadata is `text`, a JSON file of references at `path`. `tables` holds the references to
+    /// chunks, by array.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -97,8 +97,7 @@ impl Zarr {
         Self::of(found, is_one_array, options)
     }
 
-    /// The windows of arrays of another format. If there are no names in the options, of those that have all dimensions of the
-    /// windows.
+    /// Opens arrays of another format. If the options name none, opens those that have all dimensions of the window.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -137,7 +136,7 @@ impl Zarr {
                 .map_err(|reason| refuse(path, format!("array {name:?}: {reason}")))?;
             let array = Arc::new(array);
             let parts = if members.is_empty() { vec![None] } else { members.into_iter().map(Some).collect() };
-            // Parts of the same records share their chunks.
+            // Members of the same records share their chunks.
             for part in parts {
                 fields.push(ZarrField::new(Arc::clone(&array), part, &windows, chunks)?);
             }
@@ -153,51 +152,51 @@ impl Zarr {
         Ok(Self { fields, windows, schema, is_one_array, chunks })
     }
 
-    /// True if the store is an array, not a group of arrays.
+    /// True if the store is a single array, not a group of arrays.
     #[must_use]
     pub fn is_one_array(&self) -> bool {
         self.is_one_array
     }
 
-    /// The number of windows in each block, along each axis that has windows: the blocks of samples are the product, the last
-    /// axis changing fastest.
+    /// Returns the number of windows in each block, for each axis with windows. The blocks of samples are the product
+    /// of the axes, the last axis changing fastest.
     #[must_use]
     pub fn block_counts(&self) -> Vec<Vec<usize>> {
         self.windows.axes.iter().map(WindowAxis::block_counts).collect()
     }
 
-    /// What the cache of chunks has done in this process. In windows of
-    /// [`BlockShuffleSampler`](crate::BlockShuffleSampler) that fit into it each chunk is decoded once an epoch, unless
-    /// windows cross from one chunk to another.
+    /// Returns counters of the chunk cache in this process. If the cache holds a window of blocks of
+    /// [`BlockShuffleSampler`](crate::BlockShuffleSampler), each chunk is decoded once per epoch, unless windows of the
+    /// array cross chunk boundaries.
     #[must_use]
     pub fn cache_info(&self) -> CacheInfo {
         self.chunks.info()
     }
 
-    /// The number of chunks of all fields.
+    /// Returns the number of chunks of all fields.
     pub(super) fn chunk_count(&self) -> usize {
         self.fields.last().map_or(0, |field| field.first_chunk + field.chunks())
     }
 
-    /// Decodes chunk `number`, and forgets it.
+    /// Decodes chunk `number` and discards it.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The chunk can't be read or is damaged.
     pub(super) fn try_chunk(&self, number: usize) -> Result<()> {
         self.field_of(number).map_or(Ok(()), |(field, number)| field.array.chunk(number).map(|_| ()))
     }
 
-    /// True if a window has elements of chunk `number`.
+    /// True if any window has elements of chunk `number`.
     pub(super) fn is_in_windows(&self, number: usize) -> bool {
         self.field_of(number).is_some_and(|(field, number)| field.windows_of(number, &self.windows) > 0)
     }
 
-    /// The windows that have elements of chunk `number`.
+    /// Returns the windows that have elements of chunk `number`.
     pub(super) fn windows_with(&self, number: usize) -> Vec<usize> {
         self.field_of(number).map_or_else(Vec::new, |(field, number)| field.windows_with(number, &self.windows))
     }
 
-    /// The field that has chunk `number`, and its number there.
+    /// Returns the field that has chunk `number`, and its number within the field.
     fn field_of(&self, number: usize) -> Option<(&ZarrField, usize)> {
         let field = self.fields.partition_point(|field| field.first_chunk <= number).checked_sub(1)?;
         let field = &self.fields[field];
@@ -207,14 +206,15 @@ impl Zarr {
 
     fn write(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
         let starts = indices.iter().map(|&index| self.windows.starts(index)).collect::<Result<Vec<_>>>()?;
-        // Arrays that can change unnoticed are in one file.
+        // Arrays for which `check` does anything are all in one file, so checking the first field is enough.
         if let Some(field) = self.fields.first() {
             field.array.check()?;
         }
         for (place, field) in self.fields.iter().enumerate() {
             if field.text_bytes().is_some() {
                 for (row, text) in self.texts(field, &starts)?.iter().enumerate() {
-                    // Its size was asked for before, of the same chunk.
+                    // The text was sized in an earlier read of the same chunk; if it is shorter now, the file has
+                    // changed.
                     let mut sample = into.sample(row);
                     let bytes = sample.field(place);
                     let text = text.get(..bytes.len()).ok_or_else(|| field.array.changed())?;
@@ -227,7 +227,7 @@ impl Zarr {
         Ok(())
     }
 
-    /// The texts of `field` at `starts`, without the NUL at their ends.
+    /// Returns the strings of `field` at `starts`, without trailing NULs.
     fn texts(&self, field: &ZarrField, starts: &[Vec<usize>]) -> Result<Vec<Vec<u8>>> {
         let mut texts = vec![vec![0; field.text_bytes().unwrap_or(0)]; starts.len()];
         self.read_field(field, starts, &mut |row, write| write(&mut texts[row]))?;
@@ -237,9 +237,9 @@ impl Zarr {
         Ok(texts)
     }
 
-    /// Reads the windows of `field` at `starts`; `at` calls what it gets with the place of a row.
+    /// Reads the windows of `field` at `starts`; `at` provides the buffer of each row.
     fn read_field(&self, field: &ZarrField, starts: &[Vec<usize>], at: &mut RowPlaces<'_>) -> Result<()> {
-        // By chunk: the rows that have elements of it.
+        // By chunk number: the rows that have elements of it.
         let mut rows: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (row, starts) in starts.iter().enumerate() {
             at(row, &mut |into| field.pad(starts, into));
@@ -255,7 +255,7 @@ impl Zarr {
                 at(row, &mut |into| field.copy(number, chunk, &starts[row], into));
             }
         };
-        // What is there before what is not: it may go when room is made for others.
+        // Copy cached chunks first: decoding the others may evict them.
         let mut missing = Vec::new();
         for (number, rows) in rows {
             match self.chunks.peek(&(field.first_chunk + number), reads(number, &rows)) {
@@ -263,11 +263,11 @@ impl Zarr {
                 None => missing.push((number, rows)),
             }
         }
-        // Last those that other threads are decoding now: by then they are done, and this thread need not wait.
-        // Each is asked about once: a sort may panic if the answers change meanwhile.
+        // Chunks that other threads are decoding come last: by then they are probably done, and this thread need not
+        // wait. The key is cached because a sort may panic if keys change meanwhile.
         missing.sort_by_cached_key(|(number, _)| self.chunks.is_here(&(field.first_chunk + number)));
         let helpers = if field.array.is_worth_helping() { helpers() } else { 0 };
-        // Not all at once, which may be more than fit into memory.
+        // In portions: all chunks at once may not fit into memory.
         let at_once = if helpers == 0 { 1 } else { (helpers + 1) * CHUNKS_EACH };
         for some in missing.chunks(at_once) {
             let chunks = each_helped(helpers.min(some.len() - 1), some.iter().collect(), |(_, (number, rows))| {
@@ -295,7 +295,7 @@ impl Zarr {
     }
 }
 
-/// Calls what it is given with the bytes of a row.
+/// Calls its second argument with the buffer of a row.
 type RowPlaces<'a> = dyn FnMut(usize, &mut dyn FnMut(&mut [u8])) + 'a;
 
 impl Dataset for Zarr {
@@ -357,7 +357,7 @@ impl Blocks for Zarr {
     fn blocks_of(&self, index: usize, visit: &mut dyn FnMut(usize)) {
         if let Ok(starts) = self.windows.starts(index) {
             for (place, field) in self.fields.iter().enumerate() {
-                // Parts of the same records are in the same chunks.
+                // Members of the same records are in the same chunks.
                 if place == 0 || self.fields[place - 1].first_chunk != field.first_chunk {
                     field.chunks_of(&starts, &mut |number| visit(field.first_chunk + number));
                 }

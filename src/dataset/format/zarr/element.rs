@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::DType;
 
-/// Reads a data type of Zarr v2, as NumPy writes it (`"<f4"`): the type, and whether it is big-endian.
+/// Parses a data type of Zarr v2, as NumPy writes it (`"<f4"`). Returns the type, and true if it is big-endian.
 pub fn numpy_type(name: &Value) -> Result<(DType, bool), String> {
     let Some(text) = name.as_str() else {
         return Err(format!("data type {name}: structured types are not read"));
@@ -35,12 +35,12 @@ pub fn numpy_type(name: &Value) -> Result<(DType, bool), String> {
     }
 }
 
-/// Reads a data type of Zarr v3 (`"float32"`).
+/// Parses a data type of Zarr v3 (`"float32"`).
 pub(super) fn named_type(name: &Value) -> Result<DType, String> {
     let refused = || format!("data type {name}: only numbers and bools are read");
     let text = name.as_str().ok_or_else(refused)?;
     match text {
-        // torch's names of these two are other ones, or mean other types.
+        // Only these, because torch has other names, or other meanings, for the rest.
         "complex64" | "complex128" | "bool" | "bfloat16" => text.parse().map_err(|_| refused()),
         _ if text.starts_with("int") || text.starts_with("uint") || text.starts_with("float") => {
             let dtype: DType = text.parse().map_err(|_| refused())?;
@@ -50,7 +50,7 @@ pub(super) fn named_type(name: &Value) -> Result<DType, String> {
     }
 }
 
-/// Reads a fill value: the bytes of an element in the machine's byte order. Null stands for zero.
+/// Parses a fill value into the bytes of an element, in native byte order. Null stands for zero.
 pub(super) fn fill_bytes(value: &Value, dtype: DType) -> Result<Vec<u8>, String> {
     let refused = || format!("fill value {value} is not one of {dtype}");
     if value.is_null() {
@@ -87,7 +87,7 @@ pub(super) fn fill_bytes(value: &Value, dtype: DType) -> Result<Vec<u8>, String>
         DType::Float32 => (float_of(value).ok_or_else(refused)? as f32).to_ne_bytes().to_vec(),
         DType::Float64 => float_of(value).ok_or_else(refused)?.to_ne_bytes().to_vec(),
         DType::Float16 | DType::BFloat16 => match float_of(value).ok_or_else(refused)? {
-            // Only these are written as numbers here; all others need the arithmetic of half precision.
+            // Only 0 and NaN: other values would need half-precision arithmetic.
             number if number == 0.0 => (if number.is_sign_negative() { 1_u16 << 15 } else { 0 }).to_ne_bytes().to_vec(),
             number if number.is_nan() && dtype == DType::Float16 => 0x7e00_u16.to_ne_bytes().to_vec(),
             number if number.is_nan() => 0x7fc0_u16.to_ne_bytes().to_vec(),
@@ -104,7 +104,7 @@ pub(super) fn fill_bytes(value: &Value, dtype: DType) -> Result<Vec<u8>, String>
     })
 }
 
-/// Returns the integer that `value` stands for; a float without a fraction is one, too.
+/// Returns the integer that `value` stands for. Floats without a fraction count as integers.
 pub(super) fn integer_of(value: &Value) -> Option<i128> {
     let exact = value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from));
     exact.or_else(|| value.as_f64().filter(|number| number.fract() == 0.0).map(|number| number as i128))
@@ -121,12 +121,12 @@ pub(super) fn float_of(value: &Value) -> Option<f64> {
     }
 }
 
-/// Returns the size of the parts whose bytes have an order: a complex number has two.
+/// Returns the size of the parts that are byte-swapped separately: a complex number has two.
 fn ordered_bytes(dtype: DType) -> usize {
     if matches!(dtype, DType::Complex64 | DType::Complex128) { dtype.bytes() / 2 } else { dtype.bytes() }
 }
 
-/// Brings elements of `dtype` to the machine's byte order.
+/// Converts elements of `dtype` to native byte order.
 pub(super) fn to_native(bytes: &mut [u8], dtype: DType, is_big: bool) {
     let size = ordered_bytes(dtype);
     if size > 1 && is_big != cfg!(target_endian = "big") {
@@ -138,7 +138,7 @@ pub(super) fn to_native(bytes: &mut [u8], dtype: DType, is_big: bool) {
     }
 }
 
-/// Brings one little-endian element of `size` bytes to the machine's byte order.
+/// Converts one little-endian element of `size` bytes to native byte order.
 fn native(mut bytes: Vec<u8>, size: usize) -> Vec<u8> {
     if size > 1 && cfg!(target_endian = "big") {
         bytes.reverse();

@@ -1,4 +1,4 @@
-//! [`ZarrField`]: the part of an array that a sample has, and how it is copied from chunks.
+//! [`ZarrField`]: the part of an array that a sample contains, and how it is copied from chunks.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,28 +9,28 @@ use super::found_array::Member;
 use super::windows::Windows;
 use crate::{Error, Field, Result};
 
-/// So many bytes of an array may be in one window.
+/// The largest window of one array, in bytes.
 const LARGEST_WINDOW: usize = 1 << 40;
 
-/// An array, and which part of it a window has.
+/// An array, and the part of it that a window contains.
 pub(super) struct ZarrField {
     pub(super) array: Arc<ZarrArray>,
-    /// If only a part of each record is read. Records are the last axis.
+    /// Set if only a part of each record is read. The bytes of a record are the last axis.
     member: Option<Member>,
-    /// By axis of the array, the axis of the windows that cuts it, if one does.
+    /// For each axis of the array, the window axis that cuts it, if any.
     cuts: Vec<Option<usize>>,
-    /// The shape of a window in the array.
+    /// The shape of a window in this array.
     pub(super) shape: Vec<usize>,
-    /// The number of its first chunk among those of all fields.
+    /// The number of this array's first chunk among the chunks of all fields.
     pub(super) first_chunk: usize,
     grid: Vec<usize>,
 }
 
 impl ZarrField {
-    /// `array`, or `member` of its records, cut along those of its dimensions that have windows.
+    /// Creates the field of `array`, or of `member` of its records, cut along the dimensions that have windows.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when a dimension has another size than in the other arrays, or none is cut.
+    /// [`Error::InvalidArgument`] when a dimension differs in size from the other arrays, or no dimension is cut.
     pub(super) fn new(
         array: Arc<ZarrArray>,
         member: Option<Member>,
@@ -88,7 +88,7 @@ impl ZarrField {
         Ok(Self { cuts, shape, first_chunk, grid, array, member })
     }
 
-    /// The field of a sample. Rows have no axis of their own.
+    /// Returns the schema field. The first axis is omitted for rows.
     pub(super) fn field(&self, is_row: bool) -> Field {
         let shape = if is_row { &self.shape[1..] } else { &self.shape[..] };
         match &self.member {
@@ -101,12 +101,12 @@ impl ZarrField {
         }
     }
 
-    /// The most bytes that a sample has, if it is a text.
+    /// Returns the maximum size of a sample in bytes if it is a string.
     pub(super) fn text_bytes(&self) -> Option<usize> {
         self.member.as_ref().filter(|member| member.is_text).map(Member::bytes)
     }
 
-    /// Brings what was copied for a window to the machine's byte order.
+    /// Converts the copied bytes of a window to native byte order.
     pub(super) fn finish(&self, into: &mut [u8]) {
         if let Some(member) = &self.member {
             to_native(into, member.dtype, member.is_big);
@@ -118,7 +118,7 @@ impl ZarrField {
         self.grid.iter().product()
     }
 
-    /// Where the window that starts at `starts` begins in the array.
+    /// Returns where in the array the window at `starts` begins.
     fn start(&self, starts: &[usize]) -> Vec<usize> {
         let mut start: Vec<usize> = self.cuts.iter().map(|cut| cut.map_or(0, |axis| starts[axis])).collect();
         if let (Some(member), Some(last)) = (&self.member, start.last_mut()) {
@@ -127,7 +127,7 @@ impl ZarrField {
         start
     }
 
-    /// Calls `visit` with each chunk that the window at `starts` has elements of.
+    /// Calls `visit` with each chunk that the window at `starts` overlaps.
     pub(super) fn chunks_of(&self, starts: &[usize], visit: &mut dyn FnMut(usize)) {
         let metadata = &self.array.metadata;
         let axes = self.start(starts).into_iter().zip(&self.shape).zip(metadata.shape.iter().zip(&metadata.chunk));
@@ -150,13 +150,13 @@ impl ZarrField {
         }
     }
 
-    /// The number of windows that have elements of chunk `number`.
+    /// Returns the number of windows that overlap chunk `number`.
     pub(super) fn windows_of(&self, number: usize, windows: &Windows) -> usize {
         let touching = self.touching(number, windows);
         touching.iter().fold(1, |product, along| product.saturating_mul(along.len()))
     }
 
-    /// The windows that have elements of chunk `number`.
+    /// Returns the windows that overlap chunk `number`.
     pub(super) fn windows_with(&self, number: usize, windows: &Windows) -> Vec<usize> {
         let mut numbers = vec![Vec::new()];
         for along in self.touching(number, windows) {
@@ -165,7 +165,7 @@ impl ZarrField {
         numbers.iter().map(|numbers| windows.index(numbers)).collect()
     }
 
-    /// By axis of the windows, those that have elements of chunk `number` if the others do along theirs.
+    /// Returns the windows that overlap chunk `number`, as one range per window axis; their product is the result.
     fn touching(&self, number: usize, windows: &Windows) -> Vec<Range<usize>> {
         let (place, chunk) = (self.array.place_of(number), &self.array.metadata.chunk);
         let mut touching: Vec<Range<usize>> = windows.axes.iter().map(|axis| 0..axis.count).collect();
@@ -178,7 +178,7 @@ impl ZarrField {
         touching
     }
 
-    /// Fills the places of a window that are behind the end of the array, if it has some.
+    /// Fills a window that reaches past the end of the array with fill values.
     pub(super) fn pad(&self, starts: &[usize], into: &mut [u8]) {
         let mut reaches = self.start(starts).into_iter().zip(&self.shape).zip(&self.array.metadata.shape);
         if reaches.any(|((start, length), &size)| start + length > size) {
@@ -186,12 +186,12 @@ impl ZarrField {
         }
     }
 
-    /// Copies what the window at `starts` has of chunk `number`.
+    /// Copies the part of the window at `starts` that is in chunk `number`.
     pub(super) fn copy(&self, number: usize, chunk: &Chunk, starts: &[usize], into: &mut [u8]) {
         let metadata = &self.array.metadata;
         let (place, start) = (self.array.place_of(number), self.start(starts));
         let size = self.array.dtype().bytes();
-        // By axis: where the common part begins in the chunk and in the window, and how long it is.
+        // For each axis: the start of the overlap in the chunk and in the window, and its length.
         let parts: Vec<[usize; 3]> = (0..place.len())
             .map(|axis| {
                 let origin = place[axis] * metadata.chunk[axis];
@@ -200,7 +200,7 @@ impl ZarrField {
                 [from - origin, from - start[axis], end.saturating_sub(from)]
             })
             .collect();
-        // The axes from `whole` on lie behind each other in both, except the first of them.
+        // The overlap is contiguous in both along the axes from `whole` on; axis `whole` itself may be covered in part.
         let is_whole = |axis: usize| parts[axis][2] == metadata.chunk[axis] && parts[axis][2] == self.shape[axis];
         let mut whole = place.len() - 1;
         while whole > 0 && is_whole(whole) {

@@ -1,4 +1,4 @@
-//! [`FolderStore`]: the folder of a Zarr store, and what the metadata of its arrays says.
+//! [`FolderStore`]: a Zarr store in a folder, and the metadata of its arrays.
 
 use std::collections::HashSet;
 use std::fs;
@@ -15,16 +15,16 @@ use super::store::{Store, names_of, refuse};
 use crate::dataset::format::file::data_file::open_regular;
 use crate::{Error, Result};
 
-/// Longer metadata is refused.
+/// Maximum size of a metadata file, in bytes.
 const LONGEST_METADATA: u64 = 256 << 20;
 
-/// A store of Zarr v2 or v3 in a folder.
+/// A Zarr v2 or v3 store in a folder.
 pub(super) struct FolderStore {
     folder: PathBuf,
 }
 
 impl FolderStore {
-    /// The store in `folder`.
+    /// Creates the store in `folder`.
     pub(super) fn new(folder: &Path) -> Self {
         Self { folder: folder.to_path_buf() }
     }
@@ -62,7 +62,7 @@ impl Store for FolderStore {
         let mut names = HashSet::new();
         for (file, place) in [("zarr.json", Some("attributes")), (".zattrs", None)] {
             let Some(text) = found(read_whole(&self.folder.join(file)))? else { continue };
-            // Whatever else is in it is of no interest here.
+            // Invalid metadata is ignored here.
             let Ok(metadata) = serde_json::from_slice::<Value>(&text) else { continue };
             let attributes = place.map_or(Some(&metadata), |place| metadata.get(place));
             names.extend(names_of(attributes.and_then(|attributes| attributes.get("coordinates"))));
@@ -71,10 +71,10 @@ impl Store for FolderStore {
     }
 }
 
-/// Reads the metadata files of the array in `folder`: that of the array, and that of its attributes.
+/// Reads the metadata files of the array in `folder`: the array's own, and for v2 that of its attributes.
 ///
 /// # Errors
-/// [`Error::Io`] when one of them can't be read.
+/// [`Error::Io`] when a file can't be read.
 pub(super) fn read_metadata(folder: &Path, version: Version) -> Result<(Vec<u8>, Option<Vec<u8>>)> {
     match version {
         Version::V2 => Ok((read_whole(&folder.join(".zarray"))?, found(read_whole(&folder.join(".zattrs")))?)),
@@ -82,7 +82,7 @@ pub(super) fn read_metadata(folder: &Path, version: Version) -> Result<(Vec<u8>,
     }
 }
 
-/// The array in `folder`, if there is one.
+/// Reads the array in `folder`, if there is one.
 fn read_array(name: String, folder: &Path) -> Result<Option<FoundArray>> {
     let array = |metadata| FoundArray {
         name,
@@ -100,7 +100,7 @@ fn read_array(name: String, folder: &Path) -> Result<Option<FoundArray>> {
     metadata.map(|metadata| Some(array(metadata))).map_err(|reason| refuse(folder.join(".zarray"), reason))
 }
 
-/// Reads the whole of a file of metadata.
+/// Reads a whole metadata file.
 pub(super) fn read_whole(path: &Path) -> Result<Vec<u8>> {
     let mut text = Vec::new();
     let read = open_regular(path)?.take(LONGEST_METADATA + 1).read_to_end(&mut text);
@@ -111,7 +111,7 @@ pub(super) fn read_whole(path: &Path) -> Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Nothing where what was to be read is not there.
+/// Converts a not-found error to `None`.
 fn found<T>(read: Result<T>) -> Result<Option<T>> {
     match read {
         Ok(read) => Ok(Some(read)),

@@ -1,4 +1,4 @@
-//! [`FoundArray`]: an array of a store before it is known how it is cut.
+//! [`FoundArray`]: an array of a store, before it is split into windows.
 
 use std::path::PathBuf;
 
@@ -11,81 +11,81 @@ use crate::DType;
 /// An array that was found in a store.
 pub(super) struct FoundArray {
     pub(super) name: String,
-    /// What has its metadata.
+    /// The file or folder that contains its metadata.
     pub(super) path: PathBuf,
     pub(super) metadata: ArrayMetadata,
     pub(super) chunks: ChunkPlaces,
-    /// If there are some, the elements are records, and these parts of them are read. Records are stored as bytes, which are
-    /// the last axis of the array.
+    /// If not empty, the elements are records, and only these members are read. The bytes of a record are the last axis
+    /// of the array.
     pub(super) members: Vec<Member>,
 }
 
-/// A part of each record of an array.
+/// A member of the records of an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// Its name in the record.
+    /// The name in the record.
     pub name: String,
-    /// Its first byte in a record.
+    /// Byte offset in the record.
     pub offset: usize,
-    /// The type of its numbers, or of the bytes of a text.
+    /// The type of its numbers, or of the bytes of a string.
     pub dtype: DType,
-    /// True if its numbers are stored with the highest byte first.
+    /// True if its numbers are stored in big-endian order.
     pub is_big: bool,
-    /// If it is an array.
+    /// The shape of a member that is an array.
     pub shape: Vec<usize>,
-    /// A text, filled up with NUL; its shape is the number of bytes.
+    /// True for a string padded with NUL; `shape` is then its number of bytes.
     pub is_text: bool,
 }
 
 impl Member {
-    /// The number of its bytes.
+    /// Returns the size in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.shape.iter().product::<usize>() * self.dtype.bytes()
     }
 }
 
-/// An array of another format than Zarr, described as one of Zarr v2.
+/// An array of another format than Zarr, with the metadata of an equivalent Zarr v2 array.
 pub struct ForeignArray {
-    /// The path of the array in its file, for errors and as the name of its field.
+    /// The path of the array within its file, for errors and as its field name.
     pub name: String,
-    /// The file that it is in.
+    /// The file that contains it.
     pub path: PathBuf,
-    /// What `.zarray` would have, as JSON.
+    /// The equivalent contents of `.zarray`, as JSON.
     pub metadata: String,
-    /// What `.zattrs` would have, as JSON.
+    /// The equivalent contents of `.zattrs`, as JSON.
     pub attributes: String,
-    /// The names of the attributes that are stored in single precision.
+    /// The names of attributes stored in single precision.
     pub single_attributes: Vec<String>,
-    /// The element of chunks that are not stored, in the machine's byte order.
+    /// The fill value of missing chunks, in native byte order.
     pub fill: Vec<u8>,
-    /// If its elements are records, the parts of them that are read.
+    /// If its elements are records, the members that are read.
     pub members: Vec<Member>,
-    /// Where its elements are.
+    /// Where its elements are stored.
     pub chunks: ForeignChunks,
 }
 
-/// Where the elements of an array of another format are.
+/// Where the elements of an array of another format are stored.
 pub enum ForeignChunks {
-    /// In one piece of a file, without codecs.
+    /// In one contiguous range of a file, without codecs.
     Contiguous {
-        /// What they are read from.
+        /// The source of the range.
         source: ReferenceSource,
-        /// The first byte.
+        /// The offset of the first byte.
         offset: u64,
     },
-    /// In chunks, which have codecs.
+    /// In chunks, which may have codecs.
     Chunked {
-        /// What they are read from.
+        /// The source of the chunks.
         source: ReferenceSource,
-        /// How they lie in it.
+        /// The location of each chunk.
         layout: ReferenceLayout,
     },
-    /// Where another library finds them.
+    /// Read by another library.
     Read(ReadChunks),
 }
 
 impl ForeignArray {
-    /// The array, as one of a store.
+    /// Converts it to an array of a store.
     ///
     /// # Errors
     /// What is wrong with its description.

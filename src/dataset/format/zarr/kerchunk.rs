@@ -1,6 +1,6 @@
-//! [`KerchunkStore`]: references in JSON, as kerchunk and VirtualiZarr write them, to chunks that lie in other files.
+//! [`KerchunkStore`]: JSON references to chunks in other files, as kerchunk and VirtualiZarr write them.
 //!
-//! Source: the specification of references in the documentation of fsspec and kerchunk, versions 0 and 1.
+//! Source: the reference specification (versions 0 and 1) in the documentation of fsspec and kerchunk.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -20,20 +20,20 @@ use crate::Result;
 pub(super) struct KerchunkStore {
     path: PathBuf,
     references: BTreeMap<String, Value>,
-    /// What `{{name}}` in a path stands for.
+    /// The values of `{{name}}` placeholders in paths.
     templates: HashMap<String, String>,
-    /// The references to chunks that are not among these, by array.
+    /// By array: references to chunks that are stored separately, in Parquet tables.
     tables: HashMap<String, ReferenceTable>,
 }
 
-/// The references to the chunks of an array, as Parquet has them.
+/// References to the chunks of an array, from Parquet files.
 pub struct ReferenceTable {
-    /// Files with chunks, as URLs or paths.
+    /// Files that contain chunks, as URLs or paths.
     pub paths: Vec<String>,
-    /// Chunks that are in the table itself.
+    /// Chunks stored in the table itself.
     pub inline: Vec<Vec<u8>>,
-    /// By chunk: its number, its source (a path, or after these an inline chunk), its first byte, and the number of its bytes; no
-    /// bytes are all of them.
+    /// For each chunk: its number, its source (an index into `paths`, continued by `inline`), offset, and size in
+    /// bytes. An offset and size of 0 stand for the whole source.
     pub chunks: Vec<[u64; 4]>,
 }
 
@@ -43,7 +43,7 @@ impl KerchunkStore {
         Self::parse(path, &read_whole(path)?)
     }
 
-    /// Takes `text` for what is in the file at `path`.
+    /// Parses `text`, the contents of the file at `path`.
     pub(super) fn parse(path: &Path, text: &[u8]) -> Result<Self> {
         let refused = |reason: String| refuse(path.to_path_buf(), reason);
         let parsed: Map<String, Value> = serde_json::from_slice(text)
@@ -68,12 +68,12 @@ impl KerchunkStore {
         Ok(Self { path: path.to_path_buf(), references, templates, tables: HashMap::new() })
     }
 
-    /// The same with the references to chunks in `tables`, by array.
+    /// Adds references to chunks from `tables`, by array.
     pub(super) fn with_tables(self, tables: HashMap<String, ReferenceTable>) -> Self {
         Self { tables, ..self }
     }
 
-    /// The text of a key, if there is one: written as such, in base64, or as an object.
+    /// Returns the contents of a key, if it exists: stored as text, in base64, or as a JSON object.
     fn text(&self, key: &str) -> Result<Option<Vec<u8>>> {
         match self.references.get(key) {
             None => Ok(None),
@@ -97,7 +97,7 @@ impl KerchunkStore {
         Ok(Some(array))
     }
 
-    /// The references of the chunks of the array whose keys begin with `prefix`.
+    /// Returns the chunk references of the array whose keys begin with `prefix`.
     fn chunks(&self, prefix: &str, array: &ArrayMetadata) -> Result<References> {
         if let Some(table) = self.tables.get(prefix.trim_end_matches('/')) {
             return self.listed(prefix, table);
@@ -152,7 +152,7 @@ impl KerchunkStore {
         Ok(References::new(self.path.clone(), sources, layout))
     }
 
-    /// The local file that `url` names.
+    /// Returns the local file that `url` names.
     fn file(&self, key: &str, url: &str) -> Result<PathBuf> {
         let mut url = url.to_owned();
         for (name, text) in &self.templates {
@@ -192,7 +192,7 @@ impl Store for KerchunkStore {
     }
 }
 
-/// The bytes of a text, which may be in base64.
+/// Decodes an inline value, which may be in base64.
 fn inline(text: &str) -> std::result::Result<Vec<u8>, String> {
     match text.strip_prefix("base64:") {
         Some(encoded) => unbase64(encoded).ok_or_else(|| "this is not base64".into()),
@@ -200,7 +200,7 @@ fn inline(text: &str) -> std::result::Result<Vec<u8>, String> {
     }
 }
 
-/// The path, the first byte, and the number of bytes of a reference.
+/// Returns the path, offset, and size of a reference.
 fn range(parts: &[Value]) -> Option<(&str, u64, Option<u64>)> {
     match parts {
         [path] => Some((path.as_str()?, 0, None)),

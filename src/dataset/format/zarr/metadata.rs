@@ -1,4 +1,4 @@
-//! [`ArrayMetadata`]: what `zarr.json` (v3), or `.zarray` and `.zattrs` (v2), say of an array.
+//! [`ArrayMetadata`]: an array's metadata from `zarr.json` (v3), or from `.zarray` and `.zattrs` (v2).
 
 use serde_json::{Map, Value};
 
@@ -6,20 +6,20 @@ use super::codecs::{Codecs, Described, codecs_v2, codecs_v3, numbers};
 use super::element::{fill_bytes, named_type, numpy_type};
 use crate::DType;
 
-/// Maximum number of bytes of a chunk, and of axes of an array.
+/// Limits on the bytes of a chunk and the axes of an array.
 const LARGEST_CHUNK: usize = 4 << 30;
 const MOST_AXES: usize = 32;
 
-/// What an array is stored in.
+/// The format an array is stored in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Version {
     V2,
     V3,
-    /// Another format than Zarr: HDF5, or netCDF.
+    /// HDF5 or netCDF.
     Other,
 }
 
-/// How the file of a chunk is called.
+/// How chunk files are named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ChunkNames {
     /// `c/0/1` instead of `0/1`.
@@ -27,42 +27,42 @@ pub(super) struct ChunkNames {
     separator: char,
 }
 
-/// Chunks that lie in shards.
+/// How chunks are grouped into shards.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Shards {
-    /// How many chunks a shard has along each axis.
+    /// The number of chunks in a shard along each axis.
     pub(super) chunks: Vec<usize>,
     pub(super) index: Codecs,
     pub(super) index_is_first: bool,
 }
 
-/// An array: its shape, its elements, its chunks, and what else is known of it.
+/// An array's shape, data type, chunks, codecs, and attributes.
 #[derive(Debug, Clone)]
 pub(super) struct ArrayMetadata {
     pub(super) version: Version,
     pub(super) shape: Vec<usize>,
-    /// Of what is decoded at once: of those in a shard where there are shards.
+    /// The shape of the unit of decoding: with sharding, the inner chunk.
     pub(super) chunk: Vec<usize>,
     pub(super) dtype: DType,
-    /// The bytes of the element that a missing chunk has everywhere.
+    /// The fill value of missing chunks, as the bytes of an element.
     pub(super) fill: Vec<u8>,
-    /// As it is written; null where there is none.
+    /// As in the JSON; null if absent.
     pub(super) fill_value: Value,
     pub(super) codecs: Codecs,
     pub(super) shards: Option<Shards>,
     pub(super) names: ChunkNames,
-    /// Of the axes; `dim_0`, ... for those without a name.
+    /// The names of the axes; `dim_0`, ... for those without a name.
     pub(super) dimensions: Vec<String>,
     pub(super) attributes: Map<String, Value>,
-    /// The names of the attributes that are stored in single precision.
+    /// The names of attributes stored in single precision.
     pub(super) single_attributes: Vec<String>,
 }
 
 impl ArrayMetadata {
-    /// Reads a `zarr.json`. Nothing where it is that of a group.
+    /// Parses a `zarr.json`. Returns `None` for that of a group.
     ///
     /// # Errors
-    /// What is wrong with it, or not read.
+    /// The reason why it is invalid or unsupported.
     pub(super) fn parse_v3(text: &[u8]) -> Result<Option<Self>, String> {
         let metadata = object(text)?;
         if metadata.get("zarr_format").and_then(Value::as_u64) != Some(3) {
@@ -123,10 +123,10 @@ impl ArrayMetadata {
         array.check().map(|()| Some(array))
     }
 
-    /// Reads a `.zarray`, and a `.zattrs` if there is one.
+    /// Parses a `.zarray`, and a `.zattrs` if there is one.
     ///
     /// # Errors
-    /// What is wrong with them, or not read.
+    /// The reason why they are invalid or unsupported.
     pub(super) fn parse_v2(text: &[u8], attributes: Option<&[u8]>) -> Result<Self, String> {
         let metadata = object(text)?;
         let attributes = attributes.map(object).transpose().map_err(|reason| format!(".zattrs: {reason}"))?;
@@ -160,10 +160,10 @@ impl ArrayMetadata {
         array.check().map(|()| array)
     }
 
-    /// The same array, as another format than Zarr has it: `fill` is the element of chunks that are not stored.
+    /// Marks the array as one of another format, with its `fill` value for missing chunks.
     ///
     /// # Errors
-    /// `fill` is not one element.
+    /// `fill` is not the size of one element.
     pub(super) fn of_other_format(self, fill: Vec<u8>, single_attributes: Vec<String>) -> Result<Self, String> {
         if fill.len() != self.dtype.bytes() {
             return Err(format!("a fill value of {} bytes, for elements of {}", fill.len(), self.dtype));
@@ -171,21 +171,21 @@ impl ArrayMetadata {
         Ok(Self { version: Version::Other, fill, single_attributes, ..self })
     }
 
-    /// The same array in chunks of `chunk`.
+    /// Returns the array with chunks of shape `chunk`.
     ///
     /// # Errors
-    /// They are too large.
+    /// The chunks are too large.
     pub(super) fn in_chunks_of(self, chunk: Vec<usize>) -> Result<Self, String> {
         let array = Self { chunk, ..self };
         array.check().map(|()| array)
     }
 
-    /// The number of bytes of the elements of a chunk.
+    /// Returns the size of a decoded chunk in bytes.
     pub(super) fn chunk_bytes(&self) -> usize {
         self.chunk.iter().product::<usize>() * self.dtype.bytes()
     }
 
-    /// Refuses what can't be counted, or is too large to be decoded at once.
+    /// Refuses arrays with too many chunks to count, or with chunks too large to decode.
     fn check(&self) -> Result<(), String> {
         let bytes = |shape: &[usize]| shape.iter().try_fold(self.dtype.bytes(), |bytes, &axis| bytes.checked_mul(axis));
         if bytes(&self.chunk).is_none_or(|bytes| bytes > LARGEST_CHUNK) {
@@ -196,14 +196,14 @@ impl ArrayMetadata {
             |shards: &Shards| shards.chunks.iter().try_fold(16_usize, |bytes, &axis| bytes.checked_mul(axis));
         let has_index =
             self.shards.as_ref().is_none_or(|shards| in_shard(shards).is_some_and(|bytes| bytes < LARGEST_CHUNK));
-        // An array is never in memory as a whole, but its elements have numbers.
+        // The array need not fit into memory, but its elements must be countable.
         if chunks.is_none() || !has_index || self.shape.iter().any(|&axis| axis > isize::MAX as usize) {
             return Err(format!("an array of shape {:?} has more chunks than can be counted", self.shape));
         }
         Ok(())
     }
 
-    /// The number of chunks along each axis.
+    /// Returns the number of chunks along each axis.
     pub(super) fn grid(&self) -> Vec<usize> {
         self.shape.iter().zip(&self.chunk).map(|(size, chunk)| size.div_ceil(*chunk)).collect()
     }
@@ -220,7 +220,7 @@ impl ChunkNames {
         Ok(Self { has_prefix, separator })
     }
 
-    /// The path of the file with these coordinates, from the folder of the array.
+    /// Returns the path of the chunk or shard at `place`, relative to the folder of the array.
     pub(super) fn path(self, place: &[usize]) -> String {
         let mut path = String::new();
         let mut parts = place.iter().map(ToString::to_string);
@@ -236,7 +236,7 @@ impl ChunkNames {
         path
     }
 
-    /// The coordinates of the chunk whose file has this path, in an array of `axes` axes.
+    /// Parses the path of a chunk file into the chunk's coordinates, in an array of `axes` axes.
     pub(super) fn place(self, path: &str, axes: usize) -> Option<Vec<usize>> {
         let place: Vec<usize> = path.split(self.separator).map(str::parse).collect::<Result<_, _>>().ok()?;
         match axes {
@@ -258,8 +258,8 @@ fn object(text: &[u8]) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// Returns the text with quotes around the floats that JSON has no words for, which Python writes bare. Nothing where there
-/// are none.
+/// Returns the text with quotes around NaN and infinities, which Python writes bare although JSON does not allow them.
+/// Returns `None` if there are none.
 fn quoted(text: &[u8]) -> Option<Vec<u8>> {
     let (mut out, mut at, mut is_in_string, mut is_changed) = (Vec::with_capacity(text.len()), 0, false, false);
     while let Some(&byte) = text.get(at) {

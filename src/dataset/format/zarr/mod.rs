@@ -1,4 +1,4 @@
-//! Zarr: chunked arrays in a folder, versions 2 and 3; and arrays of other formats that lie in files as such chunks do.
+//! Zarr v2 and v3: chunked arrays in a folder. Also arrays of other formats whose files can be read as such chunks.
 
 mod array;
 mod blosc;

@@ -1,4 +1,4 @@
-//! [`Netcdf3Store`]: the variables of a netCDF-3 file, whose elements are not compressed.
+//! [`Netcdf3Store`]: the variables of a netCDF-3 file, which are not compressed.
 //!
 //! Source: "NetCDF File Format Specifications" of Unidata: classic, 64-bit offset, and 64-bit data (CDF-5).
 
@@ -20,21 +20,21 @@ const DIMENSIONS: u32 = 10;
 const VARIABLES: u32 = 11;
 const ATTRIBUTES: u32 = 12;
 
-/// The number of records of a file that is still being written.
+/// The record count of a file that is still being written.
 const STREAMED: u64 = u32::MAX as u64;
 
-/// The elements that netCDF fills variables with that have no `_FillValue`.
+/// The netCDF default fill value for float variables without a `_FillValue`.
 const FILL_FLOAT: f64 = 9.969_209_968_386_869e36;
 
 /// The variables of a file.
 pub(super) struct Netcdf3Store {
     path: PathBuf,
-    /// The names and the sizes of the dimensions; none is the one of records.
+    /// The names and sizes of the dimensions; the record dimension has no size.
     dimensions: Vec<(String, Option<u64>)>,
     attributes: Attributes,
     variables: Vec<Variable>,
     records: u64,
-    /// How far the records of a variable are apart.
+    /// The stride between records, in bytes.
     record_bytes: u64,
 }
 
@@ -46,14 +46,14 @@ struct Variable {
     begin: u64,
 }
 
-/// Attributes, and the names of those in single precision.
+/// Attributes, and the names of those stored in single precision.
 #[derive(Default)]
 struct Attributes {
     values: Map<String, Value>,
     singles: Vec<String>,
 }
 
-/// The data type of a kind of values, as NumPy calls it, and its size. Nothing where the kind is not known.
+/// Returns the NumPy data type and the element size of a netCDF type. Returns `None` for unknown types.
 fn element(kind: u32) -> Option<(&'static str, u64)> {
     Some(match kind {
         1 => ("|i1", 1),
@@ -72,7 +72,7 @@ fn element(kind: u32) -> Option<(&'static str, u64)> {
 }
 
 impl Netcdf3Store {
-    /// Reads the header of the file at `path`. Nothing where it is another format's.
+    /// Reads the header of the file at `path`. Returns `None` if the file has another format.
     ///
     /// # Errors
     /// [`Error::Io`] when it can't be read; [`Error::Format`] when it is damaged.
@@ -108,7 +108,7 @@ impl Netcdf3Store {
         variable.dimensions.first().is_some_and(|&dimension| self.dimensions[dimension].1.is_none())
     }
 
-    /// The bytes of the elements of `variable`; of one record if it has records.
+    /// Returns the size of `variable` in bytes, or of one record if it has records.
     fn bytes_of(&self, variable: &Variable) -> Option<u64> {
         let (_, size) = element(variable.kind)?;
         let mut axes = variable.dimensions.iter().skip(usize::from(self.is_record(variable)));
@@ -120,17 +120,17 @@ impl Netcdf3Store {
         let sizes: Option<Vec<u64>> = records.iter().map(|variable| self.bytes_of(variable)).collect();
         let padded = |bytes: u64| bytes.checked_next_multiple_of(4);
         let total = sizes.and_then(|sizes| match &sizes[..] {
-            // The only one is not padded.
+            // A single record variable is not padded.
             [bytes] => Some(*bytes),
             sizes => sizes.iter().try_fold(0_u64, |total, &bytes| total.checked_add(padded(bytes)?)),
         });
         total.ok_or_else(|| refuse(self.path.clone(), "the sizes of its records can't be counted".into()))
     }
 
-    /// The element that `variable` has where nothing was written.
+    /// Returns the fill value of `variable`, used where nothing was written.
     fn fill(&self, variable: &Variable) -> std::result::Result<Vec<u8>, String> {
         let (name, _) = element(variable.kind).unwrap_or_default();
-        // Text is refused by itself.
+        // Character variables fail later, when their data type is parsed.
         let Ok((dtype, _)) = numpy_type(&json!(name)) else { return Ok(Vec::new()) };
         let default = match variable.kind {
             1 => json!(-127),
@@ -144,7 +144,7 @@ impl Netcdf3Store {
             _ => json!(u64::MAX - 1),
         };
         let own = variable.attributes.values.get("_FillValue");
-        // One that is not an element is none.
+        // An invalid `_FillValue` is ignored.
         own.and_then(|own| fill_bytes(own, dtype).ok()).map_or_else(|| fill_bytes(&default, dtype), Ok)
     }
 
@@ -208,11 +208,11 @@ impl Store for Netcdf3Store {
     }
 }
 
-/// The header of a file, while it is read.
+/// The header of a file, while it is being read.
 struct Header<'a> {
     path: &'a Path,
     reader: BufReader<File>,
-    /// The number of bytes of the file that were not read: no list can have more elements.
+    /// The number of unread bytes, which bounds the length of any list.
     left: u64,
     version: u8,
 }
@@ -243,12 +243,12 @@ impl Header<'_> {
         Ok(u64::from_be_bytes(bytes))
     }
 
-    /// A number of things, or a size.
+    /// Reads a count or a size.
     fn count(&mut self) -> Result<u64> {
         if self.version == 5 { self.long() } else { Ok(u64::from(self.word()?)) }
     }
 
-    /// The number of things in a list of `kind`, which may be absent.
+    /// Reads the length of a list of `kind`, which may be absent.
     fn list(&mut self, kind: u32) -> Result<u64> {
         let (found, count) = (self.word()?, self.count()?);
         if (found != kind && found != 0) || (found == 0 && count > 0) || count > self.left {
@@ -257,7 +257,7 @@ impl Header<'_> {
         Ok(count)
     }
 
-    /// `bytes` bytes, which are padded to a multiple of four.
+    /// Reads `bytes` bytes, and the padding to a multiple of four.
     fn bytes(&mut self, bytes: u64) -> Result<Vec<u8>> {
         if bytes > self.left {
             return Err(self.refuse("it ends in the middle"));
@@ -312,7 +312,7 @@ impl Header<'_> {
                 own.push(dimension);
             }
             let (attributes, kind) = (self.attributes()?, self.word()?);
-            // The size in bytes, which does not hold large ones.
+            // Skips the size in bytes, which can't represent large sizes.
             self.count()?;
             let begin = if self.version == 1 { u64::from(self.word()?) } else { self.long()? };
             variables.push(Variable { name, dimensions: own, attributes, kind, begin });
@@ -321,7 +321,7 @@ impl Header<'_> {
     }
 }
 
-/// The value of an attribute: a text, a number, or a list of numbers.
+/// Decodes an attribute: a string, a number, or a list of numbers.
 fn value(kind: u32, bytes: &[u8]) -> Value {
     macro_rules! numbers {
         ($type:ty, $value:expr) => {
@@ -352,7 +352,7 @@ fn value(kind: u32, bytes: &[u8]) -> Value {
     if values.len() == 1 { values.remove(0) } else { Value::Array(values) }
 }
 
-/// A number of JSON, or the name of one that JSON does not have.
+/// Returns a JSON number, or the name of a value that JSON can't represent.
 fn float_value(number: f64) -> Value {
     match number {
         f64::INFINITY => json!("Infinity"),

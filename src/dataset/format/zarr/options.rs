@@ -1,29 +1,29 @@
-//! [`ZarrOptions`]: how a Zarr store is read.
+//! [`ZarrOptions`]: options for reading a Zarr store.
 
 use super::windows::{WindowEdges, WindowOrder};
 
-/// How a Zarr store is read.
+/// Options for reading a Zarr store.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ZarrOptions {
-    /// The names of the arrays, in the order of the fields; if nothing is said, all that are not coordinates of others and
-    /// have all dimensions of the window, by name. Arrays without some of them are cut along those that they have.
+    /// The array names, in the order of the fields. Default: all arrays, by name, that have all dimensions of the
+    /// window and are not coordinates of others. Named arrays may lack dimensions; they are cut along those they have.
     pub fields: Option<Vec<String>>,
-    /// By dimension, the number of elements of a window; the first changes slowest. Dimensions that are not named are whole in
-    /// every window. If nothing is said, samples are the rows of the first axis.
+    /// The window size of each dimension; the first dimension changes slowest. Unlisted dimensions are whole in every
+    /// window. Default: samples are the rows of the first axis.
     pub window: Option<Vec<(String, usize)>>,
-    /// By dimension, how far windows are apart; as far as a window is long, if nothing is said.
+    /// The distance between windows in each dimension. Default: the window size.
     pub stride: Vec<(String, usize)>,
-    /// By dimension, the only elements that windows have: the first, and the end, which is that of the dimension if it is not
-    /// given. A dimension without a window is one window of these. Default: whole dimensions. Not with [`WindowEdges::Pad`].
+    /// By dimension, the start and end of the region that windows cover; the end defaults to that of the dimension.
+    /// Without a window size, the region is one window. Default: whole dimensions. Not with [`WindowEdges::Pad`].
     pub region: Vec<(String, usize, Option<usize>)>,
-    /// What becomes of windows that reach past the end.
+    /// How to treat windows that reach past the end.
     pub edges: WindowEdges,
-    /// How windows are numbered.
+    /// The order of the windows.
     pub order: WindowOrder,
-    /// Values are decoded by the conventions for climate and forecast data: `_FillValue`, `missing_value`, `scale_factor`,
-    /// `add_offset` and `_Unsigned`. True, unless it is said otherwise.
+    /// Decode values by the conventions for climate and forecast data (CF): `_FillValue`, `missing_value`,
+    /// `scale_factor`, `add_offset` and `_Unsigned`. Default: true.
     pub decode_cf: bool,
-    /// So many bytes of decoded chunks are kept; 256 MiB, if nothing is said.
+    /// The cache size for decoded chunks, in bytes. Default: 256 MiB.
     pub cache_bytes: Option<usize>,
 }
 

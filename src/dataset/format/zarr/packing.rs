@@ -1,4 +1,4 @@
-//! [`Packing`]: how the bytes of a chunk are compressed or checked.
+//! [`Packing`]: a compressor, filter, or checksum of a chunk's bytes.
 
 use std::io::Read;
 
@@ -8,10 +8,10 @@ use zune_inflate::{DeflateDecoder, DeflateOptions};
 use super::blosc::{unblosc, unshuffle};
 use super::szip::Szip;
 
-/// zune-inflate writes whole words past the end, and grows its memory when it has less room than this.
+/// zune-inflate writes whole words past the end, and grows its buffer if fewer bytes than this are left.
 const INFLATE_MARGIN: usize = 1024;
 
-/// A codec from bytes to bytes.
+/// A bytes-to-bytes codec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Packing {
     Blosc,
@@ -20,16 +20,15 @@ pub(super) enum Packing {
     Gzip,
     Lz4,
     Lzf,
-    /// The filter of numcodecs, with the number of bytes of an element.
+    /// The numcodecs filter, with the element size in bytes.
     Shuffle(usize),
-    /// The filter of HDF5.
+    /// The HDF5 filter.
     Szip(Szip),
     Zlib,
     Zstd,
 }
 
 impl Packing {
-    /// The codec that `name` means, for elements of `element` bytes where it does not say.
     pub(super) fn named(name: &str, configuration: &serde_json::Value) -> Result<Self, String> {
         Ok(match name.strip_prefix("numcodecs.").unwrap_or(name) {
             "blosc" => Self::Blosc,
@@ -55,7 +54,7 @@ impl Packing {
         })
     }
 
-    /// The name, as Zarr has it.
+    /// Returns the codec's name in Zarr metadata.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Blosc => "blosc",
@@ -71,7 +70,7 @@ impl Packing {
         }
     }
 
-    /// Returns what `packed` holds, at most `most` bytes.
+    /// Decodes `packed` into at most `most` bytes.
     pub(super) fn unpack(self, packed: &[u8], most: usize) -> Result<Vec<u8>, String> {
         match self {
             Self::Blosc => unblosc(packed, most),
@@ -99,7 +98,7 @@ impl Packing {
     }
 }
 
-/// Returns the bytes before a little-endian checksum, if it is that of `sum`.
+/// Returns the bytes before a little-endian checksum, which must match `sum`.
 fn checked(packed: &[u8], sum: impl Fn(&[u8]) -> u32) -> Result<Vec<u8>, String> {
     let (bytes, stored) = packed.split_last_chunk::<4>().ok_or("the data is truncated")?;
     let (stored, found) = (u32::from_le_bytes(*stored), sum(bytes));
@@ -109,12 +108,13 @@ fn checked(packed: &[u8], sum: impl Fn(&[u8]) -> u32) -> Result<Vec<u8>, String>
     Ok(bytes.to_vec())
 }
 
-/// The checksum of the filter `fletcher32` of HDF5: of big-endian words of 16 bits, the last of which may be one byte.
+/// Computes the checksum of HDF5's `fletcher32` filter: over big-endian 16-bit words, the last of which may be one
+/// byte.
 fn fletcher32(bytes: &[u8]) -> u32 {
     let (words, rest) = bytes.as_chunks::<2>();
     let (mut first, mut second) = (0_u32, 0_u32);
     let fold = |sum: u32| (sum & 0xffff) + (sum >> 16);
-    // After more words, the sums would no longer fit.
+    // After more than 360 words, the sums could overflow.
     for part in words.chunks(360) {
         for word in part {
             first += u32::from(u16::from_be_bytes(*word));
@@ -130,9 +130,9 @@ fn fletcher32(bytes: &[u8]) -> u32 {
     fold(second) << 16 | fold(first)
 }
 
-/// Returns the bytes of a block of LZF, at most `most`.
+/// Decompresses an LZF block into at most `most` bytes.
 ///
-/// Source: `lzf_d.c` of LibLZF, whose format HDF5 has through h5py.
+/// Source: `lzf_d.c` of LibLZF. h5py brings this format to HDF5.
 fn unlzf(packed: &[u8], most: usize) -> Result<Vec<u8>, String> {
     let damaged = || "a block of lzf is damaged".to_owned();
     let mut out = room(most)?;
@@ -165,7 +165,7 @@ fn unlzf(packed: &[u8], most: usize) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
-/// Returns the bytes of frames of Zstandard, at most `most`.
+/// Decompresses Zstandard frames into at most `most` bytes.
 pub(super) fn unzstd(packed: &[u8], most: usize) -> Result<Vec<u8>, String> {
     let mut plain = room(most)?;
     let mut decoder = zstd::bulk::Decompressor::new().map_err(|error| error.to_string())?;
@@ -173,9 +173,9 @@ pub(super) fn unzstd(packed: &[u8], most: usize) -> Result<Vec<u8>, String> {
     Ok(plain)
 }
 
-/// Returns the bytes of a block of LZ4, at most `most`.
+/// Decompresses an LZ4 block into at most `most` bytes.
 pub(super) fn unlz4(packed: &[u8], most: usize) -> Result<Vec<u8>, String> {
-    // No byte stands for more than 255, so that a wrong size costs no memory.
+    // LZ4 expands at most 255 times, so that a wrong size can't make us allocate much.
     let most = most.min(packed.len().saturating_mul(255) + 64);
     let mut plain = room(most)?;
     plain.resize(most, 0);
@@ -184,11 +184,11 @@ pub(super) fn unlz4(packed: &[u8], most: usize) -> Result<Vec<u8>, String> {
     Ok(plain)
 }
 
-/// Returns the bytes of a stream of zlib, at most `most`.
+/// Decompresses a zlib stream into at most `most` bytes.
 pub(super) fn unzlib(packed: &[u8], most: usize) -> Result<Vec<u8>, String> {
-    // It keeps no window apart from what it has written, and takes less than half the time of flate2.
+    // zune-inflate needs no window apart from its output, and takes less than half the time of flate2.
     let hint = most.saturating_add(INFLATE_MARGIN);
-    // It ends the process when there is no memory.
+    // It aborts the process if allocation fails, so try the allocation first.
     drop(room(hint)?);
     let options = DeflateOptions::default().set_limit(most).set_size_hint(hint);
     let plain = DeflateDecoder::new_with_options(packed, options).decode_zlib();

@@ -1,4 +1,4 @@
-//! [`References`]: the chunks of an array that lie in files of another format, such as HDF5.
+//! [`References`]: the chunks of an array that are stored in files of another format, such as HDF5.
 
 use std::collections::HashMap;
 use std::num::NonZeroU64;
@@ -13,67 +13,67 @@ use crate::dataset::format::file::data_file::open_regular;
 use crate::dataset::format::file::source_files::{FileFacts, SourceFile, look_at};
 use crate::{Error, Result};
 
-/// Elements that lie in one piece are read as chunks of about this many bytes.
+/// The approximate size of the chunks into which a contiguous array is divided.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Where the chunks of an array lie.
+/// Where the chunks of an array are stored.
 pub(crate) struct References {
-    /// The file that has the references.
+    /// The file that contains the references.
     path: PathBuf,
     sources: Vec<ReferenceSource>,
     layout: ReferenceLayout,
-    /// By source, its file when a chunk of it was first read, if it was not looked at before.
+    /// By source number: the state of a [`ReferenceSource::File`] at the first read.
     seen: Mutex<HashMap<u32, FileFacts>>,
 }
 
-/// What chunks are read from.
+/// A source of chunks.
 pub enum ReferenceSource {
-    /// A file that must not change while it is read.
+    /// A file that must not change after it was opened.
     Known(KnownFile),
-    /// A file that was not looked at: references may name millions. It must not change once it was read.
+    /// A file not checked at opening (references may name millions). It must not change after its first read.
     File(PathBuf),
-    /// Bytes that are written next to the references.
+    /// Bytes stored inline, with the references.
     Inline(Vec<u8>),
 }
 
-/// A file as it was when it was looked at.
+/// A file, and its state when the dataset was opened.
 pub struct KnownFile(SourceFile);
 
-/// How chunks lie in their sources.
+/// How chunks are laid out in their sources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReferenceLayout {
-    /// Chunk n of the only source starts at `offset + n * step`. All have their elements as they are; the last may lack those
-    /// that are past the end of the array.
+    /// Chunk n of the only source starts at `offset + n * step`. Chunks are uncompressed; elements past the end of the
+    /// array may be missing from the last one.
     Regular {
-        /// The first byte of chunk 0.
+        /// The offset of chunk 0 in bytes.
         offset: u64,
-        /// From the first byte of a chunk to that of the next.
+        /// The distance between the starts of adjacent chunks, in bytes.
         step: u64,
     },
-    /// Chunks by number, in order; those that are not listed are not stored.
+    /// Chunks listed by number; chunks that are not listed are not stored.
     Listed(Vec<Reference>),
 }
 
-/// Where one chunk lies.
+/// Where a chunk is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reference {
     /// The number of the chunk, in C order.
     pub number: u64,
-    /// The number of its source.
+    /// The index of its source.
     pub source: u32,
     /// Bit n is set if codec n was not applied to this chunk.
     pub skipped: u32,
-    /// Its first byte in the source.
+    /// Byte offset in the source.
     pub offset: u64,
-    /// The number of its bytes; the rest of the source if there is none.
+    /// Size in bytes. `None`: to the end of the source.
     pub bytes: Option<u64>,
 }
 
 impl ReferenceSource {
-    /// The file at `path`, as it is now.
+    /// Creates the source for the file at `path`, in its current state.
     ///
     /// # Errors
-    /// [`Error::Io`] when it is not there; [`Error::Format`] when it is not a regular file.
+    /// [`Error::Io`] when the file does not exist; [`Error::Format`] when it is not a regular file.
     pub fn known(path: &Path) -> Result<Self> {
         let file = SourceFile { path: path.to_path_buf(), facts: FileFacts::of(&look_at(path)?), sums: None };
         Ok(Self::Known(KnownFile(file)))
@@ -81,7 +81,7 @@ impl ReferenceSource {
 }
 
 impl References {
-    /// Chunks of `sources` that lie as `layout` says. `path` is the file that says so.
+    /// Creates references to chunks of `sources`, laid out as in `layout`. `path` is the file with the references.
     pub(crate) fn new(path: PathBuf, sources: Vec<ReferenceSource>, mut layout: ReferenceLayout) -> Self {
         if let ReferenceLayout::Listed(chunks) = &mut layout {
             chunks.sort_unstable_by_key(|chunk| chunk.number);
@@ -89,10 +89,10 @@ impl References {
         Self { path, sources, layout, seen: Mutex::default() }
     }
 
-    /// Fails if the file of the chunks was written to or replaced.
+    /// Fails if the file of the chunks was modified or replaced.
     ///
     /// # Errors
-    /// [`Error::Changed`], or [`Error::Io`] when it is gone.
+    /// [`Error::Changed`], or [`Error::Io`] when the file is gone.
     pub(super) fn check(&self) -> Result<()> {
         match &self.sources[..] {
             [ReferenceSource::Known(KnownFile(known))] => known.check(&FileFacts::of(&look_at(&known.path)?)),
@@ -100,16 +100,16 @@ impl References {
         }
     }
 
-    /// The file that has the references.
+    /// Returns the file that contains the references.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The stored bytes of chunk `number` of `array`, which is at `place`. Nothing where it is not stored.
+    /// Reads the stored bytes of chunk `number` of `array`, at `place`. Returns `None` if it is not stored.
     ///
     /// # Errors
-    /// [`Error::Io`] when a file can't be read, [`Error::Changed`] when it was written to, [`Error::Format`] when it does not
-    /// have the bytes.
+    /// [`Error::Io`] when a file can't be read, [`Error::Changed`] when it was modified, [`Error::Format`] when it
+    /// lacks the bytes.
     pub(super) fn read(
         &self,
         name: &str,
@@ -142,7 +142,7 @@ impl References {
         Ok(Some(StoredChunk { path, bytes, skipped: chunk.skipped }))
     }
 
-    /// Fails if the file of a source is another than when it was first read: its chunks would be of two versions.
+    /// Fails if a source has changed since its first read: its chunks would mix two versions.
     fn see(&self, source: u32, path: &Path, now: FileFacts) -> Result<()> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let first = *seen.entry(source).or_insert(now);
@@ -150,13 +150,13 @@ impl References {
         SourceFile { path: path.to_path_buf(), facts: first, sums: None }.check(&now)
     }
 
-    /// Where chunk `number` lies.
+    /// Returns the reference of chunk `number`.
     fn chunk(&self, array: &ArrayMetadata, number: usize) -> Option<Reference> {
         match &self.layout {
             ReferenceLayout::Regular { offset, step } => {
                 let bytes = array.chunk_bytes() as u64;
                 let whole = array.shape.iter().product::<usize>() as u64 * array.dtype.bytes() as u64;
-                // Only pieces of one array without gaps can be short.
+                // Only the last chunk of a contiguous array can be short.
                 let left = if *step == bytes { whole.saturating_sub(number as u64 * bytes) } else { bytes };
                 Some(Reference {
                     number: number as u64,
@@ -173,21 +173,21 @@ impl References {
         }
     }
 
-    /// Has the operating system begin to read chunk `number`.
+    /// Asks the operating system to prefetch chunk `number`.
     pub(super) fn announce(&self, array: &ArrayMetadata, number: usize) {
         let Some(chunk) = self.chunk(array, number) else { return };
         let path = match self.sources.get(chunk.source as usize) {
             Some(ReferenceSource::Known(KnownFile(SourceFile { path, .. })) | ReferenceSource::File(path)) => path,
             _ => return,
         };
-        // Whatever is wrong will be said when it is read.
+        // Errors are ignored here: the read reports them.
         if let Ok(file) = open_regular(path) {
             let _ = fadvise(&file, chunk.offset, chunk.bytes.and_then(NonZeroU64::new), Advice::WillNeed);
         }
     }
 }
 
-/// The shape of chunks of about [`PIECE_BYTES`] whose elements lie one after the other in an array of `shape`, so that
+/// Returns the shape of chunks of about [`PIECE_BYTES`] whose elements are contiguous in an array of `shape`, so that
 /// chunk n starts where chunk n - 1 ends.
 pub(crate) fn pieces(shape: &[usize], element: usize) -> Vec<usize> {
     let mut chunk: Vec<usize> = vec![1; shape.len()];
@@ -200,7 +200,7 @@ pub(crate) fn pieces(shape: &[usize], element: usize) -> Vec<usize> {
             bytes = bytes.saturating_mul(size);
             continue;
         }
-        // Along the first axis the last chunk may be short; another one would leave a gap.
+        // Only along the first axis may the last chunk be short; along others it would leave a gap.
         chunk[axis] =
             if axis == 0 { room } else { (1..=room).rev().find(|room| size.is_multiple_of(*room)).unwrap_or(1) };
         break;

@@ -1,4 +1,4 @@
-//! [`Store`]: what has arrays, and which of them are read.
+//! [`Store`]: a collection of arrays, and which of them are read.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -10,22 +10,22 @@ use super::netcdf3::Netcdf3Store;
 use crate::local_path::check_readable;
 use crate::{Error, Result};
 
-/// Arrays by their names.
+/// Arrays by name.
 pub(super) trait Store {
-    /// The array that the store is, if it is one.
+    /// Returns the array if the store is itself an array.
     fn root(&self) -> Result<Option<FoundArray>>;
 
-    /// The names of the arrays in it, sorted, without those in groups.
+    /// Returns the names of the arrays, sorted, without those in groups.
     fn names(&self) -> Result<Vec<String>>;
 
-    /// The array called `name`, if there is one; `"a/b"` is `b` in the group `a`.
+    /// Returns the array called `name`, if there is one; `"a/b"` is `b` in the group `a`.
     fn array(&self, name: &str) -> Result<Option<FoundArray>>;
 
-    /// The names that the store says are those of coordinates.
+    /// Returns the names that the store itself declares as coordinates.
     fn coordinates(&self) -> Result<HashSet<String>>;
 }
 
-/// What a store holds that was not asked for by name.
+/// The contents of a store when no arrays are named.
 pub(super) enum Contents {
     /// The store is an array.
     Array(Box<FoundArray>),
@@ -33,7 +33,7 @@ pub(super) enum Contents {
     Group(Vec<FoundArray>),
 }
 
-/// Opens the store at `path`: a folder of Zarr, a file of netCDF-3, or references of kerchunk.
+/// Opens the store at `path`: a Zarr folder, a netCDF-3 file, or kerchunk references.
 ///
 /// # Errors
 /// [`Error::InvalidArgument`] when it is something else; [`Error::Format`] when it is damaged.
@@ -57,10 +57,10 @@ pub(super) fn open(path: &Path) -> Result<Box<dyn Store>> {
     Err(Error::InvalidArgument { argument: "path", reason })
 }
 
-/// Reads the arrays called `names` of `store`, which is at `path`.
+/// Reads the arrays called `names` from `store`, which is at `path`.
 ///
 /// # Errors
-/// [`Error::InvalidArgument`] names one that is not there; [`Error::Format`] one that can't be read.
+/// [`Error::InvalidArgument`] for a name that does not exist; [`Error::Format`] for an array that can't be read.
 pub(super) fn named_arrays(store: &dyn Store, path: &Path, names: &[String]) -> Result<Vec<FoundArray>> {
     let arrays = names.iter().map(|name| match store.array(name)? {
         Some(array) => Ok(array),
@@ -73,7 +73,7 @@ pub(super) fn named_arrays(store: &dyn Store, path: &Path, names: &[String]) -> 
     arrays.collect()
 }
 
-/// Reads the arrays of `store`, which is at `path`.
+/// Reads all arrays of `store`, which is at `path`.
 ///
 /// # Errors
 /// As [`named_arrays`].
@@ -112,12 +112,12 @@ pub(super) fn all_arrays(store: &dyn Store, path: &Path) -> Result<Contents> {
     Ok(Contents::Group(arrays))
 }
 
-/// The names in an attribute that lists some.
+/// Splits an attribute that is a list of names.
 pub(super) fn names_of(list: Option<&serde_json::Value>) -> impl Iterator<Item = String> {
     list.and_then(serde_json::Value::as_str).unwrap_or_default().split_whitespace().map(str::to_owned)
 }
 
-/// The error of a file that is not what it should be.
+/// The error of a damaged or unsupported file.
 pub(super) fn refuse(path: PathBuf, reason: String) -> Error {
     Error::Format { path, offset: 0, reason }
 }

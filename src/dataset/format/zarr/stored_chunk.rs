@@ -1,4 +1,4 @@
-//! [`StoredChunk`]: the bytes of a chunk as they lie in a file, and how they are read.
+//! [`StoredChunk`]: the encoded bytes of a chunk, and how they are read from a file.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -9,10 +9,10 @@ use super::metadata::ArrayMetadata;
 use crate::dataset::format::file::room::make_room;
 use crate::{Error, Result};
 
-/// Maximum number of bytes that compression adds to a chunk where it does not help.
+/// The constant part of the bound on how much compression may enlarge a chunk.
 const OVERHEAD: u64 = 1 << 20;
 
-/// The bytes of a chunk, not decoded yet.
+/// The encoded bytes of a chunk.
 pub(super) struct StoredChunk {
     pub(super) path: PathBuf,
     pub(super) bytes: Vec<u8>,
@@ -20,16 +20,16 @@ pub(super) struct StoredChunk {
     pub(super) skipped: u32,
 }
 
-/// The most bytes that a chunk of `array` may have in a file.
+/// Returns the maximum size of a stored chunk of `array`.
 pub(super) fn most_bytes(array: &ArrayMetadata) -> u64 {
     let most = array.chunk_bytes() as u64;
     most + most / 8 + OVERHEAD
 }
 
-/// Reads `range` (start and length) of the file at `path`, at most `most` bytes. `name` is that of the range in errors.
+/// Reads `range` (offset and length) of the file at `path`, at most `most` bytes. `name` describes it in errors.
 ///
 /// # Errors
-/// [`Error::Format`] when the file does not have these bytes; [`Error::Io`].
+/// [`Error::Format`] when the file lacks these bytes; [`Error::Io`].
 pub(super) fn read_range(file: &File, path: &Path, name: &str, range: (u64, u64), most: u64) -> Result<Vec<u8>> {
     let (start, bytes) = range;
     let length = length(file, path)?;
@@ -49,17 +49,16 @@ pub(super) fn read_range(file: &File, path: &Path, name: &str, range: (u64, u64)
     }
 }
 
-/// The size of `file` in bytes.
 pub(super) fn length(file: &File, path: &Path) -> Result<u64> {
     Ok(file.metadata().map_err(|source| Error::Io { path: path.to_path_buf(), source })?.len())
 }
 
-/// The error of a part of a file, called `name`, that is damaged.
+/// The error of a damaged part of a file, described by `name`.
 pub(super) fn damaged(path: &Path, name: &str, reason: &str) -> Error {
     Error::Format { path: path.to_path_buf(), offset: 0, reason: format!("{name}: {reason}; write or copy it again") }
 }
 
-/// The name of a chunk in errors.
+/// Describes a chunk in errors.
 pub(super) fn chunk_name(array: &str, place: &[usize]) -> String {
     format!("chunk {place:?} of array {array:?}")
 }

@@ -1,37 +1,37 @@
-//! [`Szip`]: the filter szip of HDF5, which is the lossless coding of CCSDS 121.0-B.
+//! [`Szip`]: HDF5's szip filter, the lossless compression of CCSDS 121.0-B.
 //!
-//! Sources: CCSDS 121.0-B-3, "Lossless Data Compression"; `H5Zszip.c` of HDF5 and `sz_compat.c` of libaec, for how HDF5 uses
-//! it: elements of four and of eight bytes are stored byte by byte, first all first bytes, and lines are filled up with
-//! elements to whole blocks.
+//! Sources: CCSDS 121.0-B-3, "Lossless Data Compression"; `H5Zszip.c` of HDF5 and `sz_compat.c` of libaec for HDF5's
+//! use of it: elements of four and eight bytes are split into byte planes (first all first bytes), and lines are padded
+//! with elements to whole blocks.
 
 use serde_json::Value;
 
-/// Of the mask of options: elements are stored with their first byte first, and what is coded are differences.
+/// Bits of the option mask: elements are big-endian; differences between neighbors are coded instead of values.
 const MOST_SIGNIFICANT_FIRST: u64 = 16;
 const NEAREST_NEIGHBOR: u64 = 32;
 
-/// Zero blocks come in runs; one of this length reaches to the end of the segment.
+/// The code for a run of zero blocks that extends to the end of its segment.
 const REST_OF_SEGMENT: usize = 5;
 const SEGMENT: usize = 64;
 
-/// The sums of pairs in blocks of small numbers.
+/// The largest sum of a pair in the second-extension option, which codes blocks of small numbers.
 const LARGEST_SUM: u32 = 12;
 
 /// How the elements of an array are coded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Szip {
-    /// The number of samples of a block.
+    /// The number of samples in a block.
     block: usize,
-    /// The number of samples of a line, which has a reference.
+    /// The number of samples in a line, which starts with a reference sample.
     line: usize,
-    /// The number of bytes of an element.
+    /// The size of an element in bytes.
     element: usize,
     has_differences: bool,
     is_big: bool,
 }
 
 impl Szip {
-    /// As the filter's values in HDF5 say.
+    /// Reads the parameters of the HDF5 filter.
     pub(super) fn of(configuration: &Value) -> Result<Self, String> {
         let number = |name: &str| configuration.get(name).and_then(Value::as_u64).unwrap_or(0);
         let (mask, block, line) = (number("mask"), number("pixels_per_block"), number("pixels_per_scanline"));
@@ -46,14 +46,14 @@ impl Szip {
         Ok(Self { block: block as usize, line: line as usize, element, has_differences, is_big })
     }
 
-    /// Returns the elements, at most `most` bytes.
+    /// Decompresses elements into at most `most` bytes.
     pub(super) fn unpack(self, packed: &[u8], most: usize) -> Result<Vec<u8>, String> {
         let (size, coded) = packed.split_first_chunk::<4>().ok_or("the data is truncated")?;
         let size = u32::from_le_bytes(*size) as usize;
         if size > most {
             return Err(format!("the header declares {size} bytes, but at most {most} are expected"));
         }
-        // Wide elements are coded by their bytes.
+        // Elements of more than two bytes are coded byte by byte.
         let width = if self.element > 2 { 1 } else { self.element };
         let samples = self.samples(coded, size / width, if width == 2 { 16 } else { 8 })?;
         let bytes: Vec<u8> = match (width, self.is_big) {
@@ -73,14 +73,14 @@ impl Szip {
         Ok(elements)
     }
 
-    /// Decodes `count` samples of `bits` bits, without those that fill up lines.
+    /// Decodes `count` samples of `bits` bits, without the padding of lines.
     fn samples(self, coded: &[u8], count: usize, bits: u32) -> Result<Vec<u32>, String> {
         let padded = self.line.div_ceil(self.block) * self.block;
         let mut input = Bits::new(coded);
         let (mut all, mut line) = (Vec::new(), Vec::with_capacity(padded));
         while all.len() < count {
             let wanted = self.line.min(count - all.len());
-            // The last line ends with its samples only if lines are not filled up.
+            // The last line ends after its last sample only if lines are not padded.
             let until = if padded == self.line { wanted } else { padded };
             line.clear();
             while line.len() < until {
@@ -94,7 +94,7 @@ impl Szip {
         Ok(all)
     }
 
-    /// Decodes the next block, or the next blocks, of a line of `padded` samples.
+    /// Decodes the next block, or run of zero blocks, of a line of `padded` samples.
     fn block(self, input: &mut Bits, line: &mut Vec<u32>, padded: usize, bits: u32) -> Result<(), String> {
         let damaged = || "a block is damaged".to_owned();
         let id_bits = if bits > 8 { 4 } else { 3 };
@@ -143,7 +143,7 @@ impl Szip {
     }
 }
 
-/// The sum of two samples, and the second of them, that stand for `number`: pairs are counted by their sums.
+/// Decodes a pair: its sum and its second sample. Pairs are numbered in the order of their sums.
 fn pair(number: u32) -> Option<(u32, u32)> {
     let first_of = |sum: u32| sum * (sum + 1) / 2;
     let sum = (0..=LARGEST_SUM).rev().find(|&sum| first_of(sum) <= number)?;
@@ -157,7 +157,7 @@ fn add_up(samples: &mut [u32], most: u32) {
     let mut value = *first & most;
     for difference in differences {
         let (mapped, is_upper) = (*difference, value > most / 2);
-        // Differences that would lead out of the range on one side are not coded: beyond them, it is the distance to the end.
+        // Signs alternate while both stay in range; larger codes are the new sample's distance from the nearer end.
         let room = if is_upper { most - value } else { value };
         value = if mapped.div_ceil(2) <= room {
             if mapped % 2 == 1 { value.wrapping_sub(mapped / 2 + 1) } else { value.wrapping_add(mapped / 2) }
@@ -170,10 +170,10 @@ fn add_up(samples: &mut [u32], most: u32) {
     }
 }
 
-/// Bits, the highest of each byte first.
+/// Reads bits, the most significant bit of each byte first.
 struct Bits<'a> {
     bytes: &'a [u8],
-    /// The number of bits that were read.
+    /// The number of bits read so far.
     place: usize,
 }
 
@@ -182,7 +182,7 @@ impl<'a> Bits<'a> {
         Self { bytes, place: 0 }
     }
 
-    /// The next bits, at least 57 of them, from the highest on; zeros after the end.
+    /// Returns the next bits (at least 57), left-aligned; zeros after the end.
     fn next(&self) -> u64 {
         let rest = self.bytes.get(self.place / 8..).unwrap_or_default();
         let word = match rest.first_chunk::<8>() {
@@ -201,14 +201,14 @@ impl<'a> Bits<'a> {
         if self.place > self.bytes.len() * 8 { Err("the data is truncated".into()) } else { Ok(()) }
     }
 
-    /// The number in the next `bits` bits, at most 16.
+    /// Reads a number of `bits` bits, at most 16.
     fn number(&mut self, bits: u32) -> Result<u32, String> {
         let number = (self.next() >> 32 >> (32 - bits)) as u32;
         self.advance(bits as usize)?;
         Ok(number)
     }
 
-    /// The number of zeros before the next one.
+    /// Counts the zeros before the next 1 bit, and consumes both.
     fn zeros(&mut self) -> Result<u32, String> {
         let mut zeros = 0;
         loop {

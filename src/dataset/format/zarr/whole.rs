@@ -1,4 +1,4 @@
-//! Windows without those that have elements of damaged chunks.
+//! Leaves out windows that overlap damaged chunks.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -11,12 +11,12 @@ use crate::dataset::format::index::broken::{Broken, is_of_the_file};
 use crate::dataset::format::index::whole_samples::WholeSamples;
 use crate::{Error, Result};
 
-/// The number of chunks that a thread decodes at a time.
+/// Chunks that a thread decodes at a time.
 const PART: usize = 16;
 
 impl Zarr {
-    /// Opens the store in `folder` as [`open`](Self::open) does, and leaves out the windows that have elements of a damaged
-    /// chunk. All chunks are decoded for that, once.
+    /// Opens the store in `folder` as [`open`](Self::open) does, and leaves out windows that overlap a damaged chunk.
+    /// This decodes all chunks once.
     ///
     /// # Errors
     /// As [`open`](Self::open); [`Error::Io`] when a chunk can't be read.
@@ -24,7 +24,7 @@ impl Zarr {
         Self::open(folder, options)?.without_damage()
     }
 
-    /// The windows that have no elements of damaged chunks.
+    /// Leaves out the windows that overlap damaged chunks.
     ///
     /// # Errors
     /// As [`open_whole`](Self::open_whole).

@@ -1,22 +1,22 @@
-//! [`Windows`]: where each sample lies in the arrays, computed from its index.
+//! [`Windows`]: where each sample is in the arrays, computed from its index.
 
 use std::ops::Range;
 
 use crate::{Error, Result};
 
-/// What becomes of windows that reach past the end of a dimension.
+/// How to treat windows that reach past the end of a dimension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WindowEdges {
-    /// There are none: what is left at the end is in no window.
+    /// They are dropped: the remaining elements are in no window.
     #[default]
     Drop,
-    /// The last window holds fill values where there is no array.
+    /// The last window is padded with fill values.
     Pad,
-    /// The last window is moved back to where it fits, and overlaps the one before it.
+    /// The last window is moved back to fit, and overlaps the one before it.
     Shift,
 }
 
-/// In which order windows are numbered.
+/// The order of windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WindowOrder {
     /// The last dimension changes fastest, as in nested loops. Blocks are rows of chunks along the first dimension.
@@ -30,7 +30,7 @@ pub enum WindowOrder {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct WindowAxis {
     pub(super) name: String,
-    /// Of the dimension.
+    /// The size of the dimension.
     pub(super) size: usize,
     pub(super) window: usize,
     stride: usize,
@@ -39,12 +39,12 @@ pub(super) struct WindowAxis {
     first: usize,
     /// Where the last window starts.
     last: usize,
-    /// Number of elements of a block: windows that start among them are in it.
+    /// Elements in a block. A window belongs to the block in which it starts.
     block: usize,
 }
 
 impl WindowAxis {
-    /// Windows of `window` elements, `stride` apart, of a dimension of `size`.
+    /// Creates windows of `window` elements, `stride` apart, in a dimension of `size`.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] when they do not fit.
@@ -64,7 +64,7 @@ impl WindowAxis {
         let past_first = size.saturating_sub(window);
         let count = match edges {
             WindowEdges::Drop => past_first / stride + 1,
-            // None starts behind the end, however far windows are apart.
+            // Windows never start past the end, however large the stride.
             WindowEdges::Pad | WindowEdges::Shift => (past_first.div_ceil(stride) + 1).min(size.div_ceil(stride)),
         };
         let last = count.saturating_sub(1) * stride;
@@ -72,39 +72,39 @@ impl WindowAxis {
         Ok(Self { name: name.to_owned(), size, window, stride, count, first: 0, last, block: usize::MAX })
     }
 
-    /// No window, of a dimension of `size` of which there are no elements.
+    /// Creates zero windows, for an empty region of a dimension of `size`.
     pub(super) fn empty(name: &str, size: usize) -> Self {
         Self { name: name.to_owned(), size, window: 1, stride: 1, count: 0, first: 0, last: 0, block: usize::MAX }
     }
 
-    /// These windows, of elements from `first` on of a dimension of `size`.
+    /// Moves the windows to a region that starts at `first` in a dimension of `size`.
     pub(super) fn from(self, first: usize, size: usize) -> Self {
         Self { size, first, last: self.last + first, ..self }
     }
 
-    /// The same with blocks of whole chunks of `chunk` elements, each at least as long as a window.
+    /// Sets blocks of whole chunks of `chunk` elements, each at least as long as a window.
     pub(super) fn in_blocks_of(self, chunk: usize) -> Self {
         let block = chunk.saturating_mul(self.window.div_ceil(chunk));
         Self { block, ..self }
     }
 
-    /// Where window `number` starts.
+    /// Returns the start of window `number`.
     fn start(&self, number: usize) -> usize {
         if number + 1 == self.count { self.last } else { self.first + number * self.stride }
     }
 
-    /// The number of windows that start before `place`.
+    /// Returns the number of windows that start before `place`.
     fn before(&self, place: usize) -> usize {
         let from_first = place.saturating_sub(self.first);
         if place > self.last { self.count } else { from_first.div_ceil(self.stride).min(self.count) }
     }
 
-    /// The windows that have an element in `start..end`.
+    /// Returns the windows that overlap `start..end`.
     pub(super) fn touching(&self, start: usize, end: usize) -> Range<usize> {
         (start + 1).checked_sub(self.window).map_or(0, |place| self.before(place))..self.before(end)
     }
 
-    /// The first window of `block`, which may be one behind the last block.
+    /// Returns the first window of `block`, which may be one past the last block.
     fn first_of(&self, block: usize) -> usize {
         self.before(block.saturating_mul(self.block))
     }
@@ -113,7 +113,7 @@ impl WindowAxis {
         self.start(number) / self.block
     }
 
-    /// The number of windows in each block.
+    /// Returns the number of windows in each block.
     pub(super) fn block_counts(&self) -> Vec<usize> {
         if self.count == 0 {
             return Vec::new();
@@ -124,7 +124,7 @@ impl WindowAxis {
     }
 }
 
-/// The windows along all dimensions that have some: their product.
+/// The product of the windows along each dimension that has some.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Windows {
     pub(super) axes: Vec<WindowAxis>,
@@ -145,10 +145,10 @@ impl Windows {
         self.len
     }
 
-    /// Where window `index` starts along each axis.
+    /// Returns the start of window `index` along each axis.
     ///
-    /// Blocks come one after the other, the last axis of them first. All windows in the blocks before one along the first
-    /// axis are before its first window; of the rest, those in the blocks before it along the second axis, and so on.
+    /// Blocks are consecutive, the last axis changing fastest. All windows of blocks earlier along the first axis
+    /// precede this block's first window; then those of blocks earlier along the second axis, and so on.
     ///
     /// # Errors
     /// [`Error::IndexOutOfRange`].
@@ -157,7 +157,7 @@ impl Windows {
             return Err(Error::IndexOutOfRange { index, len: self.len });
         }
         let mut rest = index;
-        // The windows of the block along the axes so far, and of all blocks along those behind.
+        // `here`: windows per block along the axes so far. `behind`: windows along all later axes.
         let (mut here, mut behind) = (1, self.len);
         let mut blocks = Vec::with_capacity(self.axes.len());
         for axis in &self.axes {
@@ -179,7 +179,7 @@ impl Windows {
 }
 
 impl Windows {
-    /// The index of the window with these numbers along the axes; the opposite of [`starts`](Self::starts).
+    /// Returns the index of the window with these numbers along the axes: the inverse of [`starts`](Self::starts).
     pub(super) fn index(&self, numbers: &[usize]) -> usize {
         let (mut here, mut behind, mut index) = (1, self.len, 0);
         let mut inner = 0;
@@ -201,7 +201,7 @@ mod tests {
 
     use super::*;
 
-    /// The windows by listing them: first the blocks in order, then the windows of each.
+    /// Enumerates the windows naively: first the blocks in order, then the windows of each.
     fn listed(axes: &[WindowAxis]) -> Vec<Vec<usize>> {
         let mut blocks: BTreeMap<Vec<usize>, Vec<Vec<usize>>> = BTreeMap::new();
         let mut all = vec![Vec::new()];
