@@ -1,4 +1,4 @@
-//! Which rows of Parquet files can be left by conditions, as far as the bounds tell that the files have of their values.
+//! Prunes row groups and pages of Parquet files by the minimum and maximum statistics of their values.
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,27 +12,27 @@ use super::file::Footer;
 use super::filter::Relation;
 use crate::dataset::format::columnar::{Block, ColumnarOptions, Columns, Strings, field_of_leaf};
 
-/// What is to hold for the values of a leaf.
+/// A relation that must hold for the values of a leaf.
 pub(super) type Condition<'a> = (&'a Relation, usize);
 
-/// The least and the greatest values of some pieces of a column.
+/// The minima and maxima of some pieces (row groups or pages) of a column.
 struct Bounds {
     columns: Columns,
     least: Block,
     greatest: Block,
 }
 
-/// True if a row of `group` can be left, by the bounds in the footer.
+/// True if a row of `group` may satisfy the conditions, by the statistics in the footer.
 pub(super) fn can_hold(footer: &Footer, group: usize, conditions: &[Condition<'_>]) -> bool {
     conditions.iter().all(|&(relation, leaf)| {
         let Some(of_group) = footer.groups().get(group) else { return true };
         let Some(statistics) = of_group.column(leaf).statistics() else { return true };
-        // Nulls are in no relation.
+        // Nulls satisfy no relation.
         let nulls = statistics.null_count_opt().and_then(|nulls| i64::try_from(nulls).ok());
         if of_group.num_rows() > 0 && nulls == Some(of_group.num_rows()) {
             return false;
         }
-        // Those that old writers have put down may be in another order.
+        // The deprecated statistics of old writers may use a different sort order.
         if statistics.is_min_max_deprecated() {
             return true;
         }
@@ -46,7 +46,7 @@ pub(super) fn can_hold(footer: &Footer, group: usize, conditions: &[Condition<'_
     })
 }
 
-/// The rows of `group` that can be left, of `rows` in all, by the bounds of its pages: ranges, in order.
+/// Returns the rows of `group`, as ordered ranges below `rows`, that may satisfy the conditions by their page bounds.
 pub(super) fn possible_rows(
     footer: &Footer,
     group: usize,
@@ -58,7 +58,7 @@ pub(super) fn possible_rows(
     possible.reduce(|a, b| intersection(&a, &b)).unwrap_or_else(all)
 }
 
-/// The rows of the pages of a leaf for which `relation` can hold; nothing where the file does not tell.
+/// Returns the rows of pages in which `relation` may hold for a leaf. Returns `None` if the file lacks page bounds.
 fn of_pages(footer: &Footer, group: usize, rows: usize, relation: &Relation, leaf: usize) -> Option<Vec<Range<usize>>> {
     let index = footer.metadata().metadata().page_index()?;
     let of_column = index.column_index(group, leaf)?;
@@ -92,7 +92,7 @@ fn of_pages(footer: &Footer, group: usize, rows: usize, relation: &Relation, lea
     Some(ranges)
 }
 
-/// What is in ranges of both, all of which are in order.
+/// Intersects two ordered lists of ranges.
 fn intersection(a: &[Range<usize>], b: &[Range<usize>]) -> Vec<Range<usize>> {
     let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
     let mut both = Vec::new();
@@ -111,7 +111,7 @@ fn intersection(a: &[Range<usize>], b: &[Range<usize>]) -> Vec<Range<usize>> {
 }
 
 impl Bounds {
-    /// Those of a leaf, which the converters find in the file; nothing where it does not have them.
+    /// Reads the bounds of a leaf with the converters. Returns `None` if the file does not have them.
     fn of(
         footer: &Footer,
         leaf: usize,
@@ -128,7 +128,7 @@ impl Bounds {
             let batch = RecordBatch::try_from_iter([("bounds", find(&converter).ok()?)]).ok()?;
             Block::new(&columns, &batch).ok()
         };
-        // The crate may panic on damaged ones.
+        // The crate may panic on damaged statistics.
         let both = catch_unwind(AssertUnwindSafe(|| Some((block(&least)?, block(&greatest)?))));
         let (least, greatest) = both.ok().flatten()?;
         Some(Self { columns, least, greatest })

@@ -1,4 +1,4 @@
-//! [`ParquetField`] and [`ParquetColumn`]: samples as they come, and the Arrow arrays that they become.
+//! [`ParquetField`] and [`ParquetColumn`]: samples to write, and their conversion to Arrow arrays.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,57 +17,57 @@ use super::nested::{NestedArray, nested_type};
 use crate::dataset::format::field::nested_type::NestedType;
 use crate::{DType, Error, Result};
 
-/// What a field's elements are.
+/// The type of a field's elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ParquetElement {
     /// Numbers or booleans of a data type.
     Number(DType),
-    /// UTF-8.
+    /// UTF-8 strings.
     Text,
-    /// Bytes.
+    /// Byte strings.
     Bytes,
-    /// Lists and dictionaries of such, as the bytes that [`NestedType`] describes, of which any may be null.
+    /// Nested lists and dictionaries, encoded as [`NestedType`] describes. Any value in them may be null.
     Nested(NestedType),
 }
 
-/// A field of the samples of a Parquet file. Each of its values may be missing, as a whole.
+/// A field of the samples of a Parquet file. The whole value of a sample may be missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParquetField {
-    /// Its name.
+    /// The field name.
     pub name: String,
-    /// What its elements are.
+    /// The type of its elements.
     pub element: ParquetElement,
-    /// True if a sample has any number of elements: a list.
+    /// True if samples are lists of any number of elements.
     pub is_list: bool,
-    /// The shape of an element; of texts and bytes none. It becomes fixed-size lists, one in the other.
+    /// The shape of an element, stored as nested fixed-size lists; empty for strings and bytes.
     pub shape: Vec<usize>,
 }
 
-/// The values of a field for some samples, one after the other.
+/// The values of a field for consecutive samples.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ParquetColumn<'a> {
-    /// The elements of all samples; of one that is missing any, as many as it would have, and none of a list, a text, bytes.
+    /// The elements of all samples; placeholders for missing samples, except for lists, strings, and bytes.
     pub values: &'a [u8],
-    /// Of texts and bytes, how long each one is.
+    /// For strings and bytes: the length of each.
     pub sizes: &'a [i64],
-    /// Of lists, how many elements each sample has.
+    /// For lists: the number of elements of each sample.
     pub lengths: &'a [i64],
-    /// Which samples are missing; nothing for none.
+    /// True for each missing sample; empty if none are missing.
     pub missing: &'a [bool],
 }
 
-/// A column whose parts can be cut out.
+/// A column that can be sliced by rows.
 pub(super) struct Cut<'a> {
     field: &'a ParquetField,
     column: ParquetColumn<'a>,
-    /// By sample, how many elements come before it; one more for their end.
+    /// By sample: the number of elements before it; one more entry for the end.
     elements: Vec<usize>,
-    /// By element, how many bytes come before it; one more for their end. Not of numbers.
+    /// By element: the number of bytes before it; one more entry for the end. Empty for numbers.
     bytes: Vec<usize>,
 }
 
 impl ParquetField {
-    /// The Arrow field.
+    /// Returns the Arrow field.
     pub(in crate::dataset::format) fn arrow(&self) -> Result<Field> {
         Ok(Field::new(&self.name, self.arrow_type()?, true))
     }
@@ -98,17 +98,17 @@ impl ParquetField {
         Error::InvalidArgument { argument: "fields", reason: format!("`{}`: {reason}", self.name) }
     }
 
-    /// How many numbers an element is made of.
+    /// Returns how many numbers an element consists of.
     fn numbers(&self) -> usize {
         self.shape.iter().product()
     }
 }
 
 impl<'a> Cut<'a> {
-    /// A column of `rows` samples.
+    /// Creates a column of `rows` samples.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when its parts do not fit together.
+    /// [`Error::InvalidArgument`] when its parts do not match.
     pub(super) fn new(field: &'a ParquetField, column: ParquetColumn<'a>, rows: usize) -> Result<Self> {
         let broken = || field.refuse("its values, sizes and lengths do not fit together");
         let elements = if field.is_list {
@@ -131,7 +131,7 @@ impl<'a> Cut<'a> {
         Ok(Self { field, column, elements, bytes })
     }
 
-    /// How many bytes a sample takes before it is encoded.
+    /// Returns the size of a sample before encoding, in bytes.
     pub(super) fn row_bytes(&self, row: usize) -> u64 {
         let values = self.value_range(&(row..row + 1));
         let offsets = match self.field.element {
@@ -152,7 +152,7 @@ impl<'a> Cut<'a> {
         }
     }
 
-    /// The samples `rows`, which take less than 2 GiB.
+    /// Converts the samples `rows`, which take less than 2 GiB, to an array.
     pub(super) fn array(&self, rows: &Range<usize>) -> Result<ArrayRef> {
         let elements = self.elements[rows.start]..self.elements[rows.end];
         let values = &self.column.values[self.value_range(rows)];
@@ -163,7 +163,7 @@ impl<'a> Cut<'a> {
             .filter(|missing| missing.contains(&true))
             .map(|missing| NullBuffer::new(BooleanBuffer::collect_bool(missing.len(), |row| !missing[row])));
         let refuse = |error: ArrowError| self.field.refuse(&error.to_string());
-        // Those of the innermost array, when that is the column itself.
+        // The nulls of the innermost array, if that is the column itself.
         let is_flat = !self.field.is_list && self.field.shape.is_empty();
         let own = nulls.clone().filter(|_| is_flat);
         let mut array = match &self.field.element {
@@ -196,7 +196,7 @@ impl<'a> Cut<'a> {
 }
 
 impl Cut<'_> {
-    /// The nested values of the samples `rows`.
+    /// Converts the nested values of the samples `rows` to an array.
     fn nested(&self, of: &NestedType, rows: Range<usize>) -> Result<ArrayRef> {
         let mut array = NestedArray::new(of);
         for row in rows {
@@ -208,7 +208,7 @@ impl Cut<'_> {
     }
 }
 
-/// The type that Arrow has for numbers of `dtype`; the reason why it has none.
+/// Returns the Arrow type for numbers of `dtype`, or the reason why there is none.
 pub(super) fn number_type(dtype: DType) -> std::result::Result<DataType, String> {
     Ok(match dtype {
         DType::Bool => DataType::Boolean,
@@ -227,12 +227,12 @@ pub(super) fn number_type(dtype: DType) -> std::result::Result<DataType, String>
     })
 }
 
-/// As Parquet names what is in a list.
+/// Returns the item field of a list, with the name that Parquet uses.
 fn element_of(data_type: DataType) -> FieldRef {
     Arc::new(Field::new("element", data_type, false))
 }
 
-/// Where each of these parts ends, after a zero; nothing when one is negative, or they are too many.
+/// Returns the cumulative sums of `parts`, starting at 0. Returns `None` for negative parts or on overflow.
 fn ends(parts: &[i64]) -> Option<Vec<usize>> {
     let mut end = 0_usize;
     let rest = parts.iter().map(|&part| {
@@ -258,14 +258,14 @@ pub(in crate::dataset::format) fn numbers(dtype: DType, values: &[u8], nulls: Op
         DType::Float16 => primitive::<Float16Type>(values, nulls),
         DType::Float32 => primitive::<Float32Type>(values, nulls),
         DType::Float64 => primitive::<Float64Type>(values, nulls),
-        // No other has a field.
+        // Int64: `number_type` refuses all other types.
         _ => primitive::<Int64Type>(values, nulls),
     }
 }
 
 fn primitive<T: ArrowPrimitiveType>(values: &[u8], nulls: Option<NullBuffer>) -> ArrayRef {
     let len = values.len() / size_of::<T::Native>();
-    // Copied, to memory that is aligned.
+    // Copied, so that it is aligned.
     let values = ScalarBuffer::<T::Native>::new(Buffer::from(values), 0, len);
     Arc::new(PrimitiveArray::<T>::new(values, nulls))
 }

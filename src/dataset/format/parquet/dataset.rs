@@ -17,25 +17,25 @@ use crate::dataset::format::index::whole_samples::WholeSamples;
 use crate::dataset::{BlockSize, Blocks, Dataset, ReadMany, VariableSize};
 use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
 
-/// How Parquet files are read.
+/// Options for reading Parquet files.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ParquetOptions {
-    /// Which columns, and what becomes of nulls, texts and decimals.
+    /// The columns, and how nulls, strings, and decimals are converted.
     pub columns: ColumnarOptions,
-    /// Only the rows for which all of these hold are samples.
+    /// Conditions; only rows that satisfy all of them are samples.
     pub filter: Vec<ParquetFilter>,
-    /// So many bytes of decoded row groups are kept; 256 MiB, if nothing is said.
+    /// The cache size for decoded row groups, in bytes. Default: 256 MiB.
     pub cache_bytes: Option<usize>,
-    /// Where the index of many files, or of what a filter leaves, is kept; beside the first file, if nothing is said.
+    /// The folder for an index of many files, or of filter results. Default: next to the first file.
     pub index_folder: Option<PathBuf>,
 }
 
 /// The rows of Parquet files, one file after the other.
 ///
-/// Opening reads the footers, side by side, and no data but that of the columns of a filter. A row group is decoded as a
-/// whole, the columns that are asked for and no others, and kept in a cache that is bounded in bytes; or only the pages
-/// that are needed, where the file says where they are and row groups are found to go from the cache hardly used. Texts
-/// are the bytes that the file has, not checked to be UTF-8.
+/// Opening reads the footers in parallel, and the columns that a filter needs. A row group is decoded as a whole, but
+/// only the requested columns, and kept in a cache of bounded size. If row groups turn out to be evicted with little
+/// reuse, only the needed pages are decoded, provided that the file has page locations. Strings are not checked to be
+/// UTF-8.
 ///
 /// # Example
 /// ```
@@ -57,14 +57,14 @@ pub struct Parquet {
     decoded: BlockCache<usize, DecodedGroup>,
     reuse: Reuse,
     cache_bytes: usize,
-    /// By the indices of a batch: nothing is kept for longer than it is being read.
+    /// By the indices of a batch. The limit is 0, so that batches are found only while they are being read.
     batches: BlockCache<BatchKey, Located>,
 }
 
-/// Where the samples of a batch are: in which of the groups, and there in which piece and row.
+/// Where the samples of a batch are: their row groups, and the piece and row of each sample.
 struct Located {
     groups: Vec<Arc<DecodedGroup>>,
-    /// Among all pieces of the groups.
+    /// Pieces are numbered across all groups.
     places: Places,
 }
 
@@ -72,14 +72,14 @@ impl Parquet {
     /// Opens the files at `paths`.
     ///
     /// # Errors
-    /// [`Error::Io`] when a file can't be read; [`Error::Format`] when one is not a Parquet file, has other columns
-    /// than the first one, or there is no rule for a column; [`Error::InvalidArgument`] for a column that is not there.
+    /// [`Error::Io`] when a file can't be read; [`Error::Format`] when it is not a Parquet file, its columns differ
+    /// from the first file's, or a column's type is unsupported; [`Error::InvalidArgument`] for an unknown column.
     pub fn open(paths: Vec<PathBuf>, options: ParquetOptions) -> Result<Self> {
         Self::open_with(paths, options, Damages::Refuse)
     }
 
-    /// The same without the rows that are broken: those of row groups that can't be decoded, those with a null that is refused,
-    /// and those with a text that is none. All row groups are decoded once for that.
+    /// Like [`open`](Self::open), but leaves out broken rows: rows of row groups that can't be decoded, rows with a
+    /// null that is refused, and rows with a string that is not valid UTF-8. This decodes all row groups once.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -102,8 +102,8 @@ impl Parquet {
         })
     }
 
-    /// The text under `key` in the metadata of the schema of the file at `path`: Hugging Face's `datasets` says under
-    /// "huggingface", in JSON, what the columns are to it.
+    /// Returns the value of `key` in the schema metadata of the file at `path`. Hugging Face's `datasets` stores its
+    /// column types under "huggingface", as JSON.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -111,19 +111,19 @@ impl Parquet {
         ParquetSource::metadata(path, key)
     }
 
-    /// What each field is.
+    /// Returns the kind of each field.
     #[must_use]
     pub fn kinds(&self) -> &[ColumnKind] {
         self.source.columns.kinds()
     }
 
-    /// How the fields are nested.
+    /// Returns how the fields are nested.
     #[must_use]
     pub fn nesting(&self) -> &Nesting {
         self.source.columns.nesting()
     }
 
-    /// The number of samples in each row group, of one file after the other: what a sampler needs that reads by blocks.
+    /// Returns the number of samples in each row group, file by file, for samplers that read by blocks.
     #[must_use]
     pub fn group_samples(&self) -> Vec<usize> {
         let starts = &self.source.groups.starts;
@@ -161,14 +161,14 @@ impl Parquet {
         })
     }
 
-    /// What the cache of row groups has done in this process. In windows of [`BlockShuffleSampler`](crate::BlockShuffleSampler)
-    /// that fit into it each group is decoded once an epoch.
+    /// Returns counters of the row group cache in this process. If the cache holds a window of
+    /// [`BlockShuffleSampler`](crate::BlockShuffleSampler), each row group is decoded once per epoch.
     #[must_use]
     pub fn cache_info(&self) -> CacheInfo {
         self.decoded.info()
     }
 
-    /// Row group `group`, of which `count` samples are read, if it is decoded.
+    /// Returns row group `group` if it is cached; `count` of its samples are read.
     fn found(&self, group: usize, count: usize) -> Option<Arc<DecodedGroup>> {
         let samples = self.source.groups.starts.samples_of(group).len();
         let decoded = self.decoded.peek(&group, Reads::Counted { now: count, all: samples })?;
@@ -176,10 +176,10 @@ impl Parquet {
         Some(decoded)
     }
 
-    /// Row group `group`, which was not found, or at least those of its samples that `wanted` tells, `count` of them.
+    /// Decodes row group `group`, which is not cached, or only the `count` samples in it that `wanted` returns.
     ///
-    /// As a whole it can be kept for others to come. Where they do not come, as in a shuffle of more than the cache holds,
-    /// it is much cheaper to decode the pages that have the samples, if the file says where pages are.
+    /// The whole group can be cached for later reads. If it would be evicted before them, as in a shuffle of more than
+    /// the cache holds, it is much cheaper to decode just the pages with the samples, if their locations are known.
     fn group(&self, group: usize, count: usize, wanted: impl FnOnce() -> Vec<usize>) -> Result<Arc<DecodedGroup>> {
         let samples = self.source.groups.starts.samples_of(group).len();
         let place = self.source.groups.place(group);
@@ -188,7 +188,7 @@ impl Parquet {
         if share < 0.5 && count < samples / 4 {
             let pages = self.source.footer(place.file, Pages::Known)?.pages_of(place.in_file);
             let by_pages = pages.map(|pages| (count as f64 / pages.max(1) as f64).min(1.0));
-            // The same share of the group, this many samples at a time.
+            // How many reads of `count` samples make up the expected share of the group.
             let times = samples as f64 * share / count.max(1) as f64;
             if by_pages.is_some_and(|cost| cost * times < 1.0) {
                 self.decoded.count_part();
@@ -205,11 +205,11 @@ impl Parquet {
     fn locate(&self, indices: &[usize]) -> Result<Located> {
         let starts = &self.source.groups.starts;
         let FoundBlocks { blocks, counts, of_rows } = starts.find(indices)?;
-        // What is kept of a file that is another now is not mixed with what is read of it.
+        // Cached groups of a file that has changed since must not be mixed with newly read ones.
         self.source.check(&blocks)?;
-        // What is there before what is not: it may go when room is made for others.
+        // Look up cached groups first: decoding the others may evict them.
         let found: Vec<_> = blocks.iter().zip(&counts).map(|(&group, &count)| self.found(group, count)).collect();
-        // No more of them than may be cached are held for one batch, which may be from everywhere.
+        // Past the cache size, keep only the batch's rows of a group: a batch may have samples from everywhere.
         let mut held = 0_usize;
         let groups = blocks.iter().zip(counts).zip(found).enumerate().map(|(place, ((&group, count), found))| {
             let wanted = || {
@@ -243,7 +243,7 @@ impl Parquet {
         Ok(Located { places: Places::new(pieces, rows), groups })
     }
 
-    /// The samples of a batch, found again if their sizes were asked for before.
+    /// Locates the samples of a batch, or returns what was located when their sizes were requested.
     fn batch(&self, indices: &[usize]) -> Result<Arc<Located>> {
         if !self.source.columns.schema().is_variable() {
             return self.locate(indices).map(Arc::new);
@@ -314,7 +314,7 @@ impl Blocks for Parquet {
 
     fn announce(&self, group: usize) {
         if !self.decoded.is_here(&group) {
-            // Whatever is wrong will be said when it is read.
+            // Errors are ignored here: the read reports them.
             let _ = self.source.announce(group);
         }
     }

@@ -1,4 +1,4 @@
-//! [`ParquetFile`]: one Parquet file, as the crate `parquet` reads it.
+//! [`Footer`] and [`Request`]: one Parquet file, read with the crate `parquet`.
 
 use std::any::Any;
 use std::io::{self, Read};
@@ -25,27 +25,27 @@ use crate::dataset::format::file::known_format::{SIGNATURE_BYTES, foreign};
 use crate::dataset::format::file::open_file::OpenFile;
 use crate::{Error, Result};
 
-/// So many rows are decoded at a time: what a damaged file promises is not asked of the memory at once.
+/// Rows decoded at a time, so that a damaged file cannot make us allocate what its header claims.
 const PIECE_ROWS: usize = 1 << 16;
 
-/// And of byte strings of fixed size this many bytes.
+/// Bytes decoded at a time of the widest fixed-size column, if its rows are large.
 const PIECE_BYTES: usize = 256 << 20;
 
 /// The footer of a file.
 pub(super) struct Footer {
-    /// With texts as bytes: whether they are UTF-8 is looked at by who makes texts of them.
+    /// Strings are read as bytes here; they are checked for UTF-8 where they become strings.
     metadata: ArrowReaderMetadata,
-    /// As the file has it.
+    /// The file's Arrow schema, with nanoseconds as the unit of INT96 columns.
     pub(super) schema: Arc<ArrowSchema>,
 }
 
 impl Footer {
-    /// Reads the footer of `file`, with the places of its pages if `pages` says so.
+    /// Reads the footer of `file`, and the page locations as `pages` says.
     pub(super) fn read(file: &Arc<OpenFile>, pages: PageIndexPolicy) -> Result<Self> {
         Self::read_by(file, ArrowReaderOptions::new().with_offset_index_policy(pages))
     }
 
-    /// Reads the footer of `file`, with the places of its pages and the bounds of what they have, where it has them.
+    /// Reads the footer of `file`, with page locations and page bounds if the file has them.
     pub(super) fn read_with_bounds(file: &Arc<OpenFile>) -> Result<Self> {
         Self::read_by(file, ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional))
     }
@@ -71,10 +71,10 @@ impl Footer {
             let supplied = ArrowReaderOptions::new().with_schema(as_read);
             ArrowReaderMetadata::try_new(Arc::new(parsed), supplied).map_err(Trouble::Parquet)
         });
-        // Where the crate does not go along, its texts are what it says.
+        // If the crate rejects this schema, strings keep the types of the file.
         let metadata = as_bytes.or_else(|_| load())?;
         let groups = metadata.metadata().row_groups();
-        // The crate panics where an offset or a size is negative.
+        // The crate panics if an offset or a size is negative.
         let is_sound = |group: &RowGroupMetaData| {
             let ranges = || Ok(group.columns().iter().for_each(|column| _ = column.byte_range()));
             group.num_rows() >= 0 && guarded(ranges).is_ok()
@@ -96,15 +96,15 @@ impl Footer {
         &self.metadata
     }
 
-    /// Its size in memory, more or less.
+    /// Returns its approximate size in memory.
     pub(super) fn bytes(&self) -> usize {
         self.metadata.metadata().memory_size() + 1024
     }
 }
 
-/// The footer, with what is behind it, and where it begins; nothing where it is none, as the crate will say.
+/// Reads the footer, up to the end of the file, and its offset. Returns `None` for the crate to report what is wrong.
 fn footer_bytes(file: &OpenFile) -> Result<Option<(u64, Bytes)>> {
-    /// Its length, and the magic bytes.
+    /// The length of the footer, and the magic bytes.
     const TAIL: u64 = 8;
     let Some(start) = file.bytes().checked_sub(TAIL) else { return Ok(None) };
     let tail = read(file, start, TAIL as usize)?;
@@ -123,20 +123,20 @@ fn footer_bytes(file: &OpenFile) -> Result<Option<(u64, Bytes)>> {
 pub(super) struct Request<'a> {
     pub(super) footer: &'a Footer,
     pub(super) group: usize,
-    /// Places of leaves in the schema.
+    /// Leaf indices in the schema.
     pub(super) leaves: &'a [usize],
-    /// All rows, where there is none.
+    /// The selected rows. `None`: all rows.
     pub(super) rows: Option<RowSelection>,
-    /// So many bytes the row group may have, by the numbers of values that its footer promises: a few bytes of a damaged file
-    /// can stand for any number of them.
+    /// Limit on the bytes of the row group, by the value counts in its footer: a few bytes of a damaged file can claim
+    /// any number of values.
     pub(super) most_bytes: usize,
 }
 
 impl Request<'_> {
-    /// Decodes them and calls `take` for each piece.
+    /// Decodes the rows and calls `take` with each piece.
     ///
     /// # Errors
-    /// Those of `take`, in words; [`Error::Format`] names file, row group and column.
+    /// [`Error::Format`] names file, row group, and column, and includes errors of `take`.
     pub(super) fn decode(
         &self,
         file: &Arc<OpenFile>,
@@ -148,7 +148,7 @@ impl Request<'_> {
         let tried = guarded(|| self.pieces(file, self.leaves, &mut take));
         let Err(trouble) = tried else { return Ok(()) };
         Err(trouble.into_error(|reason| {
-            // The crate does not say in which column.
+            // The crate does not name the column, so decode each alone.
             let fails = |leaf: &&usize| guarded(|| self.pieces(file, &[**leaf], &mut |_| Ok(()))).is_err();
             let column = self.leaves.iter().find(fails).map(|&leaf| group.column(leaf).column_path().string());
             refuse(column.map_or(reason.clone(), |column| format!("column `{column}`: {reason}")))
@@ -174,7 +174,7 @@ impl Request<'_> {
             )));
         }
         let widest = widths.into_iter().max().unwrap_or(0).max(1);
-        // Of some rows only the pages are read that hold them.
+        // If rows are selected, only the pages that contain them are read.
         let ranges = match self.rows {
             Some(_) => Vec::new(),
             None => leaves.iter().map(|&leaf| chunk(file, group, leaf)).collect::<std::result::Result<_, _>>()?,
@@ -206,7 +206,7 @@ impl Request<'_> {
     }
 }
 
-/// The size of one value, in bytes; 0 where they differ in size.
+/// Returns the size of one value in bytes, or 0 if sizes vary.
 fn width(column: &ColumnChunkMetaData) -> usize {
     match column.column_type() {
         Type::BOOLEAN => 1,
@@ -222,7 +222,7 @@ fn chunk(file: &OpenFile, group: &RowGroupMetaData, leaf: usize) -> std::result:
     Ok((start, read(file, start, usize::try_from(len).unwrap_or(usize::MAX))?))
 }
 
-/// The bytes of a file; nothing is made room for that is not there.
+/// Reads a range of a file. Fails before allocating memory if the range is past the end.
 fn read(file: &OpenFile, start: u64, len: usize) -> Result<Bytes> {
     if start.checked_add(len as u64).is_none_or(|end| end > file.bytes()) {
         file.read_at(start, &mut [])?;
@@ -238,7 +238,7 @@ pub(in crate::dataset::format) fn refuse(file: &OpenFile, offset: u64, reason: S
     Error::Format { path: file.source().path.clone(), offset, reason }
 }
 
-/// What can go wrong while a file is decoded.
+/// Errors while a file is decoded.
 enum Trouble {
     Parquet(ParquetError),
     Own(Error),
@@ -258,7 +258,7 @@ impl From<Error> for Trouble {
 }
 
 impl Trouble {
-    /// The error that it is; `refuse` makes one of a reason.
+    /// Converts it to an error; `refuse` makes one from a reason.
     fn into_error(self, refuse: impl FnOnce(String) -> Error) -> Error {
         match self {
             Self::Own(error) => error,
@@ -267,7 +267,7 @@ impl Trouble {
                 Ok(error) => *error,
                 Err(other) => refuse(other.to_string()),
             },
-            // The crate says on each way out that it is an error.
+            // The crate prefixes its messages.
             Self::Parquet(error) => {
                 let said = error.to_string();
                 refuse(said.strip_prefix("Parquet error: ").unwrap_or(&said).to_owned())
@@ -276,7 +276,7 @@ impl Trouble {
     }
 }
 
-/// What `work` returns; a panic of the crate, which damaged files can bring about, is trouble like any other.
+/// Runs `work`. Damaged files can make the crate panic; a panic becomes an error like any other.
 fn guarded<T>(work: impl FnOnce() -> std::result::Result<T, Trouble>) -> std::result::Result<T, Trouble> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(Trouble::Words(words(&*panic))))
 }
@@ -286,7 +286,7 @@ fn words(panic: &(dyn Any + Send)) -> String {
     format!("it can't be decoded ({})", said.unwrap_or("the decoder gave up"))
 }
 
-/// A file as the crate wants it: some ranges of it have been read already.
+/// A file as the crate reads it, with some ranges already read.
 struct Chunks {
     file: Arc<OpenFile>,
     ranges: Vec<(u64, Bytes)>,
@@ -326,17 +326,17 @@ impl ChunkReader for Chunks {
     }
 }
 
-/// A file from some place on.
+/// The rest of a file, from an offset on.
 struct Rest {
     file: Arc<OpenFile>,
     place: u64,
-    /// What has been read already, from `place` on.
+    /// Bytes already read, starting at `place`.
     ready: Bytes,
 }
 
 impl Read for Rest {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        /// So much is read at a time, for headers of pages.
+        /// Bytes read at a time, for page headers.
         const AHEAD: u64 = 4096;
         if self.ready.is_empty() {
             let left = self.file.bytes().saturating_sub(self.place).min(AHEAD);

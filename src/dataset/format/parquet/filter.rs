@@ -1,4 +1,4 @@
-//! [`Filter`]: which rows of Parquet files are samples.
+//! [`Filter`]: selects the rows of Parquet files that are samples.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -19,34 +19,34 @@ use crate::dataset::format::file::scan::scan;
 use crate::dataset::format::index::broken::is_damage;
 use crate::dataset::format::index::damages::Damages;
 
-/// A condition on a column: its value stands in this relation to another. Nulls are in none.
+/// A condition on a column: its value has this relation to a given one. Nulls satisfy no relation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ParquetFilter {
-    /// The name of the column, or of a part of a nested one (`a.b`), which is neither a list nor an array.
+    /// The name of the column, or of a part of a nested one (`a.b`). Lists and arrays are not supported.
     pub column: String,
-    /// What holds for its value.
+    /// The relation that must hold.
     pub relation: Relation,
 }
 
-/// What holds for a value. Floats are compared as IEEE 754 says: NaN is not equal to itself, and in no order.
+/// A relation of a value to given ones. Floats are compared as in IEEE 754: NaN does not equal itself and has no order.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Relation {
-    /// It is this.
+    /// Equal to this.
     Equal(FillValue),
-    /// It is not this.
+    /// Not equal to this.
     NotEqual(FillValue),
-    /// It is less.
+    /// Less than this.
     Less(FillValue),
-    /// It is less, or this.
+    /// Less than or equal to this.
     LessOrEqual(FillValue),
-    /// It is greater.
+    /// Greater than this.
     Greater(FillValue),
-    /// It is greater, or this.
+    /// Greater than or equal to this.
     GreaterOrEqual(FillValue),
-    /// It is one of these.
+    /// Equal to one of these.
     In(Vec<FillValue>),
-    /// It is none of these.
+    /// Not equal to any of these.
     NotIn(Vec<FillValue>),
 }
 
@@ -77,15 +77,15 @@ impl Relation {
         }
     }
 
-    /// True if it can hold for a value between these, or for one that is in no order. What is not to be compared says
-    /// nothing.
+    /// True if it may hold for a value between these bounds, or for one without order (NaN). Values that can't be
+    /// compared rule nothing out.
     pub(super) fn can_hold(&self, least: &Value<'_>, greatest: &Value<'_>) -> bool {
         let is_within = |other: &FillValue| {
             least.compare(other) != Some(Ordering::Greater) && greatest.compare(other) != Some(Ordering::Less)
         };
         let is_all = |other: &FillValue| {
             let is_it = |bound: &Value<'_>| bound.compare(other) == Some(Ordering::Equal);
-            // NaN is left out of bounds, and is not equal to anything.
+            // Bounds ignore NaN, which is not equal to anything.
             is_it(least) && is_it(greatest) && !matches!(least, Value::Float(_))
         };
         match self {
@@ -101,7 +101,7 @@ impl Relation {
     }
 }
 
-/// Conditions, and the columns that they are on.
+/// Conditions, and the columns that they refer to.
 pub(super) struct Filter {
     relations: Vec<Relation>,
     options: ColumnarOptions,
@@ -109,7 +109,7 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// The conditions `of` columns of `schema`; nothing where there are none.
+    /// Creates a filter from conditions `of` columns of `schema`. Returns `None` if there are none.
     pub(super) fn new(schema: &ArrowSchema, of: &[ParquetFilter]) -> std::result::Result<Option<Self>, String> {
         if of.is_empty() {
             return Ok(None);
@@ -127,7 +127,7 @@ impl Filter {
         Ok(Some(filter))
     }
 
-    /// Finds out which rows of the groups are left.
+    /// Determines which rows of the groups remain, and stores that in `found`.
     pub(super) fn apply(&self, pool: &FilePool, found: &mut [Vec<FoundGroup>], damages: Damages) -> Result<()> {
         let all: Vec<(usize, usize)> = found
             .iter()
@@ -140,7 +140,7 @@ impl Filter {
             let file = pool.file(run[0].0)?;
             let mut footer = Footer::read(&file, PageIndexPolicy::Skip)?;
             let conditions = self.conditions(&file, &footer)?;
-            // What pages have is looked up when a group is not passed over.
+            // Page bounds are read only once a group can't be skipped as a whole.
             let mut is_bounded = false;
             let mut left = Vec::with_capacity(run.len());
             for &(number, group) in *run {
@@ -149,11 +149,11 @@ impl Filter {
                     continue;
                 }
                 if !std::mem::replace(&mut is_bounded, true) {
-                    // An index that is damaged takes nothing from the values.
+                    // If the page index is damaged, the values are read without it.
                     footer = Footer::read_with_bounds(&file).unwrap_or(footer);
                 }
                 left.push(match self.left_of(&file, &footer, &conditions, group, found[number][group].rows) {
-                    // All of them, until they are looked at.
+                    // Keep all rows for now: the scan for broken rows leaves them out.
                     Err(error) if damages == Damages::LeaveOut && is_damage(&error) => Left::All,
                     left => left?,
                 });
@@ -166,7 +166,7 @@ impl Filter {
         Ok(())
     }
 
-    /// Fails when it can't be found out which of the `rows` rows of `group` are left.
+    /// Fails if the filter can't be applied to the `rows` rows of `group`.
     pub(super) fn check(&self, file: &Arc<OpenFile>, footer: &Footer, group: usize, rows: usize) -> Result<()> {
         let conditions = self.conditions(file, footer)?;
         if can_hold(footer, group, &conditions) {
@@ -175,7 +175,7 @@ impl Filter {
         Ok(())
     }
 
-    /// What is left of the `rows` rows of `group`.
+    /// Returns which of the `rows` rows of `group` remain.
     fn left_of(
         &self,
         file: &Arc<OpenFile>,
@@ -222,18 +222,18 @@ impl Filter {
         })
     }
 
-    /// What the conditions are on in a file: its leaves.
+    /// Returns the conditions, each with the leaf of the file that it refers to.
     fn conditions(&self, file: &Arc<OpenFile>, footer: &Footer) -> Result<Vec<Condition<'_>>> {
         let leaves = self.leaves(&footer.schema).map_err(|reason| refuse(file, file.bytes(), reason))?;
         Ok(self.relations.iter().zip(leaves).collect())
     }
 
-    /// The columns of a file that the conditions are on.
+    /// Returns the columns of a file that the conditions refer to.
     fn columns(&self, file: &Arc<OpenFile>, footer: &Footer) -> Result<Columns> {
         Columns::new(&footer.schema, &self.options).map_err(|reason| refuse(file, file.bytes(), reason))
     }
 
-    /// The leaves of a file that the conditions are on.
+    /// Returns the leaves of a file that the conditions refer to.
     fn leaves(&self, schema: &ArrowSchema) -> std::result::Result<Vec<usize>, String> {
         let of_columns = self.options.columns.iter().flatten().map(|column| {
             let options = ColumnarOptions { columns: Some(vec![column.clone()]), ..self.options.clone() };

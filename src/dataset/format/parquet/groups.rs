@@ -1,4 +1,4 @@
-//! [`Groups`]: which row group of which file a sample is in, by arithmetic.
+//! [`Groups`]: maps samples to row groups and files, by arithmetic.
 
 use std::path::PathBuf;
 
@@ -8,43 +8,43 @@ use crate::dataset::format::index::place::IndexPlace;
 use crate::dataset::format::index::sample_index::{IndexColumn, SampleIndex};
 use crate::{Error, Result};
 
-/// From this many files on the numbers of their footers are kept in an index.
+/// From this many files on, the row counts in their footers are kept in an index.
 const MANY_FILES: usize = 64;
 
-/// What a scan has found of one row group.
+/// A row group, as found by a scan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FoundGroup {
     pub(super) rows: usize,
-    /// Those that a filter leaves: a bit for each, where it leaves some and not all.
+    /// The rows that a filter keeps.
     pub(super) left: Left,
 }
 
-/// What a filter leaves of a row group.
+/// The rows of a row group that a filter keeps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Left {
     All,
     None,
-    /// As many as are said, in words of 64 bits.
+    /// The number of rows, and a bitmap of all rows in 64-bit words.
     Some(usize, Vec<u64>),
 }
 
-/// Columns of the index: by file, the number of groups up to its end; by group, the number of samples, and of words of bits,
-/// up to its end; and the words.
+/// Columns of the index. By file: the cumulative number of groups. By group: the cumulative numbers of samples and of
+/// bitmap words. Then the bitmap words.
 const GROUP_ENDS: usize = 0;
 const SAMPLE_ENDS: usize = 1;
 const WORD_ENDS: usize = 2;
 const WORDS: usize = 3;
 
-/// The row groups of some files, one file after the other.
+/// The row groups of consecutive files.
 pub(in crate::dataset::format) struct Groups {
-    /// By file, the number of groups up to its end.
+    /// By file: the cumulative number of groups.
     group_ends: Vec<usize>,
-    /// Which of the groups a sample is in.
+    /// Maps samples to groups.
     pub(in crate::dataset::format) starts: BlockStarts,
     index: SampleIndex,
 }
 
-/// Where a row group is.
+/// The location of a row group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct GroupPlace {
     pub(super) file: usize,
@@ -52,8 +52,8 @@ pub(super) struct GroupPlace {
 }
 
 impl Groups {
-    /// Those that `scan` finds, by file, unless an index of them is at hand. `parameters` is what they depend on besides the
-    /// files. An index is kept of many files, or where `is_costly`.
+    /// Loads the groups from an index, or else calls `scan`, which returns them by file. `parameters` is what they
+    /// depend on besides the files. An index is kept for many files, or if `is_costly`.
     pub(in crate::dataset::format) fn open(
         pool: &FilePool,
         parameters: &str,
@@ -95,7 +95,7 @@ impl Groups {
         GroupPlace { file, in_file: group - if file == 0 { 0 } else { self.group_ends[file - 1] } }
     }
 
-    /// A bit for each of the `rows` rows of `group`, where some are left out.
+    /// Returns the bitmap of the `rows` rows of `group`, if a filter keeps only some of them.
     pub(in crate::dataset::format) fn bits(&self, group: usize, rows: usize) -> Result<Option<Vec<u64>>> {
         let start = if group == 0 { 0 } else { self.index.get(WORD_ENDS, group - 1)? };
         let count = self.index.get(WORD_ENDS, group)?.saturating_sub(start) as usize;

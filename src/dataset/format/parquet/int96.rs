@@ -8,8 +8,8 @@ use parquet::schema::types::SchemaDescriptor;
 
 /// Returns the fields of a file's schema with nanoseconds as the unit of its INT96 columns, as pyarrow reads them.
 ///
-/// A file that pyarrow wrote also stores the unit of the table that was written. The crate `parquet` would follow that:
-/// whether a time is in seconds or in nanoseconds would depend on who wrote the file.
+/// A file written by pyarrow also stores the unit of the original table. The crate `parquet` would use it, so that the
+/// unit of a time would depend on the writer of the file.
 pub(super) fn in_nanoseconds(fields: &Fields, columns: &SchemaDescriptor) -> Fields {
     let mut leaves = columns.columns().iter().map(|column| column.physical_type());
     fields_in_nanoseconds(fields, &mut leaves)

@@ -1,4 +1,4 @@
-//! Nested values as they come, and the Arrow arrays that they become.
+//! Converts encoded nested values to Arrow arrays.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::columns::{number_type, numbers};
 use crate::DType;
 use crate::dataset::format::field::nested_type::{NestedBytes, NestedType, Presence};
 
-/// The type of Arrow's that values of type `of` have; the reason why there is none.
+/// Returns the Arrow type for values of type `of`, or the reason why there is none.
 pub(in crate::dataset::format) fn nested_type(of: &NestedType) -> Result<DataType, String> {
     Ok(match of {
         NestedType::Number(dtype) => number_type(*dtype)?,
@@ -24,12 +24,12 @@ pub(in crate::dataset::format) fn nested_type(of: &NestedType) -> Result<DataTyp
     })
 }
 
-/// Any of them may be null.
+/// Returns the item field of a list. Items may be null.
 fn element_of(data_type: DataType) -> FieldRef {
     Arc::new(Field::new("element", data_type, true))
 }
 
-/// Arrays as they are made.
+/// An array under construction.
 pub(super) struct NestedArray {
     made: Made,
     valid: Vec<bool>,
@@ -43,7 +43,7 @@ enum Made {
 }
 
 impl NestedArray {
-    /// An array of values of type `of`, of which there are none yet.
+    /// Creates an empty array of values of type `of`.
     pub(super) fn new(of: &NestedType) -> Self {
         let strings = |is_text| Made::Strings { is_text, lengths: Vec::new(), bytes: Vec::new() };
         let made = match of {
@@ -56,7 +56,7 @@ impl NestedArray {
         Self { made, valid: Vec::new() }
     }
 
-    /// Puts the value that `bytes` are behind the others; nothing where they are none.
+    /// Appends the value encoded in `bytes`. Returns `None` if they are invalid.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Option<()> {
         let mut bytes = NestedBytes::new(bytes);
         self.sequence(&mut bytes, 1)?;
@@ -107,7 +107,7 @@ impl NestedArray {
         }
     }
 
-    /// The array, whose type is `data_type`.
+    /// Returns the finished array, whose type is `data_type`.
     pub(super) fn finish(self, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
         let nulls = self.valid.contains(&false).then(|| NullBuffer::from(self.valid));
         Ok(match (self.made, data_type) {

@@ -1,23 +1,23 @@
-//! [`Reuse`]: whether a row group that is decoded as a whole will be read again before it has to go.
+//! [`Reuse`]: predicts how much of a row group will be read before it is evicted.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use crate::memory::PerProcess;
 
-/// Watches which row groups are read, as a cache of all that was ever read whole would have to: what goes from that cache
-/// tells how large a share of a group is read while it could be kept. Reading in order it is all, by blocks as well; in a
-/// shuffle of much more than the cache holds next to nothing.
+/// Simulates a cache of the row groups that are read, as if each were decoded whole. When a group is evicted from it,
+/// the share of its samples that was read predicts the share for other groups. In sequential or block order that is all
+/// of them; in a shuffle of much more than the cache holds, almost none.
 pub(super) struct Reuse {
     limit: usize,
     seen: PerProcess<Mutex<Seen>>,
 }
 
 struct Seen {
-    /// The one read last comes last.
+    /// The most recently read group is last.
     groups: VecDeque<SeenGroup>,
     bytes: usize,
-    /// The share to be expected of a group of which nothing is known.
+    /// The predicted share of a group without history.
     share: f64,
 }
 
@@ -28,13 +28,13 @@ struct SeenGroup {
 }
 
 impl Reuse {
-    /// For a cache of `limit` bytes.
+    /// Creates the simulation of a cache of `limit` bytes.
     pub(super) fn new(limit: usize) -> Self {
         Self { limit, seen: PerProcess::new() }
     }
 
-    /// Says that `count` of the `samples` samples of `group` are read, which has so many `bytes`. Returns the share of it that
-    /// is likely to be read while it can be kept.
+    /// Records that `count` of the `samples` samples of `group` are read; `bytes` is the size of the group. Returns the
+    /// share of the group that is likely to be read while it is cached.
     pub(super) fn touch(&self, group: usize, bytes: usize, samples: usize, count: usize) -> f64 {
         let first = || Mutex::new(Seen { groups: VecDeque::new(), bytes: 0, share: 1.0 });
         let mut seen = self.seen.get_or_make(first).lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,26 +1,25 @@
-//! [`check_schema`]: whether the schema in a Parquet footer is one, before the crate `parquet` makes room for it.
+//! [`check_schema`]: validates the schema in a Parquet footer before the crate `parquet` allocates memory for it.
 
-/// Fields of a schema are nested at most so deep, where a list has two levels or three: the crate goes down by recursion, and a
-/// stack has an end.
+/// Maximum depth of a schema, where a list takes two or three levels: the crate recurses, and could overflow the stack.
 const DEEPEST: usize = 300;
 
-/// Structures that are passed over are nested at most so deep.
+/// Maximum depth of structures that are skipped.
 const DEEPEST_STRUCTURE: usize = 32;
 
-/// Checks the schema of a footer, which is a structure of Thrift's compact protocol: its second field is a list of the
-/// schema's elements, in depth-first order, of which each says in its fifth field how many children it has.
+/// Checks the schema of a footer. The footer is a structure in Thrift's compact protocol: its second field is the list
+/// of schema elements, in depth-first order; the fifth field of each element is its number of children.
 /// Source: <https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift> and
 /// <https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md>.
 ///
-/// The crate makes room for as many children as an element promises: those of a few damaged bytes fit into no memory.
+/// The crate allocates memory for as many children as an element claims, which may be too many if bytes are damaged.
 ///
 /// # Errors
-/// Why it is none, in words.
+/// The reason why the schema is invalid.
 pub(super) fn check_schema(footer: &[u8]) -> Result<(), String> {
     let cut = || "it is cut, or its schema is none".to_owned();
     let mut bytes = Compact { rest: footer };
     let children = bytes.schema().ok_or_else(cut)?;
-    // By element that has some left: how many children are to come. All that are promised are there.
+    // `open`: for each open element, its remaining children. `promised`: elements that were claimed and not read yet.
     let (mut open, mut promised) = (Vec::new(), 1_usize);
     for (place, &count) in children.iter().enumerate() {
         let left = children.len() - place - 1;
@@ -46,12 +45,12 @@ pub(super) fn check_schema(footer: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Bytes of Thrift's compact protocol. Nothing where they end too early.
+/// Reads Thrift's compact protocol. Methods return `None` if the bytes end early or are invalid.
 struct Compact<'a> {
     rest: &'a [u8],
 }
 
-/// What a value is, by its number in the protocol.
+/// Type codes of the protocol.
 mod kind {
     pub(super) const STOP: u8 = 0;
     pub(super) const TRUE: u8 = 1;
@@ -70,10 +69,10 @@ mod kind {
 }
 
 impl Compact<'_> {
-    /// By element of the schema, the number of its children.
+    /// Reads the number of children of each schema element.
     fn schema(&mut self) -> Option<Vec<i64>> {
         let mut id = 0;
-        // Before it comes the version alone.
+        // Only the version precedes it.
         while self.field(&mut id)? != kind::LIST || id != 2 {
             if id != 1 {
                 return None;
@@ -81,20 +80,20 @@ impl Compact<'_> {
             self.number()?;
         }
         let (len, of) = self.list()?;
-        // An element has one byte at least.
+        // Each element takes at least one byte.
         if of != kind::STRUCT || len > self.rest.len() {
             return None;
         }
         (0..len).map(|_| self.children()).collect()
     }
 
-    /// The number of children of the next element.
+    /// Reads the number of children of the next element.
     fn children(&mut self) -> Option<i64> {
         let (mut id, mut children) = (0, 0);
         loop {
             match self.field(&mut id)? {
                 kind::STOP => return Some(children),
-                // Whatever width it says: the crate reads them the same way.
+                // Any width, because the crate reads them all the same way.
                 kind::I16 | kind::I32 | kind::I64 if id == 5 => {
                     children = self.signed()?;
                 }
@@ -103,7 +102,7 @@ impl Compact<'_> {
         }
     }
 
-    /// What the next field of a structure is; `id` becomes its number.
+    /// Reads the header of the next field of a structure: returns its type, and updates its number `id`.
     fn field(&mut self, id: &mut i64) -> Option<u8> {
         let head = self.byte()?;
         if head & 0x0f != kind::STOP {
@@ -115,7 +114,7 @@ impl Compact<'_> {
         Some(head & 0x0f)
     }
 
-    /// The number of elements of a list, and what they are.
+    /// Reads the header of a list: the number of elements, and their type.
     fn list(&mut self) -> Option<(usize, u8)> {
         let head = self.byte()?;
         let len = match head >> 4 {
@@ -170,7 +169,7 @@ impl Compact<'_> {
         (0..len).try_for_each(|_| self.skip_one(of, deepest))
     }
 
-    /// Passes over an element of a list or a map, where a truth value has a byte of its own.
+    /// Skips an element of a list or map, where a boolean takes a byte.
     fn skip_one(&mut self, of: u8, deepest: usize) -> Option<()> {
         self.skip(if matches!(of, kind::TRUE | kind::FALSE) { kind::BYTE } else { of }, deepest)
     }
@@ -208,7 +207,7 @@ impl Compact<'_> {
 mod tests {
     use super::*;
 
-    /// A footer whose elements have this many children.
+    /// Builds a footer whose elements have these numbers of children.
     fn footer(children: &[i64]) -> Vec<u8> {
         let mut bytes = vec![0x15, 2, 0x19, 0xfc];
         let number = |mut number: u64, bytes: &mut Vec<u8>| {
@@ -220,10 +219,10 @@ mod tests {
         };
         number(children.len() as u64, &mut bytes);
         for &children in children {
-            // Its name, and the number.
+            // The name, and the number of children.
             bytes.extend([0x48, 1, b'x', 0x15]);
             number((children << 1 ^ children >> 63) as u64, &mut bytes);
-            // A logical type: a structure in a structure.
+            // A logical type: a nested structure.
             bytes.extend([0x5c, 0x1c, 0x11, 0x12, 0, 0, 0]);
         }
         bytes
@@ -239,7 +238,7 @@ mod tests {
         assert_eq!(check_schema(&footer(&deep)), Ok(()));
         deep.insert(0, 1);
         assert!(check_schema(&footer(&deep)).is_err_and(|reason| reason.contains("deep")));
-        // Wide and not deep.
+        // Wide but not deep.
         let wide: Vec<i64> = [500].into_iter().chain([1, 0].repeat(500)).collect();
         assert_eq!(check_schema(&footer(&wide)), Ok(()));
     }

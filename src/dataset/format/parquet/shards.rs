@@ -1,4 +1,4 @@
-//! [`ParquetShards`]: Parquet files of bounded size, encoded by threads while the next samples are made.
+//! [`ParquetShards`]: Parquet files of bounded size, encoded by threads while the next samples are produced.
 
 use std::io;
 use std::ops::Range;
@@ -24,10 +24,10 @@ use crate::dataset::format::shard::threads::{ShardThreads, ShardWriter, Wait, Wr
 use crate::error::catch;
 use crate::{Error, Result};
 
-/// A row group has at most this many bytes before it is encoded, or one sample: readers decode a row group at once.
+/// Maximum bytes of a row group before encoding, if it has several samples: readers decode whole row groups.
 const ROW_GROUP_BYTES: u64 = 64 << 20;
 
-/// An Arrow array of texts has less than 2 GiB.
+/// Arrow string arrays have 32-bit offsets, so they hold less than 2 GiB.
 const LARGEST: u64 = (1 << 31) - 1;
 
 /// How the pages of a Parquet file are compressed.
@@ -38,25 +38,25 @@ pub enum ParquetCompression {
     Zstd,
     /// Snappy.
     Snappy,
-    /// Not at all.
+    /// No compression.
     Uncompressed,
 }
 
-/// How Parquet files are written.
+/// Options for writing Parquet files.
 #[derive(Debug, Clone)]
 pub struct ParquetShardOptions {
-    /// The samples of a file take at most this many bytes before they are encoded, or it has one sample.
+    /// Maximum bytes of the samples in a file, before encoding. A larger sample gets a file of its own.
     pub shard_bytes: u64,
-    /// A row group has at most this many samples.
+    /// Maximum number of samples in a row group.
     pub row_group_rows: usize,
     /// How pages are compressed.
     pub compression: ParquetCompression,
-    /// The number of threads that encode.
+    /// The number of encoding threads.
     pub threads: usize,
 }
 
-/// Distributes samples over Parquet files. Row groups are encoded side by side, and written in order, while the next ones are
-/// filled. The bytes depend on the samples and options alone. What is dropped before it was ended leaves no file.
+/// Distributes samples over Parquet files. Row groups are encoded in parallel, and written in order, while the next
+/// ones are filled. The output depends only on the samples and options. A shard dropped before its end leaves no file.
 ///
 /// # Example
 /// ```
@@ -77,7 +77,7 @@ pub struct ParquetShardOptions {
 /// # Ok::<(), sluicegate::Error>(())
 /// ```
 pub struct ParquetShards {
-    // Before the encoders: its threads wait for what those make.
+    // Dropped before the encoders: its threads wait for their results.
     threads: ShardThreads<RowGroup>,
     encoders: ThreadPool,
     form: Arc<Form>,
@@ -86,10 +86,10 @@ pub struct ParquetShards {
     current: Option<Current>,
 }
 
-/// A row group that is encoded somewhere else.
+/// A row group that another thread encodes.
 type RowGroup = Receiver<Result<Vec<ArrowColumnChunk>>>;
 
-/// What all files have in common.
+/// What all files share.
 struct Form {
     arrow: SchemaRef,
     root: TypePtr,
@@ -107,10 +107,10 @@ struct Current {
 }
 
 impl ParquetShards {
-    /// Shards of samples of these fields.
+    /// Creates shards for samples with these fields.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when a field can't be written, or there is none; [`Error::Threads`].
+    /// [`Error::InvalidArgument`] when a field can't be written, or there are no fields; [`Error::Threads`].
     pub fn new(fields: Vec<ParquetField>, options: &ParquetShardOptions) -> Result<Self> {
         if fields.is_empty() {
             let reason = "at least one is needed".into();
@@ -127,12 +127,12 @@ impl ParquetShards {
         })
     }
 
-    /// Appends the samples `rows` of these columns, one a field, to the shard that is being filled. Returns how many there was
-    /// room for.
+    /// Appends the samples `rows` of `columns`, one column per field, to the current shard. Returns how many of them
+    /// fit.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when columns do not fit together or to their fields, or a sample is larger than 2 GiB; what
-    /// was appended before stays.
+    /// [`Error::InvalidArgument`] when columns do not match each other or their fields, or a sample is larger than 2
+    /// GiB; samples appended earlier are kept.
     pub fn append(&mut self, columns: &[ParquetColumn<'_>], rows: Range<usize>) -> Result<usize> {
         if columns.len() != self.fields.len() {
             let reason = format!("{} columns for {} fields", columns.len(), self.fields.len());
@@ -142,7 +142,7 @@ impl ParquetShards {
         let cuts = cuts.collect::<Result<Vec<_>>>()?;
         let Some(mut current) = self.current.take() else { return Ok(0) };
         let appended = self.append_to(&mut current, &cuts, &rows);
-        // What was appended before stays, whatever is wrong with these.
+        // Samples appended earlier are kept, even if these fail.
         self.current = Some(current);
         appended
     }
@@ -155,7 +155,7 @@ impl ParquetShards {
                 return Err(Error::InvalidArgument { argument: "columns", reason });
             }
         }
-        // Samples that go to one row group, as one batch.
+        // Consecutive samples of one row group are pushed as one batch.
         let mut run = rows.start..rows.start;
         let mut run_bytes = 0;
         for row in rows.clone() {
@@ -182,7 +182,7 @@ impl ParquetShards {
         Ok(run.end - rows.start)
     }
 
-    /// Sends the row group that was filled.
+    /// Sends the filled row group to the encoders.
     fn flush(&self, current: &mut Current) {
         let batches = std::mem::take(&mut current.group);
         (current.group_rows, current.group_bytes) = (0, 0);
@@ -192,13 +192,13 @@ impl ParquetShards {
         let (sender, receiver) = sync_channel(1);
         let form = Arc::clone(&self.form);
         self.encoders.spawn(move || {
-            // Nobody waits for it any more when the shard was given up.
+            // If the shard was abandoned, the receiver is gone.
             let _ = sender.send(catch(|| form.encode(&batches)));
         });
         self.threads.send(receiver);
     }
 
-    /// Ends the shard that is being filled, and begins the one that is to be at `path`.
+    /// Ends the current shard, and begins one at `path`.
     pub fn begin(&mut self, path: PathBuf) {
         self.end();
         let form = Arc::clone(&self.form);
@@ -206,7 +206,7 @@ impl ParquetShards {
         self.current = Some(Current::default());
     }
 
-    /// Ends the shard that is being filled.
+    /// Ends the current shard.
     pub fn end(&mut self) {
         if let Some(mut current) = self.current.take() {
             self.flush(&mut current);
@@ -214,18 +214,18 @@ impl ParquetShards {
         }
     }
 
-    /// The shards that are whole since this was asked last; with [`Wait::ForAll`] all that were ended.
+    /// Returns the shards that were completed since the last call. With [`Wait::ForAll`], waits for all ended shards.
     ///
     /// # Errors
-    /// Those of writing.
+    /// Errors of writing.
     pub fn written(&mut self, wait: Wait) -> Result<Vec<WrittenShard>> {
         self.threads.written(wait)
     }
 
-    /// Gives up the shard that is being filled, and waits until no thread writes any more.
+    /// Abandons the current shard, and waits until no thread is writing.
     ///
     /// # Errors
-    /// [`Error::Io`] when a thread does not end within 20 seconds, as the file system does not answer; it names the shard.
+    /// [`Error::Io`] when a thread does not end within 20 seconds because the file system hangs; it names the shard.
     pub fn close(&mut self) -> Result<()> {
         self.current = None;
         self.threads.close()
@@ -237,7 +237,7 @@ fn bytes_of(cuts: &[Cut<'_>], row: usize) -> u64 {
 }
 
 impl Current {
-    /// Puts `rows`, which are counted and take so many `bytes`, into the row group.
+    /// Appends `rows`, which are already counted, of `bytes` in all, to the row group.
     fn push(&mut self, form: &Form, cuts: &[Cut<'_>], rows: &Range<usize>, bytes: u64) -> Result<()> {
         if rows.is_empty() {
             return Ok(());
@@ -245,7 +245,7 @@ impl Current {
         let arrays = cuts.iter().map(|cut| cut.array(rows)).collect::<Result<Vec<_>>>();
         let batch = arrays
             .and_then(|arrays| RecordBatch::try_new(Arc::clone(&form.arrow), arrays).map_err(|error| invalid(&error)));
-        // What can't be written is not counted either: the shard continues with the next samples.
+        // Samples that can't be written are not counted; the shard continues with the next ones.
         self.group.push(batch.inspect_err(|_| {
             self.samples -= rows.len();
             self.group_rows -= rows.len();
@@ -265,17 +265,17 @@ impl Form {
             ParquetCompression::Uncompressed => Compression::UNCOMPRESSED,
         };
         let mut properties = WriterProperties::builder().set_compression(compression).build();
-        // So that fixed-size lists and the like come back as what they were.
+        // Lets readers restore types that Parquet lacks, such as fixed-size lists.
         add_encoded_arrow_schema_to_metadata(&arrow, &mut properties);
         let properties = Arc::new(properties);
         let root = ArrowSchemaConverter::new().convert(&arrow).map_err(|error| invalid(&error))?.root_schema_ptr();
-        // Of the columns of a file only the schema matters.
+        // The factory needs a file, but uses only its schema.
         let file = SerializedFileWriter::new(io::sink(), Arc::clone(&root), Arc::clone(&properties));
         let columns = ArrowRowGroupWriterFactory::new(&file.map_err(|error| invalid(&error))?, Arc::clone(&arrow));
         Ok(Self { arrow, root, properties, columns })
     }
 
-    /// The columns of a row group.
+    /// Encodes the columns of a row group.
     fn encode(&self, batches: &[RecordBatch]) -> Result<Vec<ArrowColumnChunk>> {
         let encode = || {
             let mut writers = self.columns.create_column_writers(0)?;

@@ -1,4 +1,4 @@
-//! [`ParquetSource`]: files, what is read of them, and row groups that are decoded.
+//! [`ParquetSource`]: Parquet files, their footers, and the decoding of row groups.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -21,14 +21,14 @@ use crate::dataset::format::index::damages::Damages;
 use crate::dataset::format::index::place::SMALL;
 use crate::{Error, Result};
 
-/// A row group may have this many bytes once it is decoded, or as many as may be cached, if that is more: a few bytes
-/// of a damaged file can stand for any number of rows.
+/// Maximum size of a decoded row group in bytes, unless the cache is larger: a few bytes of a damaged file can stand
+/// for any number of rows.
 pub(super) const LARGEST_GROUP: usize = 4 << 30;
 
-/// So many bytes of footers are kept.
+/// The cache size for footers, in bytes.
 const FOOTER_BYTES: usize = 64 << 20;
 
-/// Parquet files, and what is read of them.
+/// Parquet files, with the columns and rows that are read.
 pub(super) struct ParquetSource {
     pool: FilePool,
     pub(super) columns: Columns,
@@ -38,30 +38,30 @@ pub(super) struct ParquetSource {
     footers: BlockCache<(usize, Pages), KnownFooter>,
 }
 
-/// True if a footer comes with the places of pages.
+/// Selects footers without page locations, or with them (if the file has them).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Pages {
     Unknown,
     Known,
 }
 
-/// A footer, and the places of the leaves in it that are read.
+/// A footer, and the indices of the leaves that are read.
 pub(super) struct KnownFooter {
     footer: Footer,
     leaves: Vec<usize>,
 }
 
-/// The samples of a row group.
+/// Decoded samples of a row group.
 pub(super) struct DecodedGroup {
     pub(super) pieces: Vec<Block>,
-    /// By piece, the number of samples up to its end.
+    /// By piece: the cumulative number of samples.
     ends: Vec<usize>,
-    /// Of which samples of the group, in order, if it is not of all.
+    /// The samples of the group that were decoded, in order. `None`: all.
     rows: Option<Vec<usize>>,
 }
 
 impl ParquetSource {
-    /// The files at `paths`.
+    /// Opens the files at `paths`.
     pub(super) fn open(paths: Vec<PathBuf>, options: ParquetOptions, damages: Damages) -> Result<Self> {
         let pool = FilePool::new(Arc::new(SourceFiles::look(paths)?), OPEN_FILES);
         if pool.files().files().is_empty() {
@@ -84,7 +84,7 @@ impl ParquetSource {
         Ok(Self { pool, columns, options, filter, groups, footers: BlockCache::new(FOOTER_BYTES) })
     }
 
-    /// The text under `key` in the metadata of the schema of the file at `path`.
+    /// Returns the value of `key` in the schema metadata of the file at `path`.
     pub(super) fn metadata(path: PathBuf, key: &str) -> Result<Option<String>> {
         let pool = FilePool::new(Arc::new(SourceFiles::look(vec![path])?), OPEN_FILES);
         let footer = Footer::read(&pool.file(0)?, PageIndexPolicy::Skip)?;
@@ -103,7 +103,7 @@ impl ParquetSource {
         self.pool.shared_files()
     }
 
-    /// Fails when what a filter is on can't be read of row group `group`: it is unknown which of its rows remain.
+    /// Fails if the filter's columns can't be read in row group `group`, so that the rows it keeps are unknown.
     pub(super) fn check_filter(&self, group: usize) -> Result<()> {
         let Some(filter) = &self.filter else { return Ok(()) };
         let place = self.groups.place(group);
@@ -112,7 +112,7 @@ impl ParquetSource {
         filter.check(&file, &known.footer, place.in_file, rows)
     }
 
-    /// Fails when a file that has one of `groups`, which are sorted, is another than it was.
+    /// Fails if a file that contains one of `groups`, which are sorted, has changed.
     pub(super) fn check(&self, groups: &[usize]) -> Result<()> {
         let mut checked = None;
         for &group in groups {
@@ -124,7 +124,7 @@ impl ParquetSource {
         Ok(())
     }
 
-    /// Decodes row group `group`, or only the samples `rows` of it, which are sorted.
+    /// Decodes row group `group`, or only its samples `rows`, which are sorted.
     pub(super) fn decode(&self, group: usize, rows: Option<Vec<usize>>) -> Result<DecodedGroup> {
         let place = self.groups.place(group);
         let file = self.pool.file(place.file)?;
@@ -140,7 +140,7 @@ impl ParquetSource {
         if rows.is_some() && picked.is_none() {
             known = self.footer(place.file, Pages::Known)?;
         } else if bits.is_some() && picked.is_none() {
-            // Pages without a sample are not read, where the file says where they are.
+            // With page locations, pages without samples are not read.
             known = self.footer(place.file, Pages::Known).unwrap_or(known);
         }
         let selected = match (&rows, bits) {
@@ -192,8 +192,8 @@ impl ParquetSource {
         Ok(decoded)
     }
 
-    /// Has the operating system begin to read row group `group`, unless a filter leaves only some of it: then its pages are
-    /// read one by one.
+    /// Asks the operating system to prefetch row group `group`, unless a filter keeps only some of its rows: then its
+    /// pages are read one by one.
     pub(super) fn announce(&self, group: usize) -> Result<()> {
         let place = self.groups.place(group);
         let (file, known) = (self.pool.file(place.file)?, self.footer(place.file, Pages::Unknown)?);
@@ -207,7 +207,7 @@ impl ParquetSource {
         Ok(())
     }
 
-    /// In which file sample `index` is, and in which row.
+    /// Describes the file and row of sample `index`.
     pub(super) fn origin(&self, index: usize) -> Result<String> {
         let group = self.groups.starts.of_sample(index)?;
         let place = self.groups.place(group);
@@ -238,23 +238,22 @@ impl KnownFooter {
         Ok(Self { leaves: columns.leaf_places(), footer })
     }
 
-    /// The size of what is read of group `in_file`, in bytes, as its writer says.
+    /// Returns the size of the columns that are read in group `in_file`, in bytes, according to the footer.
     pub(super) fn bytes_of(&self, in_file: usize) -> usize {
         let Some(group) = self.footer.groups().get(in_file) else { return 0 };
         let bytes = self.leaves.iter().map(|&leaf| group.column(leaf).uncompressed_size());
         bytes.map(|bytes| usize::try_from(bytes).unwrap_or(0)).fold(0, usize::saturating_add)
     }
 
-    /// True if a column that is read has lists. Rows of such a group are decoded one after the other, and what is not
-    /// wanted is dropped: the crate, told to pass over rows of lists, never ends where a damaged page has fewer than it
-    /// says.
+    /// True if a column that is read has lists. Such a group is decoded in full, and unwanted rows are dropped: when
+    /// asked to skip rows of lists, the crate loops forever on a damaged page with fewer rows than it declares.
     pub(super) fn has_lists(&self, in_file: usize) -> bool {
         let group = self.footer.groups().get(in_file);
         group.is_some_and(|group| self.leaves.iter().any(|&leaf| group.column(leaf).column_descr().max_rep_level() > 0))
     }
 
-    /// How many pages the column with most pages has in group `in_file`; nothing if that is not known of all columns, or if
-    /// pages can't be passed over.
+    /// Returns the largest number of pages of any column in group `in_file`. Returns `None` if it is unknown for a
+    /// column, or if pages can't be skipped.
     pub(super) fn pages_of(&self, in_file: usize) -> Option<usize> {
         if self.has_lists(in_file) {
             return None;
@@ -270,7 +269,7 @@ impl DecodedGroup {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// Only the samples `rows`, which are sorted, in memory of their own.
+    /// Copies the samples `rows`, which are sorted.
     pub(super) fn taken(&self, rows: Vec<usize>) -> Self {
         let mut taken = Self { pieces: Vec::new(), ends: Vec::new(), rows: None };
         let places: Vec<(usize, usize)> = rows.iter().map(|&row| self.place(row)).collect();
@@ -283,12 +282,12 @@ impl DecodedGroup {
         taken
     }
 
-    /// The size in memory, in bytes.
+    /// Returns the size in memory, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.pieces.iter().map(Block::bytes).fold(0, usize::saturating_add)
     }
 
-    /// The piece and the row in it of sample `within` of the group, which must be one of those that were decoded.
+    /// Returns the piece, and the row in it, of sample `within` of the group. The sample must have been decoded.
     pub(super) fn place(&self, within: usize) -> (usize, usize) {
         let within = self.rows.as_ref().map_or(within, |rows| rows.partition_point(|&row| row < within));
         let piece = match &self.ends[..] {
@@ -303,7 +302,7 @@ fn of_file(pool: &FilePool, file: usize, reason: &str) -> String {
     format!("{}: {reason}", pool.files().files()[file].path.display())
 }
 
-/// What the footers say, and a filter leaves, by file.
+/// Reads the row groups of each file from the footers, and applies the filter.
 fn find_groups(
     pool: &FilePool,
     columns: &Columns,
@@ -338,14 +337,14 @@ fn find_groups(
     Ok(found)
 }
 
-/// The samples `rows` of a row group of `all` rows, of which only those with a bit are samples, where there are bits.
+/// Selects the samples `rows` of a row group of `all` rows. If there are `bits`, only rows with a set bit are samples.
 fn selection(rows: &[usize], bits: Option<&[u64]>, all: usize) -> RowSelection {
     let left = left_rows(Some(rows), bits, all);
     let ranges = left.chunk_by(|a, b| a + 1 == *b).map(|run| Range { start: run[0], end: run[0] + run.len() });
     RowSelection::from_consecutive_ranges(ranges, all)
 }
 
-/// The rows of a row group of `all` rows that are its samples `rows`, or all samples.
+/// Returns the rows of the samples `rows`, or of all samples, in a row group of `all` rows.
 fn left_rows(rows: Option<&[usize]>, bits: Option<&[u64]>, all: usize) -> Vec<usize> {
     let is_left = |&row: &usize| bits.is_none_or(|bits| bits[row / 64] >> (row % 64) & 1 == 1);
     let Some(rows) = rows else { return (0..all).filter(is_left).collect() };

@@ -1,7 +1,7 @@
-//! The schema of a Parquet file with its texts as byte strings.
+//! Replaces strings by byte strings in the schema of a Parquet file.
 //!
-//! The crate looks at whole pages of what the file calls texts, and refuses a page for one that is not UTF-8: also
-//! where bytes are wanted, or the other rows. What makes texts of them checks them once more anyway.
+//! The crate validates whole pages of strings, and rejects a page with any invalid UTF-8, even if the caller wants
+//! bytes or other rows. Besides, strings are checked again where they become strings.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::{FileMetaData, ParquetMetaData, ParquetMetaDataBuilder};
 use parquet::schema::types::{BasicTypeInfo, SchemaDescriptor, Type, TypePtr};
 
-/// The same fields with texts as byte strings, and numbers as they are in the file where a dictionary of them was written.
+/// Returns the fields with strings as byte strings, and with dictionaries of numbers as plain numbers.
 pub(super) fn fields_as_read(fields: &Fields) -> Fields {
     fields.iter().map(field_as_read).collect()
 }
@@ -35,9 +35,9 @@ fn type_as_read(of: &DataType) -> DataType {
     }
 }
 
-/// The same metadata, in which what the file calls texts are byte strings.
+/// Returns the metadata with the file's strings as byte strings.
 ///
-/// Columns of row groups say of themselves what they did before: decoding does not depend on that.
+/// The column metadata of row groups keeps the old types, on which decoding does not depend.
 pub(super) fn with_bytes_for_texts(metadata: ParquetMetaData) -> Result<ParquetMetaData, ParquetError> {
     let of_file = metadata.file_metadata();
     let schema = SchemaDescriptor::new(of_bytes(of_file.schema_descr().root_schema())?);
@@ -64,7 +64,7 @@ fn of_bytes(of: &Type) -> Result<TypePtr, ParquetError> {
                 .with_logical_type(info.logical_type_ref().cloned())
                 .with_id(id)
                 .with_fields(fields.iter().map(|field| of_bytes(field)).collect::<Result<_, _>>()?);
-            // The root has none.
+            // The root has no repetition.
             match info.has_repetition() {
                 true => group.with_repetition(info.repetition()),
                 false => group,
