@@ -28,9 +28,9 @@ pub(super) struct LeafBlock {
     pub(super) values: BlockValues,
     /// Which samples are null.
     pub(super) nulls: Option<NullBuffer>,
-    /// Which samples have a null in them.
+    /// Which samples contain a null.
     pub(super) broken: Option<NullBuffer>,
-    /// Which elements there are, a byte for each number, where they have a mask.
+    /// The element mask, if there is one: a byte for each number.
     pub(super) elements: Option<BlockValues>,
 }
 
@@ -41,10 +41,10 @@ pub(super) enum BlockValues {
 }
 
 impl Block {
-    /// What `columns` make of `batch`, which may have columns that are not requested.
+    /// Converts `batch`, which may have more columns than requested, as `columns` says.
     ///
     /// # Errors
-    /// In words, with the name of the column: it is not there, of another type, or has values that can't be converted.
+    /// The reason, with the name of the column: it is missing, of another type, or has values that can't be converted.
     pub(in crate::dataset::format) fn new(columns: &Columns, batch: &RecordBatch) -> Result<Self, Reason> {
         let rows = batch.num_rows();
         if u32::try_from(rows).is_err() {
@@ -59,17 +59,17 @@ impl Block {
         Ok(Self { leaves: columns.leaves().iter().map(leaf).collect::<Result<_, _>>()?, rows })
     }
 
-    /// The number of samples.
+    /// Returns the number of samples.
     pub(in crate::dataset::format) fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The size of all values, in bytes.
+    /// Returns the size of all values, in bytes.
     pub(in crate::dataset::format) fn bytes(&self) -> usize {
         self.bytes_outside(&[])
     }
 
-    /// The size of what does not lie in `mapping`, and takes memory of its own.
+    /// Returns the size of the buffers outside of `mapping`, which take memory of their own.
     pub(in crate::dataset::format) fn bytes_outside(&self, mapping: &[u8]) -> usize {
         let mapping = mapping.as_ptr_range();
         let own = |bytes: &[u8]| if mapping.contains(&bytes.as_ptr()) { 0 } else { bytes.len() };
@@ -83,10 +83,10 @@ impl Block {
         self.leaves.iter().map(of_leaf).sum()
     }
 
-    /// Some of its samples, in memory of their own.
+    /// Copies the samples `rows`.
     ///
     /// # Panics
-    /// When there is no such row.
+    /// If a row is out of range.
     pub(in crate::dataset::format) fn taken(&self, rows: &[usize]) -> Self {
         Self { leaves: self.leaves.iter().map(|leaf| leaf.taken(rows)).collect(), rows: rows.len() }
     }
@@ -123,7 +123,7 @@ impl BlockValues {
     }
 }
 
-/// The leaf that `path` leads to from `array`, below which `outer` are null.
+/// Converts the leaf at `path` below `array`; it is null where `outer` is.
 fn leaf_block(
     leaf: &Leaf,
     array: &ArrayRef,
@@ -201,13 +201,13 @@ fn fixed_block(
     Ok(LeafBlock { values: BlockValues::Fixed { bytes, width }, nulls, broken, elements })
 }
 
-/// The items of lists, and where each begins among them. Of a part of an array only its own: the others would be converted, and
-/// kept, for every part.
+/// Returns the offsets and items of lists. If the array is a slice, returns only the items of the slice: otherwise all
+/// items would be converted, and kept, for every slice.
 fn items_of<O: OffsetSizeTrait>(list: &GenericListArray<O>) -> (ScalarBuffer<O>, ArrayRef) {
     let (offsets, items) = (list.offsets(), list.values());
     let (start, end) = (offsets[0], offsets[offsets.len() - 1]);
     let (first, last) = (start.as_usize(), end.as_usize());
-    // Lists that are out of order, of a damaged file, are refused later.
+    // Unsorted offsets, from a damaged file, are refused later.
     if (first, last) == (0, items.len()) || first > last || last > items.len() {
         return (offsets.inner().clone(), Arc::clone(items));
     }
@@ -259,7 +259,7 @@ fn list_block(
         NullBuffer::from_iter((0..array.len()).map(is_whole))
     });
     let without_those_of_nulls = |values: VariableValues| match &nulls {
-        // A list that is null may have elements all the same.
+        // A null list may still have elements.
         Some(nulls) if leaf.nulls != LeafNulls::Refuse => values.filled(nulls, &[]),
         _ => values,
     };
@@ -269,7 +269,7 @@ fn list_block(
     Ok(LeafBlock { values, nulls, broken: union(broken.as_ref(), None), elements })
 }
 
-/// Which numbers there are of those that are `present`, but not in rows that are null; the others are zeros in `bytes` then.
+/// Combines `present` with row `nulls` into an element mask, and zeroes absent numbers in `bytes`.
 fn masked(bytes: &mut Buffer, mut present: Vec<u8>, nulls: Option<&NullBuffer>) -> Buffer {
     if let Some(nulls) = nulls {
         blank(&mut present, nulls);
@@ -291,7 +291,7 @@ fn ended(path: &[String]) -> Result<(), Reason> {
     path.first().map_or(Ok(()), |name| Err(format!("values where a struct with `{name}` is expected")))
 }
 
-/// Fails when values of type `found` are not what was said of the leaf when the dataset was opened.
+/// Fails if values of type `found` are not what the leaf had when the dataset was opened.
 fn is_as_planned(leaf: &Leaf, found: &DataType, decimals: Decimals) -> Result<(), Reason> {
     let meaning = rule_of(found, decimals)?;
     match leaf.meaning.is_like(&meaning) {

@@ -1,4 +1,4 @@
-//! The rows of a [`Block`] that can't be samples.
+//! Finds the rows of a [`Block`] that can't be samples.
 
 use std::str::from_utf8;
 
@@ -8,8 +8,8 @@ use super::rule::Rule;
 use super::{Columns, Reason, Strings};
 
 impl Block {
-    /// Calls `visit` with each row that can't be a sample, in order, with the column and what is wrong with it: it is null or
-    /// has a null in it, where that is refused, or it is to be a text and is none.
+    /// Calls `visit` in order for each row that can't be a sample, with the column and the reason: it is null or
+    /// contains a null although nulls are refused, or it is not valid UTF-8 although a string is expected.
     pub(in crate::dataset::format) fn broken_rows(
         &self,
         columns: &Columns,

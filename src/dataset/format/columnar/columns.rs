@@ -1,4 +1,4 @@
-//! [`Columns`]: what of a schema becomes which field.
+//! [`Columns`]: how the columns of a schema become fields.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -11,31 +11,31 @@ use super::select::{Found, leaves, places, starts_with, unknown};
 use super::{ColumnarOptions, Decimals, NestedType, Nesting, Reason, Strings};
 use crate::{Field, Schema};
 
-/// What a field is in the language that reads it.
+/// The kind of value a field has in the language that reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ColumnKind {
     /// Samples of one shape.
     Tensor,
     /// Lists of numbers, of any length.
     List,
-    /// Which elements of such lists there are: lists of booleans, padded with false.
+    /// Masks of the elements of such lists: lists of booleans, padded with false.
     ListMask,
-    /// Byte strings that are to stay arrays of bytes, of any length.
+    /// Strings or byte strings of any length, as arrays of bytes.
     Raw,
-    /// Texts.
+    /// Strings.
     Text,
     /// Byte strings.
     Bytes,
-    /// Texts, of which some are missing: one byte stands before those that are not.
+    /// Strings that may be missing: those that are present have a prefix byte.
     OptionalText,
-    /// Byte strings, of which some are missing, as of texts.
+    /// Byte strings that may be missing, encoded the same way.
     OptionalBytes,
-    /// Lists of texts, of lists, or of dictionaries of such, as bytes that their type can read.
+    /// Lists of strings, of lists, or of dictionaries, encoded as their type describes.
     Nested(Arc<NestedType>),
 }
 
-/// The columns of a schema that are read, and the fields that they become: that of the values of each, and behind it those
-/// of its masks, if it has any.
+/// The columns of a schema that are read, and the fields that they become: for each column its values, then its masks,
+/// if any.
 #[derive(Debug)]
 pub(in crate::dataset::format) struct Columns {
     leaves: Vec<Leaf>,
@@ -46,10 +46,10 @@ pub(in crate::dataset::format) struct Columns {
 }
 
 impl Columns {
-    /// The columns of `schema` that `options` ask for.
+    /// Selects the columns of `schema` that `options` request.
     ///
     /// # Errors
-    /// In words, with the name of the column: it is not there, or there is no rule for it.
+    /// The reason, with the name of the column: it does not exist, or its type is not supported.
     pub(in crate::dataset::format) fn new(schema: &ArrowSchema, options: &ColumnarOptions) -> Result<Self, Reason> {
         let all = leaves(schema.fields());
         let mut asked: Vec<usize> = Vec::with_capacity(all.len());
@@ -83,7 +83,7 @@ impl Columns {
         let mut made = HashSet::new();
         for place in asked {
             let found = &all[place];
-            // A list with anything in it that is not a tensor is made as a whole, where the first of its leaves is.
+            // A list with anything in it that is not a tensor becomes one field, at the position of its first leaf.
             let of_list = found.outer.as_ref().map(|outer| outer.leaf).filter(|list| nested.contains_key(list));
             if of_list.is_some_and(|list| !made.insert(list)) {
                 continue;
@@ -123,27 +123,27 @@ impl Columns {
         Ok(columns)
     }
 
-    /// The fields of a sample.
+    /// Returns the fields of a sample.
     pub(in crate::dataset::format) fn schema(&self) -> &Schema {
         &self.schema
     }
 
-    /// What each field is.
+    /// Returns the kind of each field.
     pub(in crate::dataset::format) fn kinds(&self) -> &[ColumnKind] {
         &self.kinds
     }
 
-    /// How they are nested.
+    /// Returns how the fields are nested.
     pub(in crate::dataset::format) fn nesting(&self) -> &Nesting {
         &self.nesting
     }
 
-    /// The places of the leaves that are read, among all of the schema, depth first.
+    /// Returns the indices of the leaves that are read, among all leaves of the schema in depth-first order.
     pub(in crate::dataset::format) fn leaf_places(&self) -> Vec<usize> {
         self.leaves.iter().flat_map(|leaf| leaf.places.iter().copied()).collect()
     }
 
-    /// The columns of the schema itself in which they lie.
+    /// Returns the indices of the top-level columns of `schema` that contain them.
     #[allow(dead_code, reason = "what is read by leaves does not need it")]
     pub(in crate::dataset::format) fn top_level(&self, schema: &ArrowSchema) -> Vec<usize> {
         let names: Vec<&String> = self.leaves.iter().filter_map(|leaf| leaf.path.first()).collect();
@@ -159,8 +159,8 @@ impl Columns {
         &self.leaves
     }
 
-    /// The first column that `other`, of another file, has in another form, with words for both; nothing when samples of both
-    /// can stand in one batch.
+    /// Returns the first column that has another form in `other`, from another file, with descriptions of both. Returns
+    /// `None` if samples of both can be in one batch.
     pub(in crate::dataset::format) fn difference(&self, other: &Self) -> Option<(String, String, String)> {
         for leaf in &self.leaves {
             let same = other.leaves.iter().find(|other| other.path == leaf.path);
@@ -175,7 +175,7 @@ impl Columns {
     }
 }
 
-/// The lists, by their first leaf, of which something is asked for that no tensor can hold, with all that is asked for of them.
+/// Returns the lists, by first leaf, with a requested leaf that no tensor can hold, and all their requested leaves.
 fn nested_lists(all: &[Found<'_>], asked: &[usize]) -> HashMap<usize, Vec<usize>> {
     let list_of = |place: usize| all[place].outer.as_ref().map(|outer| outer.leaf);
     let odd = asked.iter().filter(|&&place| !all[place].is_plain);

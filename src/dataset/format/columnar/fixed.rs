@@ -11,19 +11,19 @@ use super::nulls::{null_rows, of_rows, overwritten, union};
 use super::rule::{Conversion, Rule, rule_of};
 use super::{Decimals, Reason};
 
-/// Values of one size, one behind the other.
+/// Values of one size, concatenated.
 pub(super) struct FixedValues {
     pub(super) bytes: Buffer,
-    /// Of one value.
+    /// Bytes per value.
     pub(super) width: usize,
     /// Which values are null.
     pub(super) nulls: Option<NullBuffer>,
-    /// Which values have a null in them.
+    /// Which values contain a null.
     pub(super) broken: Option<NullBuffer>,
 }
 
 impl FixedValues {
-    /// Those of `array`. A fill takes the place of nulls inside of the values; nulls of whole values are the caller's.
+    /// Converts `array`. A fill value replaces nulls inside of values; nulls of whole values are left to the caller.
     pub(super) fn of(array: &dyn Array, decimals: Decimals, rule: &LeafNulls) -> Result<Self, Reason> {
         let whole = |bytes, width| Self { bytes, width, nulls: array.nulls().cloned(), broken: None };
         match array.data_type() {
@@ -93,7 +93,7 @@ impl FixedValues {
     }
 }
 
-/// Which numbers there are in the values of `array`, one of which is missing where what it lies in is: a byte for each.
+/// Returns a byte for each number in the values of `array`: 0 if it, or anything that contains it, is null, else 1.
 pub(super) fn presence(array: &dyn Array) -> Vec<u8> {
     let mut present = match array.data_type() {
         DataType::FixedSizeList(_, len) => {
@@ -118,13 +118,13 @@ pub(super) fn presence(array: &dyn Array) -> Vec<u8> {
     present
 }
 
-/// Takes away what is in rows that are null.
+/// Clears the bytes of rows that are null.
 pub(super) fn blank(present: &mut [u8], nulls: &NullBuffer) {
     let per_row = present.len().checked_div(nulls.len()).unwrap_or(0);
     null_rows(nulls).for_each(|row| present[row * per_row..(row + 1) * per_row].fill(0));
 }
 
-/// The values of an array whose elements lie in memory one behind the other, `width` bytes each.
+/// Returns the values of an array whose elements are contiguous, `width` bytes each.
 fn values_buffer(array: &dyn Array, width: usize) -> Result<Buffer, Reason> {
     let data = array.to_data();
     let buffer = data.buffers().first().ok_or("an array without values")?;
@@ -149,7 +149,7 @@ fn decimal(array: &dyn Array, conversion: Conversion) -> Result<Buffer, Reason> 
     }
 }
 
-/// Decimals as floats or as whole numbers. What is null is a zero.
+/// Converts decimals to floats or integers. Nulls become 0.
 fn decimals<T: ArrowPrimitiveType>(array: &PrimitiveArray<T>, conversion: Conversion) -> Result<Buffer, Reason>
 where
     T::Native: std::fmt::Display,
@@ -162,7 +162,7 @@ where
     match conversion {
         Conversion::Float(scale) => {
             let float = |digits: String| match small(&digits) {
-                // Both are exact, so that there is one rounding.
+                // Both numbers are exact, so that there is only one rounding.
                 Some(number) if number.unsigned_abs() < 1 << 53 && (0..=22).contains(&scale) => {
                     number as f64 / 10_f64.powi(i32::from(scale))
                 }

@@ -1,4 +1,4 @@
-//! [`Leaf`]: a column without children that is read, and what it becomes.
+//! [`Leaf`]: a column without children, and how it is read.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use super::select::{Found, rule_at};
 use super::{ColumnarOptions, FillValue, NullRule, Reason, Strings};
 use crate::{DType, Field};
 
-/// What becomes of the nulls of one leaf.
+/// How the nulls of a leaf are handled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum LeafNulls {
     Refuse,
     Mask,
-    /// Of lists and arrays: as `Mask`, and their elements too.
+    /// For lists and arrays: `Mask`, and an element mask.
     MaskElements,
-    /// The bytes of an element, or of a whole byte string.
+    /// With the bytes of an element, or of a whole byte string.
     Fill(Vec<u8>),
 }
 
@@ -28,27 +28,27 @@ pub(super) enum Form {
     List,
     /// Byte strings.
     Strings,
-    /// Byte strings with one byte more before each; nothing at all for what is missing.
+    /// Byte strings with a prefix byte; missing ones have no bytes at all.
     OptionalStrings,
-    /// The bytes of values of a nested column, which tell nulls themselves.
+    /// Encoded values of a nested column, including its nulls.
     Nested,
 }
 
-/// A column without children, and what it becomes.
+/// A column without children, and how it is read.
 #[derive(Debug, Clone)]
 pub(super) struct Leaf {
     pub(super) path: Vec<String>,
-    /// Its place among all leaves of the schema; of a nested column those of all leaves in it that are read.
+    /// Its index among all leaves of the schema; for a nested column, the indices of its leaves that are read.
     pub(super) places: Vec<usize>,
     pub(super) meaning: Meaning,
     pub(super) form: Form,
     pub(super) nulls: LeafNulls,
-    /// True if byte strings become objects.
+    /// What strings and byte strings become.
     pub(super) strings: Strings,
 }
 
 impl Leaf {
-    /// What `found` becomes.
+    /// Determines how `found` is read.
     pub(super) fn new(found: &Found<'_>, options: &ColumnarOptions) -> Result<Self, Reason> {
         let meaning = super::rule::rule_of(found.values, options.decimals)?;
         let is_text = matches!(meaning.rule, Rule::Text | Rule::Bytes | Rule::FixedBytes(_));
@@ -65,7 +65,7 @@ impl Leaf {
         Ok(Self { path: found.path.clone(), places: vec![found.leaf], meaning, form, nulls, strings })
     }
 
-    /// What the list becomes that `found` is the first leaf of, of whose leaves those at `places` are read.
+    /// Determines how the list whose first leaf is `found` is read, of which only the leaves at `places` are requested.
     pub(super) fn nested(found: &Found<'_>, options: &ColumnarOptions, places: Vec<usize>) -> Result<Self, Reason> {
         let nested = Nested::new(found, options, &|place| places.contains(&place))?;
         let names = found.outer.as_ref().map_or(found.path.len(), |outer| outer.names);
@@ -83,7 +83,7 @@ impl Leaf {
         self.path.join(".")
     }
 
-    /// The field of its values.
+    /// Returns the field of its values.
     pub(super) fn field(&self) -> Field {
         let name = self.name();
         match (&self.meaning.rule, self.form) {
@@ -94,14 +94,14 @@ impl Leaf {
         }
     }
 
-    /// The field that says where there is a value, if one marks the nulls.
+    /// Returns the mask field, if nulls are masked.
     pub(super) fn mask(&self) -> Option<Field> {
         let is_masked =
             matches!(self.nulls, LeafNulls::Mask | LeafNulls::MaskElements) && self.form != Form::OptionalStrings;
         is_masked.then(|| Field::new(format!("{}.valid", self.name()), DType::Bool, []))
     }
 
-    /// The field that says which elements there are, if there is one: as many booleans as there are numbers.
+    /// Returns the element mask field, if there is one: a boolean for each number.
     pub(super) fn element_mask(&self) -> Option<Field> {
         let (Rule::Fixed { shape, .. }, LeafNulls::MaskElements) = (&self.meaning.rule, &self.nulls) else {
             return None;
@@ -113,12 +113,12 @@ impl Leaf {
         }
     }
 
-    /// How many fields it becomes: that of its values, and behind it those of its masks.
+    /// Returns the number of its fields: its values, then its masks.
     pub(super) fn fields(&self) -> usize {
         1 + usize::from(self.mask().is_some()) + usize::from(self.nulls == LeafNulls::MaskElements)
     }
 
-    /// What the values are, in words, for the error of files that differ.
+    /// Describes the values, for errors about files that differ.
     pub(super) fn describe(&self) -> String {
         let unit = if self.meaning.unit.is_empty() { String::new() } else { format!(" ({})", self.meaning.unit) };
         let what = match &self.meaning.rule {
@@ -132,14 +132,14 @@ impl Leaf {
         if self.form == Form::List { format!("lists of {what}") } else { what }
     }
 
-    /// True if the samples of both can be those of one field. The nulls that one may have and the other not do not
-    /// matter: the rule of the first one is for both.
+    /// True if samples of both fit into one field. They may differ in whether they have nulls, since the null rule of
+    /// the first one applies to both.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         self.meaning.is_like(&other.meaning) && (self.form == Form::List) == (other.form == Form::List)
     }
 }
 
-/// The rule for the nulls of `found`: that of the innermost column that is named, or else the one for all.
+/// Returns the null rule of `found`: that of the innermost named column, or else the general one.
 fn nulls_of(found: &Found<'_>, rule: &Rule, options: &ColumnarOptions) -> Result<LeafNulls, Reason> {
     let Some((nulls, name)) = rule_at(&found.path, options) else { return Ok(LeafNulls::Refuse) };
     match nulls {
@@ -158,7 +158,7 @@ fn nulls_of(found: &Found<'_>, rule: &Rule, options: &ColumnarOptions) -> Result
     }
 }
 
-/// The bytes of `value` as an element of what `rule` makes; nothing when it is none.
+/// Returns the bytes of `value` as an element made by `rule`, or `None` if it can't be one.
 pub(super) fn fill_bytes(value: &FillValue, rule: &Rule) -> Option<Vec<u8>> {
     let dtype = match (rule, value) {
         (Rule::Text, FillValue::Text(text)) => return Some(text.as_bytes().to_vec()),

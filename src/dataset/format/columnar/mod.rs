@@ -1,7 +1,7 @@
-//! Columns as Arrow has them: what of a schema becomes which field, and how rows of arrays get into a batch.
+//! Arrow columns: how a schema becomes fields, and how rows of arrays are copied into a batch.
 //!
-//! [`Columns`] holds the rules for a schema. A [`Block`] is what they make of one record batch: plain bytes, sample behind
-//! sample, with nulls apart. [`Picks`] are the rows of blocks that a batch is made of, which are written column by column.
+//! [`Columns`] holds the rules for a schema. A [`Block`] is a record batch converted by them: plain bytes, sample after
+//! sample, with separate nulls. [`Picks`] are the rows of blocks that form a batch; they are written column by column.
 
 #![cfg_attr(not(feature = "parquet"), allow(dead_code, unused_imports, reason = "some of it only Parquet asks for"))]
 
@@ -33,5 +33,5 @@ pub(in crate::dataset::format) use value::Value;
 
 use crate::dataset::format::field::nested_type::{self, NestedType};
 
-/// Why something can't be read, in words; who knows the file makes an error of it.
+/// The reason why something can't be read. Callers that know the file make an error of it.
 pub(super) type Reason = String;

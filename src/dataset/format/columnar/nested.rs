@@ -1,4 +1,4 @@
-//! [`Nested`]: a column of lists that no tensor can hold, and what becomes of the nulls at each of its levels.
+//! [`Nested`]: a column of lists that no tensor can hold, with a null rule for each level.
 
 use arrow_schema::{DataType, FieldRef};
 
@@ -9,18 +9,18 @@ use super::select::{Found, count, rule_at};
 use super::{ColumnarOptions, NullRule, Reason, Strings};
 use crate::DType;
 
-/// Deeper than this no column is read: it is unlikely, and each level takes a part of the stack.
+/// Maximum nesting depth of a column: each level takes stack space, and deeper columns are unlikely.
 const DEEPEST: usize = 64;
 
 /// A level of a nested column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Nested {
     pub(super) what: What,
-    /// What becomes of its nulls. A fill of a list is an empty one, that of a dictionary has the fills of its parts.
+    /// How nulls are handled. A null list is filled by an empty list, and a null dictionary by the fills of its parts.
     pub(super) nulls: LeafNulls,
 }
 
-/// What a level has in it.
+/// The contents of a level.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum What {
     Number(DType),
@@ -32,8 +32,7 @@ pub(super) enum What {
 }
 
 impl Nested {
-    /// The list that `found` lies in, with those of its leaves that `is_asked` tells by their places, and what `path` and
-    /// the names in it lead to.
+    /// Creates the outermost list that contains `found`, with its leaves for which `is_asked` returns true.
     pub(super) fn new(
         found: &Found<'_>,
         options: &ColumnarOptions,
@@ -45,7 +44,7 @@ impl Nested {
         builder.level(outer.of, 0)?.ok_or_else(|| "nothing of it is asked for".into())
     }
 
-    /// What its values are.
+    /// Returns the type of its values.
     pub(super) fn as_type(&self) -> NestedType {
         match &self.what {
             What::Number(dtype) => NestedType::Number(*dtype),
@@ -66,9 +65,9 @@ impl Nested {
 struct Builder<'a> {
     options: &'a ColumnarOptions,
     is_asked: &'a dyn Fn(usize) -> bool,
-    /// The place of the next leaf.
+    /// The index of the next leaf.
     leaf: usize,
-    /// The names that lead here.
+    /// The names on the path to the current level.
     path: Vec<String>,
 }
 
@@ -134,7 +133,7 @@ impl Builder<'_> {
         Ok(Nested { what, nulls })
     }
 
-    /// What becomes of the nulls of a list or a dictionary.
+    /// Returns how nulls of a list or dictionary are handled.
     fn nulls_of(&self, what: &What) -> Result<LeafNulls, Reason> {
         let is_filled = match what {
             What::List(item) => item.is_filled(),

@@ -1,24 +1,24 @@
-//! [`NestedRoom`]: the bytes of values of a nested column, as they are made.
+//! [`NestedRoom`]: a bounded buffer for the encoded values of a nested column.
 
 use super::Reason;
 use super::nested_type::len_bytes;
 
-/// The bytes of values, as they are made.
+/// A bounded buffer for encoded values.
 pub(super) struct NestedRoom {
     pub(super) bytes: Vec<u8>,
     most: usize,
-    /// True if there was a null that is refused.
+    /// True if a null was found that is refused.
     pub(super) is_broken: bool,
 }
 
 impl NestedRoom {
-    /// Room for `most` bytes.
+    /// Creates a buffer for at most `most` bytes.
     pub(super) fn new(most: usize) -> Self {
         Self { bytes: Vec::new(), most, is_broken: false }
     }
 
     pub(super) fn put(&mut self, bytes: &[u8]) -> Result<(), Reason> {
-        // A few bytes of a dictionary can stand for any number of them.
+        // A few bytes of a dictionary can expand to any number of bytes.
         if bytes.len() > self.most - self.bytes.len() {
             return Err(format!("its lists have more than {} bytes, the most that are decoded at once", self.most));
         }

@@ -1,4 +1,4 @@
-//! [`NestedValues`]: arrays of lists and structs, and the bytes of a value that is made of their rows.
+//! [`NestedValues`]: arrays of lists and structs, and the encoding of their rows.
 
 use std::ops::Range;
 
@@ -16,19 +16,19 @@ use super::rule::{Rule, rule_of};
 use super::variable::{Offsets, VariableValues};
 use super::{Decimals, Reason};
 
-/// The values of one record batch take at most this many bytes.
+/// Maximum bytes of the encoded values of one record batch.
 const LARGEST: usize = 4 << 30;
 
-/// The values of a nested column, a row each.
+/// The encoded values of a nested column, one per row.
 pub(super) struct NestedBlock {
     pub(super) values: VariableValues,
-    /// Which rows are null, where that is refused.
+    /// Which rows are null although nulls are refused.
     pub(super) nulls: Option<NullBuffer>,
-    /// Which rows have a null in them that is refused.
+    /// Which rows contain a null although nulls are refused.
     pub(super) broken: Option<NullBuffer>,
 }
 
-/// The rows of an array, one level of a nested column.
+/// The rows of an array at one level of a nested column.
 struct NestedValues<'a> {
     nested: &'a Nested,
     rows: Rows<'a>,
@@ -44,7 +44,7 @@ enum Rows<'a> {
 }
 
 impl NestedBlock {
-    /// The values that `nested` makes of the rows of `array`, below which `outer` are null.
+    /// Encodes the rows of `array` as `nested` says; they are null where `outer` is.
     pub(super) fn new(
         nested: &Nested,
         array: &ArrayRef,
@@ -130,7 +130,7 @@ impl<'a> NestedValues<'a> {
     }
 
     fn lists(item: &'a Nested, offsets: Offsets, items: &ArrayRef, decimals: Decimals) -> Result<Rows<'a>, Reason> {
-        // No two lists share items, so that all lists together are not larger than the items.
+        // Lists must not share items, so that all lists together are not larger than the items.
         if !offsets.are_within(items.len()) {
             return Err("its offsets lead out of its values".into());
         }
@@ -141,7 +141,7 @@ impl<'a> NestedValues<'a> {
         self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
     }
 
-    /// Puts the sequence of `rows` into `room`.
+    /// Appends the sequence of `rows` to `room`.
     fn put(&self, rows: Range<usize>, room: &mut NestedRoom) -> Result<(), Reason> {
         let has_nulls = self.nulls.is_some() && rows.clone().any(|row| self.is_null(row));
         if !has_nulls {
@@ -165,7 +165,7 @@ impl<'a> NestedValues<'a> {
         rows.into_iter().filter(|&row| !self.is_null(row)).try_for_each(|row| self.put_row(row, room))
     }
 
-    /// Puts a row that is not null.
+    /// Appends a row that is not null.
     fn put_row(&self, row: usize, room: &mut NestedRoom) -> Result<(), Reason> {
         match &self.rows {
             Rows::Fixed { bytes, width } => room.put(&bytes[row * width..(row + 1) * width]),
@@ -184,7 +184,7 @@ impl<'a> NestedValues<'a> {
     }
 }
 
-/// Puts what takes the place of a null of `nested`, whose fill is `fill`.
+/// Appends the replacement for a null of `nested`, whose fill is `fill`.
 fn put_fill(nested: &Nested, fill: &[u8], room: &mut NestedRoom) -> Result<(), Reason> {
     match &nested.what {
         What::Number(_) => room.put(fill),

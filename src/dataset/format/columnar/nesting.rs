@@ -1,16 +1,16 @@
-//! [`Nesting`]: how the fields of a sample are nested, as the columns that they come from are.
+//! [`Nesting`]: how the fields of a sample are nested, like the columns that they come from.
 
 /// How the fields of a sample are nested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Nesting {
-    /// The field of this number.
+    /// The field with this index.
     Field(usize),
-    /// Parts by their names, in order.
+    /// Named parts, in order.
     Dict(Vec<(String, Nesting)>),
 }
 
 impl Nesting {
-    /// Puts `part` where `path` leads, behind what is there already. Nothing when something else is there.
+    /// Inserts `part` at `path`, after existing parts. Returns `None` if the place is taken.
     pub(super) fn insert(&mut self, path: &[String], part: Nesting) -> Option<()> {
         let (Self::Dict(parts), Some((name, rest))) = (self, path.split_first()) else { return None };
         let found = parts.iter_mut().find(|(other, _)| other == name);

@@ -1,20 +1,20 @@
-//! What takes the place of nulls in bytes.
+//! Helpers for null buffers, and for replacing nulls in bytes.
 
 use arrow_buffer::{Buffer, NullBuffer};
 
-/// The rows of `nulls` that are null.
+/// Returns the rows that are null.
 pub(super) fn null_rows(nulls: &NullBuffer) -> impl Iterator<Item = usize> + '_ {
     let absent = !nulls.inner();
     let rows: Vec<usize> = absent.set_indices().collect();
     rows.into_iter()
 }
 
-/// Both, where nothing stands for no nulls; nothing too where there is none in the end.
+/// Merges null buffers. `None` stands for no nulls, also in the result.
 pub(super) fn union(a: Option<&NullBuffer>, b: Option<&NullBuffer>) -> Option<NullBuffer> {
     NullBuffer::union(a, b).filter(|nulls| nulls.null_count() > 0)
 }
 
-/// `bytes` with `element`, again and again, in the place of all rows that are null; zeros where it is empty.
+/// Returns `bytes` with null rows overwritten by repetitions of `element`, or by zeros if it is empty.
 pub(super) fn overwritten(bytes: &Buffer, width: usize, nulls: &NullBuffer, element: &[u8]) -> Buffer {
     let mut filled = bytes.to_vec();
     for row in null_rows(nulls) {
@@ -27,7 +27,7 @@ pub(super) fn overwritten(bytes: &Buffer, width: usize, nulls: &NullBuffer, elem
     Buffer::from_vec(filled)
 }
 
-/// For rows of `len` items each, which of them have no null among their items.
+/// Returns the null buffer of rows of `len` items each: a row is null if any of its items is.
 pub(super) fn of_rows(items: Option<&NullBuffer>, len: usize, rows: usize) -> Option<NullBuffer> {
     let items = items?;
     let whole = (0..rows).map(|row| (row * len..(row + 1) * len).all(|item| items.is_valid(item)));

@@ -1,58 +1,58 @@
-//! [`ColumnarOptions`]: which columns are read, and what becomes of nulls, texts and decimals.
+//! [`ColumnarOptions`]: which columns are read, and how nulls, strings, and decimals are converted.
 
-/// Which columns are read, and what becomes of what tensors do not have.
+/// Which columns are read, and how values are converted that tensors can't represent.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ColumnarOptions {
-    /// The columns, or parts of nested ones (`a.b`), in this order; all that the schema has, where there are none.
+    /// The columns, or parts of nested ones (`a.b`), in this order. Default: all columns of the schema.
     pub columns: Option<Vec<String>>,
-    /// Rules for nulls: of one column with all that is nested in it, or (without a name) of all others. Where there is none,
-    /// a null is an error.
+    /// Null rules: for one column with everything nested in it, or (without a name) for all others. Without a rule, a
+    /// null is an error.
     pub nulls: Vec<(Option<String>, NullRule)>,
-    /// What texts and byte strings become.
+    /// What strings and byte strings become.
     pub strings: Strings,
     /// What decimals become.
     pub decimals: Decimals,
 }
 
-/// What becomes of a null.
+/// How a null is handled.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum NullRule {
-    /// It is an error when it is read.
+    /// Reading it is an error.
     Refuse,
-    /// Zeros (or an empty list) take its place, and another field says where there is a value. Texts and byte strings that
-    /// become objects are missing.
+    /// It is replaced by zeros (or an empty list), and an additional field marks the values that are present. Strings
+    /// and byte strings that become objects are missing instead.
     Mask,
-    /// As [`Mask`](Self::Mask), and of lists of numbers, of any length or a fixed one, a third field says which of their elements
-    /// there are: booleans, as many as there are numbers. Zeros take the place of the others.
+    /// Like [`Mask`](Self::Mask); for lists of numbers, of any or fixed length, a third field marks the elements that
+    /// are present: one boolean per number. Absent elements are zero.
     MaskElements,
-    /// This takes its place; in a list of numbers that of each null. A list that is null itself is an empty one.
+    /// It is replaced by this value, as is each null in a list of numbers. A null list becomes empty.
     Fill(FillValue),
 }
 
-/// A value that takes the place of a null.
+/// A value that replaces nulls, or that a filter compares with.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum FillValue {
     /// For booleans.
     Bool(bool),
-    /// For all numbers that can be it; times count in the unit of their column.
+    /// For all numeric columns that can represent it. Times are in the unit of their column.
     Int(i128),
     /// For floats and decimals.
     Float(f64),
-    /// For texts.
+    /// For strings.
     Text(String),
     /// For byte strings.
     Bytes(Vec<u8>),
 }
 
-/// What texts and byte strings become.
+/// What strings and byte strings become.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Strings {
-    /// Texts and byte strings of the language that reads them.
+    /// String and bytes objects of the language that reads them.
     #[default]
     Objects,
-    /// Variable fields of bytes, like any other list.
+    /// Variable-length fields of bytes, like any other list.
     Bytes,
 }
 
@@ -62,6 +62,6 @@ pub enum Decimals {
     /// The nearest `float64`.
     #[default]
     Float,
-    /// `int64` numbers without the point: 1.25 with two digits behind it is 125. What does not fit is an error.
+    /// `int64` without the decimal point: 1.25 with two decimal places is 125. Values that do not fit are errors.
     Unscaled,
 }

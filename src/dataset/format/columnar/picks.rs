@@ -1,25 +1,25 @@
-//! [`Picks`]: rows of blocks, in the order of a batch, and how they are written column by column.
+//! [`Picks`]: the rows of blocks that form a batch, and how they are written column by column.
 
 use super::block::{Block, BlockValues, LeafBlock};
 use super::leaf::{Form, Leaf, LeafNulls};
 use super::{Columns, Reason};
 use crate::{BatchWriter, SizesWriter};
 
-/// On average this many rows must follow each other for whole runs to be copied.
+/// Minimum average length of runs of consecutive rows for copying runs instead of rows.
 const WORTH_RUNS: usize = 8;
 
-/// Texts up to this many bytes are moved as if they had so many, and the next one written over what is too much: a move of
-/// a size that is known takes no call and no guess.
+/// Strings of up to this many bytes are copied with this constant length, and the next string overwrites the excess: a
+/// copy of constant length needs no call, and no branch that may be mispredicted.
 const SHORT: usize = 32;
 
-/// Which rows of which blocks a batch is made of, in its order.
+/// The rows of blocks that form a batch, in order.
 pub(in crate::dataset::format) struct Places {
-    /// By row of the batch: the place of its block, and its row there.
+    /// By row of the batch: the index of its block, and its row there.
     rows: Vec<(u32, u32)>,
     parts: Vec<Part>,
 }
 
-/// Rows of blocks.
+/// The rows of blocks that are written to a batch.
 pub(in crate::dataset::format) struct Picks<'a> {
     blocks: Vec<&'a Block>,
     places: &'a Places,
@@ -32,17 +32,17 @@ struct Part {
 }
 
 enum Rows {
-    /// Those of the block from `row` on, to those of the batch from `into` on.
+    /// Rows of the block from `row` on go to rows of the batch from `into` on.
     Run { into: usize, row: usize, len: usize },
     /// (row of the batch, row of the block)
     Scattered(Vec<(u32, u32)>),
 }
 
-/// What of a leaf is written.
+/// The part of a leaf that is written.
 #[derive(Clone, Copy)]
 enum Layer {
     Values,
-    /// Which elements there are.
+    /// The element mask.
     Elements,
 }
 
@@ -62,7 +62,7 @@ pub(in crate::dataset::format) struct Refusal {
     pub(in crate::dataset::format) row: usize,
     /// The column.
     pub(in crate::dataset::format) column: String,
-    /// What is wrong with it.
+    /// The reason.
     pub(in crate::dataset::format) reason: Reason,
 }
 
@@ -76,7 +76,7 @@ impl Rows {
 }
 
 impl Places {
-    /// Those of a batch: by row the place of its block among `blocks` of them, and the row there.
+    /// Creates the places of a batch from the block (below `blocks`) of each of its rows, and the row there.
     pub(in crate::dataset::format) fn new(blocks: usize, rows: Vec<(u32, u32)>) -> Self {
         let follows = |a: (u32, u32), b: (u32, u32)| a.0 == b.0 && a.1.checked_add(1) == Some(b.1);
         let breaks = rows.windows(2).filter(|pair| !follows(pair[0], pair[1])).count();
@@ -103,19 +103,19 @@ impl Places {
 }
 
 impl<'a> Picks<'a> {
-    /// The rows at `places` of `blocks`.
+    /// Picks the rows at `places` of `blocks`.
     pub(in crate::dataset::format) fn new(blocks: Vec<&'a Block>, places: &'a Places) -> Self {
         Self { blocks, places }
     }
 
-    /// Says how large the samples are.
+    /// Reports the sizes of the samples.
     pub(in crate::dataset::format) fn sizes(&self, columns: &Columns, into: &mut SizesWriter<'_>) {
         let mut field = 0;
         for (number, leaf) in columns.leaves().iter().enumerate() {
             if leaf.form != Form::Fixed {
                 self.lengths(number, leaf, into.field(field));
                 if leaf.nulls == LeafNulls::MaskElements {
-                    // Says for each element whether it is there.
+                    // The element mask has one boolean per element.
                     self.lengths(number, leaf, into.field(field + leaf.fields() - 1));
                 }
             }
@@ -138,7 +138,7 @@ impl<'a> Picks<'a> {
                 }
             }
             if leaf.form == Form::OptionalStrings {
-                // A text that is there has a mark before it.
+                // A string that is present has a prefix byte.
                 part.rows.each(|row, source| {
                     let is_null = nulls.as_ref().is_some_and(|nulls| nulls.is_null(source));
                     lengths[row] = if is_null { 0 } else { lengths[row] + 1 };
@@ -150,7 +150,7 @@ impl<'a> Picks<'a> {
     /// Writes the samples.
     ///
     /// # Errors
-    /// The first sample that is null, or has a null in it, where that is refused.
+    /// The first sample that is null, or contains a null, although nulls are refused.
     pub(in crate::dataset::format) fn write(
         &self,
         columns: &Columns,
@@ -299,7 +299,7 @@ impl<'a> Picks<'a> {
     }
 }
 
-/// Moves `bytes` to the start of `rest`, which then begins behind them.
+/// Copies `bytes` to the start of `rest`, and advances `rest` past them.
 #[inline]
 fn put(rest: &mut &mut [u8], bytes: &[u8]) {
     let (here, behind) = std::mem::take(rest).split_at_mut(bytes.len());
@@ -307,7 +307,7 @@ fn put(rest: &mut &mut [u8], bytes: &[u8]) {
     *rest = behind;
 }
 
-/// As `put` with the first `len` of `bytes`; what is behind them may be written behind there too.
+/// Like `put` with the first `len` of `bytes`, but may overwrite bytes of `rest` beyond them.
 #[inline]
 fn put_first(rest: &mut &mut [u8], bytes: &[u8], len: usize) {
     match (bytes.first_chunk::<SHORT>(), rest.first_chunk_mut::<SHORT>()) {

@@ -1,4 +1,4 @@
-//! [`Rule`]: what the values of one type of Arrow become.
+//! [`Rule`]: how the values of an Arrow type are converted.
 
 use std::sync::Arc;
 
@@ -8,20 +8,20 @@ use super::nested::Nested;
 use super::{Decimals, Reason};
 use crate::DType;
 
-/// How values become the bytes of elements.
+/// How values are converted to the bytes of elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Conversion {
     /// Bits to bytes.
     Bits,
-    /// As they are.
+    /// Unchanged.
     Plain,
     /// 32 bits to `int64`.
     Widen,
     /// Milliseconds to days.
     Days,
-    /// The nearest float of a decimal with this many digits after the point.
+    /// A decimal with this many digits after the point to the nearest float.
     Float(i8),
-    /// The digits of a decimal as one number.
+    /// The digits of a decimal as an integer.
     Unscaled,
 }
 
@@ -42,7 +42,7 @@ pub(super) enum Rule {
     Nested(Arc<Nested>),
 }
 
-/// A rule, and what its numbers count: files in which they count something else do not go together.
+/// A rule, and the unit of its numbers: files with different units can't be combined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Meaning {
     pub(super) rule: Rule,
@@ -50,7 +50,7 @@ pub(super) struct Meaning {
 }
 
 impl Meaning {
-    /// True if values of both are the same once they have been converted.
+    /// True if both give the same values once they have been converted.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let is_alike = match (&self.rule, &other.rule) {
             (Rule::Fixed { dtype, shape, .. }, Rule::Fixed { dtype: other, shape: axes, .. }) => {
@@ -63,7 +63,7 @@ impl Meaning {
     }
 }
 
-/// The rule for values of `of`, which are neither lists nor structs.
+/// Returns the rule for values of type `of`, which are neither variable-length lists nor structs.
 pub(super) fn rule_of(of: &DataType, decimals: Decimals) -> Result<Meaning, Reason> {
     let fixed =
         |conversion, dtype, unit: String| Meaning { rule: Rule::Fixed { conversion, dtype, shape: Vec::new() }, unit };

@@ -1,40 +1,40 @@
-//! Which leaves of a schema are meant by the names of columns.
+//! Finds the leaves of a schema that column names refer to.
 
 use arrow_schema::{DataType, FieldRef, Fields};
 
 use super::{ColumnarOptions, NullRule, Reason};
 
-/// A column without children, as it is found in a schema.
+/// A column without children, in a schema.
 #[derive(Debug, Clone)]
 pub(super) struct Found<'a> {
-    /// The names that lead to it. Lists have none for what is in them.
+    /// The names on the path to it. Lists do not add a name.
     pub(super) path: Vec<String>,
-    /// Its place among all leaves, depth first.
+    /// Its index among all leaves, in depth-first order.
     pub(super) leaf: usize,
     /// The type of its values.
     pub(super) values: &'a DataType,
-    /// True if it is (or lies) in a list of any length.
+    /// True if it is a list of any length, or inside of one.
     pub(super) is_list: bool,
-    /// True if it, or what it lies in, may be null.
+    /// True if it, or anything that contains it, may be null.
     pub(super) is_nullable: bool,
-    /// The outermost list that it lies in.
+    /// The outermost list that contains it.
     pub(super) outer: Option<Outer<'a>>,
-    /// True if a tensor can hold all that such a list has of it: numbers, in no other list.
+    /// True if one field can hold it: it is in no such list, or it holds numbers in only one.
     pub(super) is_plain: bool,
 }
 
-/// A list that is in no other one.
+/// A list that is not in another one.
 #[derive(Debug, Clone)]
 pub(super) struct Outer<'a> {
-    /// How many names lead to it.
+    /// The number of names on the path to it.
     pub(super) names: usize,
-    /// The place of the first leaf in it.
+    /// The index of its first leaf.
     pub(super) leaf: usize,
     /// Its type.
     pub(super) of: &'a DataType,
 }
 
-/// All leaves, in the order of the schema.
+/// Returns all leaves, in the order of the schema.
 pub(super) fn leaves(fields: &Fields) -> Vec<Found<'_>> {
     let mut found = Vec::new();
     let mut leaf = 0;
@@ -46,7 +46,7 @@ pub(super) fn leaves(fields: &Fields) -> Vec<Found<'_>> {
 #[derive(Clone)]
 struct Walk<'a> {
     path: Vec<String>,
-    /// In how many lists that no tensor has as one of its axes.
+    /// The number of enclosing lists that are not an axis of a tensor.
     lists: usize,
     is_nullable: bool,
     outer: Option<Outer<'a>>,
@@ -66,7 +66,7 @@ impl<'a> Walk<'a> {
                 fields.iter().for_each(|field| self.field(field, leaf, found));
             }
             DataType::List(item) | DataType::LargeList(item) => self.list(values, item, 1, leaf, found),
-            // Of which every one is nested.
+            // Counts as two, so that its leaves are never plain.
             DataType::FixedSizeList(item, _) if !is_array(item) => self.list(values, item, 2, leaf, found),
             _ => {
                 let Self { path, lists, is_nullable, outer } = self.clone();
@@ -96,7 +96,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// True if lists of fixed size of such items are rows of a tensor.
+/// True if fixed-size lists of such items are rows of a tensor.
 fn is_array(item: &FieldRef) -> bool {
     match item.data_type() {
         DataType::FixedSizeList(item, _) => is_array(item),
@@ -104,7 +104,7 @@ fn is_array(item: &FieldRef) -> bool {
     }
 }
 
-/// True if the values are texts or byte strings.
+/// True for strings and byte strings.
 fn is_string(of: &DataType) -> bool {
     match of {
         DataType::Dictionary(_, values) => is_string(values),
@@ -112,7 +112,7 @@ fn is_string(of: &DataType) -> bool {
     }
 }
 
-/// The rule for nulls of what `path` leads to: that of the innermost column that is named, with the name, or the one for all.
+/// Returns the null rule for `path`: that of the innermost named column, with its name, or else the general one.
 pub(super) fn rule_at<'a>(path: &[String], options: &'a ColumnarOptions) -> Option<(&'a NullRule, Option<&'a str>)> {
     let named = options.nulls.iter().filter_map(|(name, nulls)| Some((name.as_deref()?, nulls)));
     let named = named.filter(|(name, _)| starts_with(path, name)).max_by_key(|(name, _)| name.len());
@@ -120,12 +120,12 @@ pub(super) fn rule_at<'a>(path: &[String], options: &'a ColumnarOptions) -> Opti
     named.map(|(name, nulls)| (nulls, Some(name))).or_else(all)
 }
 
-/// How many leaves a schema has.
+/// Returns the number of leaves of a schema.
 pub(in crate::dataset::format) fn count_leaves(fields: &Fields) -> usize {
     fields.iter().map(|field| count(field.data_type())).sum()
 }
 
-/// The field of leaf `leaf` of a schema, if it lies in no list.
+/// Returns the field of leaf `leaf` of a schema; inside of a list, that of the list.
 pub(in crate::dataset::format) fn field_of_leaf(fields: &Fields, mut leaf: usize) -> Option<&FieldRef> {
     for field in fields {
         match field.data_type() {
@@ -137,7 +137,7 @@ pub(in crate::dataset::format) fn field_of_leaf(fields: &Fields, mut leaf: usize
     None
 }
 
-/// How many leaves a type has.
+/// Returns the number of leaves of a type.
 pub(super) fn count(values: &DataType) -> usize {
     match values {
         DataType::Struct(fields) => fields.iter().map(|field| count(field.data_type())).sum(),
@@ -152,13 +152,13 @@ pub(super) fn count(values: &DataType) -> usize {
     }
 }
 
-/// The places in `all` that `column` stands for: the leaf itself, or all that are nested in it.
+/// Returns the indices in `all` that `column` refers to: the leaf itself, or all leaves nested in it.
 pub(super) fn places(all: &[Found<'_>], column: &str) -> Vec<usize> {
     let within = |found: &Found<'_>| starts_with(&found.path, column);
     all.iter().enumerate().filter(|(_, found)| within(found)).map(|(place, _)| place).collect()
 }
 
-/// True if the names of `path` begin with those of `column`, in which points stand between them, and maybe in them.
+/// True if the names of `path` begin with those of `column`, which are joined by dots, and may contain dots.
 pub(super) fn starts_with(path: &[String], column: &str) -> bool {
     let Some((name, rest)) = path.split_first() else { return false };
     match column.strip_prefix(name.as_str()) {
@@ -168,7 +168,7 @@ pub(super) fn starts_with(path: &[String], column: &str) -> bool {
     }
 }
 
-/// What to say of a column that is not there.
+/// The reason for a column that does not exist.
 pub(super) fn unknown(all: &[Found<'_>], column: &str) -> Reason {
     let mut names: Vec<String> = Vec::new();
     for found in all {

@@ -1,4 +1,4 @@
-//! [`Value`]: one value of a column, to be compared.
+//! [`Value`]: one value of a column, for comparisons.
 
 use std::cmp::Ordering;
 
@@ -19,7 +19,7 @@ pub(in crate::dataset::format) enum Value<'a> {
 }
 
 impl Value<'_> {
-    /// Its order to `other`, exactly; nothing where they are in none.
+    /// Compares with `other`, without rounding. Returns `None` if they have no order.
     pub(in crate::dataset::format) fn compare(&self, other: &FillValue) -> Option<Ordering> {
         match (*self, other) {
             (Self::Bool(a), FillValue::Bool(b)) => Some(a.cmp(b)),
@@ -34,18 +34,18 @@ impl Value<'_> {
     }
 }
 
-/// The order of a whole number to a float, without rounding either.
+/// Compares an integer with a float, without rounding either.
 fn int_to_float(int: i128, float: f64) -> Option<Ordering> {
     if float.is_nan() {
         return None;
     }
-    // What is larger saturates, and is beyond any number of 64 bits.
+    // Larger floats saturate, which is beyond any 64-bit integer.
     let whole = float.floor() as i128;
     Some(int.cmp(&whole).then(if float > float.floor() { Ordering::Less } else { Ordering::Equal }))
 }
 
 impl Columns {
-    /// Fails, in words, where the values of the one column are not to be compared with `others`.
+    /// Fails if the values of the only column can't be compared with `others`.
     pub(in crate::dataset::format) fn check_comparable(&self, name: &str, others: &[FillValue]) -> Result<(), Reason> {
         let [leaf] = self.leaves() else {
             return Err(format!("column `{name}` has several parts: name one of them"));
@@ -73,7 +73,7 @@ impl Columns {
 }
 
 impl Block {
-    /// The value of the one column of `columns` in row `row`; nothing where it is null.
+    /// Returns the value of the only column of `columns` in row `row`, or `None` if it is null.
     pub(in crate::dataset::format) fn value(&self, columns: &Columns, row: usize) -> Option<Value<'_>> {
         let leaf = self.leaf(0);
         if leaf.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {

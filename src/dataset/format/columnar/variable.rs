@@ -1,4 +1,4 @@
-//! [`VariableValues`]: arrays whose values differ in size, as bytes and the places between them.
+//! [`VariableValues`]: arrays of values of different sizes, as bytes and offsets.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use arrow_schema::DataType;
 use super::Reason;
 use super::nulls::union;
 
-/// Where values begin, and where the last one ends, in elements.
+/// The starts of values, and the end of the last one, in elements.
 #[derive(Debug, Clone)]
 pub(super) enum Offsets {
     Small(ScalarBuffer<i32>),
@@ -27,7 +27,7 @@ impl Offsets {
         }
     }
 
-    /// True if they only rise, from zero or more to `elements` at most.
+    /// True if they are sorted, and within `0..=elements`.
     pub(super) fn are_within(&self, elements: usize) -> bool {
         fn rise<T: OffsetSizeTrait>(offsets: &[T], elements: usize) -> bool {
             let is_inside = |offset: &T| offset.to_usize().is_some_and(|offset| offset <= elements);
@@ -47,20 +47,20 @@ impl Offsets {
     }
 }
 
-/// Values of any size.
+/// Values of different sizes.
 #[derive(Debug, Clone)]
 pub(super) struct VariableValues {
     offsets: Offsets,
     bytes: Buffer,
-    /// Of one element.
+    /// Bytes per element.
     width: usize,
-    /// By row, which of the values it is, where several rows may have the same.
+    /// By row, the index of its value: rows of a dictionary share values.
     keys: Option<Vec<u32>>,
     rows: usize,
 }
 
 impl VariableValues {
-    /// `rows` values, of elements of `width` bytes.
+    /// Creates `rows` values, whose elements have `width` bytes.
     pub(super) fn new(offsets: Offsets, bytes: Buffer, width: usize, rows: usize) -> Result<Self, Reason> {
         let values = Self { offsets, bytes, width, keys: None, rows };
         let ends = match &values.offsets {
@@ -74,7 +74,7 @@ impl VariableValues {
         }
     }
 
-    /// The byte strings of `array`, and which of them are null.
+    /// Returns the byte strings of `array`, and which of them are null.
     pub(super) fn strings(array: &dyn Array) -> Result<(Self, Option<NullBuffer>), Reason> {
         let nulls = array.nulls().cloned();
         let (offsets, bytes) = match array.data_type() {
@@ -97,7 +97,7 @@ impl VariableValues {
             return Err("it is a dictionary of dictionaries".into());
         }
         if values.rows == 0 {
-            // All are null.
+            // All rows are null.
             let offsets = Offsets::Large(vec![0; array.len() + 1].into());
             return Ok((Self::new(offsets, values.bytes, 1, array.len())?, array.nulls().cloned()));
         }
@@ -108,23 +108,23 @@ impl VariableValues {
         Ok((Self { keys: Some(keys.collect::<Result<_, _>>()?), rows: array.len(), ..values }, nulls))
     }
 
-    /// Byte strings of `width` bytes each.
+    /// Creates byte strings of `width` bytes each.
     pub(super) fn of_fixed(bytes: Buffer, width: usize, rows: usize) -> Result<Self, Reason> {
         let offsets = (0..=rows).map(|row| (row * width) as i64).collect::<Vec<i64>>();
         Self::new(Offsets::Large(offsets.into()), bytes, 1, rows)
     }
 
-    /// The same with `fill` in the place of what is null.
+    /// Returns a copy with nulls replaced by `fill`.
     pub(super) fn filled(&self, nulls: &NullBuffer, fill: &[u8]) -> Self {
         self.collected((0..self.rows).map(|row| if nulls.is_null(row) { fill } else { self.get(row) }))
     }
 
-    /// Some of them, in memory of their own.
+    /// Copies some of the values.
     pub(super) fn taken(&self, rows: &[usize]) -> Self {
         self.collected(rows.iter().map(|&row| self.get(row)))
     }
 
-    /// Values of such elements, one behind the other.
+    /// Concatenates values of the same element width.
     fn collected<'a>(&self, values: impl Iterator<Item = &'a [u8]>) -> Self {
         let (mut bytes, mut offsets) = (Vec::<u8>::new(), vec![0]);
         let mut elements = 0;
@@ -138,9 +138,9 @@ impl VariableValues {
         Self { offsets, bytes, width: self.width, keys: None, rows }
     }
 
-    /// Says of each of `rows`, which are pairs of a number and a row, how many elements it has.
+    /// Calls `say` for each of `rows`, pairs of a number and a row, with the number and the row's length in elements.
     ///
-    /// What kind of offsets there are is asked once and not for each row.
+    /// The kind of offsets is matched once, not for each row.
     #[inline]
     pub(super) fn lengths(&self, rows: impl Iterator<Item = (usize, usize)>, say: impl FnMut(usize, usize)) {
         match (&self.offsets, &self.keys) {
@@ -155,7 +155,7 @@ impl VariableValues {
         }
     }
 
-    /// Where row `row` lies, in elements.
+    /// Returns the range of row `row`, in elements.
     #[inline]
     pub(super) fn elements(&self, row: usize) -> Range<usize> {
         match &self.keys {
@@ -170,14 +170,14 @@ impl VariableValues {
         &self.bytes[start * self.width..end * self.width]
     }
 
-    /// All bytes from the first one of a row on, and how many of them are the row's.
+    /// Returns all bytes from the start of a row on, and how many of them belong to the row.
     #[inline]
     pub(super) fn starting_at(&self, row: usize) -> (&[u8], usize) {
         let Range { start, end } = self.elements(row);
         (&self.bytes[start * self.width..], (end - start) * self.width)
     }
 
-    /// All bytes of some rows that follow each other; nothing where they do not lie like that.
+    /// Returns the bytes of consecutive rows, or `None` if they are not contiguous.
     pub(super) fn run(&self, rows: Range<usize>) -> Option<&[u8]> {
         if self.keys.is_some() || rows.is_empty() {
             return None;
@@ -186,7 +186,7 @@ impl VariableValues {
         Some(&self.bytes[start * self.width..end * self.width])
     }
 
-    /// The size of all that it is made of, by what `size` says of the bytes.
+    /// Returns the size of its buffers, as measured by `size`.
     pub(super) fn size(&self, size: impl Fn(&[u8]) -> usize) -> usize {
         size(self.offsets.bytes()) + size(&self.bytes) + self.keys.as_ref().map_or(0, |keys| keys.len() * 4)
     }
@@ -208,7 +208,7 @@ fn parts<T: arrow_array::types::ByteArrayType>(
     (offsets(array.offsets().inner().clone()), array.values().clone())
 }
 
-/// The values of views, one behind the other.
+/// Gathers the values of views into one buffer.
 fn gathered<T: ByteViewType + ?Sized>(array: &arrow_array::GenericByteViewArray<T>) -> (Offsets, Buffer) {
     let (mut bytes, mut offsets) = (Vec::<u8>::new(), Vec::with_capacity(array.len() + 1));
     offsets.push(0);
