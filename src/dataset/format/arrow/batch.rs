@@ -1,4 +1,4 @@
-//! What is in a batch of an Arrow file: its arrays, made of the bytes of the file where they lie.
+//! Reads the batches of an Arrow file as arrays that use the bytes of the file in place.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use arrow_schema::{DataType, Field, Fields, Schema};
 
 use super::index::{ArrowIndex, DictionaryPlace, MessagePlace, Refused, message_at, without_panic};
 
-/// A batch that unpacks to more is refused: it may be made to fill the memory.
+/// Batches that decompress to more are refused: they may be crafted to exhaust memory.
 const LARGEST_BATCH: u64 = 4 << 30;
 
-/// No byte of LZ4 stands for more than this many.
+/// LZ4 expands data at most this many times.
 const MOST_OF_LZ4: u64 = 255;
 
-/// The values that dictionaries have, by their numbers.
+/// The values of dictionaries, by id.
 pub(super) type Dictionaries = HashMap<i64, ArrayRef>;
 
-/// The columns at `projection` of the batch at `place`. Texts are byte strings there: that they are UTF-8 is looked at when
-/// they are requested as texts.
+/// Reads the columns at `projection` of the batch at `place`. Strings are byte strings here; they are checked for UTF-8
+/// where they are requested as strings.
 pub(in crate::dataset::format) fn read_batch(
     file: &Buffer,
     index: &ArrowIndex,
@@ -43,7 +43,7 @@ pub(in crate::dataset::format) fn read_batch(
     without_panic(read).map_err(damaged)?.map_err(|error| damaged(error.to_string()))
 }
 
-/// The dictionaries that the columns at `projection` have after the first `count` messages of dictionaries.
+/// Reads the dictionaries of the columns at `projection`, as they are after the first `count` dictionary messages.
 pub(super) fn read_dictionaries(
     file: &Buffer,
     index: &ArrowIndex,
@@ -78,13 +78,13 @@ fn body(file: &Buffer, place: MessagePlace) -> Buffer {
     file.slice_with_length(place.offset as usize + place.metadata as usize, place.body as usize)
 }
 
-/// True if the bytes that unpacked buffers of `body` are made of lie where their elements may lie.
+/// True if the buffers of the message's body are aligned, so that uncompressed ones are used in place.
 pub(super) fn is_aligned(place: MessagePlace) -> bool {
     (place.offset + u64::from(place.metadata)).is_multiple_of(8)
 }
 
-/// Fails when the numbers in `batch` do not fit to `body`: what is not looked at here is by the reader itself, but that
-/// asks for as much memory as a file says, and panics for the rest.
+/// Fails if the numbers in `batch` do not match `body`. The reader checks everything else, but it allocates as much
+/// memory as a file claims, and panics on some errors.
 fn check(batch: &arrow_ipc::RecordBatch<'_>, body: &[u8]) -> Result<(), String> {
     for node in batch.nodes().into_iter().flatten() {
         let (length, nulls) = (node.length(), node.null_count());
@@ -103,7 +103,7 @@ fn check(batch: &arrow_ipc::RecordBatch<'_>, body: &[u8]) -> Result<(), String> 
         let (Some(codec), false) = (compression, bytes.is_empty()) else { continue };
         let (size, packed) = bytes.split_first_chunk().ok_or("a compressed buffer of less than 8 bytes")?;
         let size = match i64::from_le_bytes(*size) {
-            // It was left as it is.
+            // The buffer is not compressed.
             -1 => continue,
             size => u64::try_from(size).map_err(|_| format!("a buffer that unpacks to {size} bytes"))?,
         };
@@ -118,7 +118,7 @@ fn check(batch: &arrow_ipc::RecordBatch<'_>, body: &[u8]) -> Result<(), String> 
     Ok(())
 }
 
-/// The numbers of the dictionaries of some columns, with those in them.
+/// Returns the ids of the dictionaries of some columns, including nested ones.
 fn used_dictionaries(schema: &Schema, projection: &[usize]) -> Vec<i64> {
     let columns = projection.iter().filter_map(|&column| schema.fields().get(column).cloned());
     let used = Schema::new(columns.collect::<Fields>());
@@ -130,7 +130,7 @@ fn dictionary_of(field: &Field) -> Option<i64> {
     field.dict_id()
 }
 
-/// The schema with byte strings in the place of texts: they look the same in a file, and are not all scanned.
+/// Returns the schema with strings as byte strings, which have the same layout, but are not scanned for UTF-8.
 fn without_texts(schema: &Schema) -> Schema {
     Schema::new(fields_without_texts(schema.fields()))
 }

@@ -1,4 +1,4 @@
-//! [`TableColumn`]: the values of one column of an Arrow table, where they lie.
+//! [`TableColumn`]: the values of one column of an Arrow table, in place.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::ByteArrayType;
@@ -19,20 +19,20 @@ pub(super) struct TableColumn {
 /// What all batches of a column have in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::dataset::format) enum Form {
-    /// Numbers of `from`, in lists of `sizes`, the outermost first.
+    /// Numbers of type `from`, in nested lists of `sizes`, the outermost first.
     Numbers { from: Number, sizes: Vec<usize>, items: Items },
-    /// Bytes, with or without the zeros at the end.
+    /// Bytes, with or without trailing zeros.
     Bytes { keeps_zeros: bool, items: Items },
-    /// Lists of any length, of integers of `from`, or of as many ones.
+    /// Lists of any length, of integers of type `from`, or of a one for each of them.
     Lists { from: Number, are_ones: bool },
 }
 
-/// Which of the values of an array are those of the column: of each row one, in lists that are all as long as each other.
+/// The values of an array that belong to the column: one per row, from lists of equal length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Items {
-    /// So many the array has for each row.
+    /// The number of values per row in the array.
     per_row: usize,
-    /// Which one of them it is.
+    /// Which of them belongs to the column.
     item: usize,
 }
 
@@ -47,7 +47,7 @@ impl Form {
         matches!(self, Self::Bytes { .. } | Self::Lists { .. })
     }
 
-    /// The field of that `name`.
+    /// Returns the field called `name`.
     pub(in crate::dataset::format) fn field(&self, name: &str) -> Field {
         match self {
             Self::Numbers { from, sizes, .. } => Field::new(name, from.in_batch(), sizes.clone()),
@@ -57,24 +57,24 @@ impl Form {
     }
 }
 
-/// The values of a column in one batch. What its offsets say is looked at when it is read.
+/// The values of a column in one batch. Offsets are checked when they are used.
 pub(in crate::dataset::format) enum Piece {
-    /// Row after row, each of which begins where the one before it ends.
+    /// Row after row, without gaps.
     Numbers(Buffer),
-    /// The same, bit by bit.
+    /// The same, as bits.
     Bits(BooleanBuffer),
     Bytes {
         offsets: Offsets,
         bytes: Buffer,
     },
-    /// The items of lists, which the offsets count.
+    /// The items of lists, and their offsets among the items.
     Lists {
         offsets: Offsets,
         items: Buffer,
     },
 }
 
-/// Where each text or list begins and the last one ends.
+/// The start of each string or list, and the end of the last one.
 pub(in crate::dataset::format) enum Offsets {
     Narrow(Buffer),
     Wide(Buffer),
@@ -101,8 +101,8 @@ impl Offsets {
 }
 
 impl Piece {
-    /// The column at `path` of `batch`, and its form; nothing when it has nulls, lists of unequal lengths, or is of a type
-    /// that is not read.
+    /// Returns the column at `path` of `batch`, and its form. Returns `None` if it has nulls, lists of unequal lengths,
+    /// or an unsupported type.
     pub(in crate::dataset::format) fn of(
         batch: &RecordBatch,
         path: &[Step],
@@ -169,7 +169,7 @@ fn numbers(mut array: ArrayRef, items: Items) -> Option<(Form, Piece)> {
     Some((Form::Numbers { from, sizes, items }, piece))
 }
 
-/// Lists of integers of any length, or of as many ones.
+/// Returns lists of integers of any length, or of a one for each integer.
 fn integers(array: &ArrayRef, are_ones: bool) -> Option<(Form, Piece)> {
     if array.null_count() > 0 {
         return None;
@@ -200,7 +200,7 @@ fn is_list(of: &DataType) -> bool {
     matches!(of, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..))
 }
 
-/// The elements of lists, and how many each list has; nothing when they differ, or it has none.
+/// Returns the elements of lists, and the number per list. Returns `None` if that varies, or if these are not lists.
 fn lists(array: &ArrayRef) -> Option<(ArrayRef, usize)> {
     match array.data_type() {
         DataType::List(_) => equal_lists(array.as_list::<i32>()),
@@ -212,7 +212,7 @@ fn lists(array: &ArrayRef) -> Option<(ArrayRef, usize)> {
     }
 }
 
-/// The elements of lists, and how many each list has; nothing when they differ.
+/// Returns the elements of lists, and the number per list. Returns `None` if that varies.
 fn equal_lists<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> Option<(ArrayRef, usize)> {
     let offsets = lists.value_offsets();
     let (first, last) = (offsets.first()?.as_usize(), offsets.last()?.as_usize());
@@ -248,7 +248,7 @@ fn of_bytes<T: ByteArrayType>(array: &GenericByteArray<T>) -> (Offsets, Buffer) 
 }
 
 impl TableColumn {
-    /// How many elements the row at `place` (batch, row) of a variable column has; nothing where the offsets make no sense.
+    /// Returns the length of the row at `place` (batch, row) of a variable column, or `None` for invalid offsets.
     pub(super) fn elements(&self, place: (usize, usize)) -> Option<usize> {
         match &self.form {
             Form::Numbers { .. } => None,
@@ -257,8 +257,8 @@ impl TableColumn {
         }
     }
 
-    /// Writes the row at `place` of a variable column to `room`; nothing if it has another size, because other code has
-    /// written to the table since the size was asked for.
+    /// Writes the row at `place` of a variable column to `room`. Returns `None` if its size differs, because other code
+    /// has written to the table since the size was read.
     pub(super) fn copy(&self, place: (usize, usize), room: &mut [u8]) -> Option<()> {
         match &self.form {
             Form::Numbers { .. } => return None,
@@ -281,7 +281,7 @@ impl TableColumn {
         Some(())
     }
 
-    /// The bytes of the items of the list at `place`.
+    /// Returns the bytes of the items of the list at `place`.
     fn items(&self, from: Number, place: (usize, usize)) -> Option<&[u8]> {
         let Piece::Lists { offsets, items } = &self.pieces[place.0] else { return None };
         let (start, end) = offsets.pair(place.1)?;
@@ -289,7 +289,7 @@ impl TableColumn {
         items.get(start.checked_mul(bytes)?..end.checked_mul(bytes)?)
     }
 
-    /// The bytes of the row at `place` (batch, row); nothing of a column of numbers, and where the offsets make no sense.
+    /// Returns the bytes of the row at `place` (batch, row). Returns `None` for columns of numbers and invalid offsets.
     fn bytes(&self, place: (usize, usize)) -> Option<&[u8]> {
         let Form::Bytes { keeps_zeros, items } = self.form else { return None };
         let Piece::Bytes { offsets, bytes } = &self.pieces[place.0] else { return None };
@@ -308,7 +308,7 @@ impl TableColumn {
         let room = elements * from.in_batch().bytes();
         let (mut rest, mut into) = (places, into);
         while let Some(&(batch, row)) = rest.first() {
-            // Rows that follow each other are converted as one.
+            // Consecutive rows are converted together.
             let follow = rest.iter().zip(row..).take_while(|&(&place, row)| place == (batch, row));
             let run = if items.per_row == 1 { follow.count() } else { 1 };
             let row = items.of_row(row);

@@ -13,11 +13,11 @@ use crate::dataset::format::index::whole_samples::WholeSamples;
 use crate::dataset::{BlockSize, Blocks, Dataset, ReadMany, VariableSize};
 use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
 
-/// The rows of Arrow files: IPC files (Feather 2 is another name for them) and IPC streams, compressed with LZ4 or zstd or not.
+/// The rows of Arrow files: IPC files (also called Feather 2) and IPC streams, plain or compressed with LZ4 or zstd.
 ///
-/// The files are memory-mapped. What is not compressed is copied once, from there into a batch; batches of rows that had to be
-/// unpacked or converted are kept in a cache. Damaged files are errors, and so is a batch that unpacks to more than 4 GiB.
-/// What the metadata say is checked when a batch is first read; the values have no checksum.
+/// The files are memory-mapped. Uncompressed data is copied once, from the mapping into a batch; batches that had to be
+/// decompressed or converted are kept in a cache. Damaged files are errors, and so is a batch that decompresses to more
+/// than 4 GiB. Metadata is checked when a batch is first read; the values have no checksum.
 ///
 /// Source: the description of the IPC format in Arrow's documentation.
 pub struct Arrow {
@@ -25,10 +25,10 @@ pub struct Arrow {
     columns: Columns,
 }
 
-/// Batches, and by row the place of its batch among them, and its row in it.
+/// Batches; and for each row, the index of its batch among them, and its row there.
 type Found = (Vec<Arc<ArrowBatch>>, Places);
 
-/// What rows are found for.
+/// The purpose for which rows are looked up.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asking {
     Sizes,
@@ -36,13 +36,13 @@ enum Asking {
 }
 
 impl Arrow {
-    /// Opens the files at `paths`: the columns that `options` ask for. Of what has to be unpacked or converted, `cache_bytes`
-    /// bytes are kept.
+    /// Opens the files at `paths`, with the columns that `options` request. Up to `cache_bytes` bytes of decompressed
+    /// or converted batches are cached.
     ///
     /// # Errors
-    /// [`Error::Io`] when a file can't be read; [`Error::Format`] when it is not an Arrow file or stream, or a damaged
-    /// one;
-    /// [`Error::InvalidArgument`] for columns that are not there or can't be read, and files whose columns differ.
+    /// [`Error::Io`] when a file can't be read; [`Error::Format`] when it is not an Arrow file or stream, or is
+    /// damaged; [`Error::InvalidArgument`] for columns that do not exist or can't be read, and for files whose columns
+    /// differ.
     pub fn open(paths: Vec<PathBuf>, options: &ColumnarOptions, cache_bytes: usize) -> Result<Self> {
         let mut files = ArrowFiles::open(paths, cache_bytes)?;
         let refuse = |reason| Error::InvalidArgument { argument: "columns", reason };
@@ -68,9 +68,9 @@ impl Arrow {
         Ok(Self { files, columns })
     }
 
-    /// The same without the rows that are broken: those of batches that can't be read, those with a null that is refused, and
-    /// those with a text that is none. All batches are read once for that, and the result kept in `index_folder`, or beside the
-    /// first file (in the user's cache where that can't be).
+    /// Like [`open`](Self::open), but leaves out broken rows: rows of batches that can't be read, rows with a null that
+    /// is refused, and rows with a string that is not valid UTF-8. This reads all batches once, and keeps the result in
+    /// `index_folder`, or next to the first file (in the user's cache if that can't be written to).
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -97,7 +97,7 @@ impl Arrow {
                 batch => [batch?],
             };
             self.files.read(&batch, || {
-                // It may be run a second time.
+                // This may run a second time.
                 broken = Broken::default();
                 batch[0].block.broken_rows(&self.columns, |row, field, reason| {
                     let index = samples.start + row;
@@ -109,8 +109,8 @@ impl Arrow {
         })
     }
 
-    /// The text under `key` in the metadata of the schema of the file at `path`: Hugging Face's `datasets` says under
-    /// "huggingface", in JSON, what the columns are to it.
+    /// Returns the value of `key` in the schema metadata of the file at `path`. Hugging Face's `datasets` stores its
+    /// column types under "huggingface", as JSON.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -119,25 +119,25 @@ impl Arrow {
         Ok(files.schemas().next().and_then(|(_, schema)| schema.metadata().get(key).cloned()))
     }
 
-    /// What each field is.
+    /// Returns the kind of each field.
     #[must_use]
     pub fn kinds(&self) -> &[ColumnKind] {
         self.columns.kinds()
     }
 
-    /// How the fields are nested in a sample.
+    /// Returns how the fields are nested in a sample.
     #[must_use]
     pub fn nesting(&self) -> &Nesting {
         self.columns.nesting()
     }
 
-    /// The number of rows of each batch in the files: blocks that lie together.
+    /// Returns the number of rows of each batch in the files: blocks that are stored together.
     pub fn block_sizes(&self) -> impl Iterator<Item = usize> {
         (0..self.files.starts.len()).map(|batch| self.files.starts.samples_of(batch).len())
     }
 
-    /// What the cache of batches has done in this process. In windows of [`BlockShuffleSampler`](crate::BlockShuffleSampler)
-    /// that fit into it each batch is unpacked or converted once an epoch; what needs neither is only looked up.
+    /// Returns counters of the batch cache in this process. If the cache holds a window of
+    /// [`BlockShuffleSampler`](crate::BlockShuffleSampler), each batch is decompressed or converted once per epoch.
     #[must_use]
     pub fn cache_info(&self) -> CacheInfo {
         self.files.cache_info()
@@ -148,12 +148,12 @@ impl Arrow {
         Error::Sample { index, field, reason: format!("{origin}: {reason}") }
     }
 
-    /// The batches that the rows at `indices` are in, and by row the place of its batch there, and its row in it. `asking`
-    /// says what for.
+    /// Returns the batches that contain the rows at `indices`; and for each row, the index of its batch among them, and
+    /// its row there. `asking` is the purpose.
     fn find(&self, indices: &[usize], asking: Asking) -> Result<Found> {
         let starts = &self.files.starts;
         let FoundBlocks { blocks, counts, of_rows } = starts.find(indices)?;
-        // Where sizes are asked for, it is before the rows are read, and they are read once.
+        // Rows of variable size are looked up twice, for their sizes and then for their values, but count as read once.
         let is_counted = (asking == Asking::Sizes) == self.columns.schema().is_variable();
         let counts = counts.into_iter().map(|count| if is_counted { count } else { 0 });
         let batches = self.files.batches(&self.columns, blocks.iter().copied().zip(counts))?;

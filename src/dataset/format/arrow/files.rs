@@ -1,4 +1,4 @@
-//! [`ArrowFiles`]: the batches of Arrow files, which are mapped, and what has been decoded of them.
+//! [`ArrowFiles`]: the batches of memory-mapped Arrow files, with caches of what was decoded.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,37 +19,37 @@ use crate::dataset::format::file::source_files::SourceFiles;
 use crate::memory::Segment;
 use crate::{Error, Result};
 
-/// What a batch counts for in the cache beside its values: its arrays, and the mapping that it keeps.
+/// The cache cost of a batch in addition to its values: its arrays, and the mapping that it keeps alive.
 const BYTES_PER_BATCH: usize = 16 << 10;
 
 /// Arrow files, one after the other.
 pub(super) struct ArrowFiles {
     pool: FilePool,
     files: Vec<IndexedFile>,
-    /// Which batch of all files a row is in.
+    /// Maps rows to the batches of all files.
     pub(super) starts: BlockStarts,
     mapped: BlockCache<usize, Mapped>,
-    /// By file, and the number of dictionaries that were read.
+    /// By file, and the number of dictionary messages that were applied.
     dictionaries: BlockCache<(usize, u32), Dictionaries>,
     batches: BlockCache<usize, ArrowBatch>,
 }
 
 struct IndexedFile {
     index: ArrowIndex,
-    /// The number of batches in the files before it.
+    /// The number of batches in earlier files.
     first_batch: usize,
-    /// The columns of the file in which something lies that is read.
+    /// The columns of the file that contain anything that is read.
     projection: Vec<usize>,
 }
 
-/// A file in memory.
+/// A memory-mapped file.
 pub(in crate::dataset::format) struct Mapped {
     file: usize,
     segment: Arc<Segment>,
     buffer: Buffer,
 }
 
-/// A batch that can be read.
+/// A batch that is ready to be read.
 pub(super) struct ArrowBatch {
     pub(super) block: Block,
     mapped: Arc<Mapped>,
@@ -74,7 +74,7 @@ impl ArrowFiles {
                 let too_many = || (batch.message.offset, "more rows than can be counted".to_owned());
                 row_ends.push(end.ok_or_else(|| refuse(&pool, number, too_many()))?);
             }
-            // Most files have the schema of the first; dictionaries have numbers that are not compared.
+            // Most files share the schema of the first, except those with dictionaries: their ids are not compared.
             if let Some(first) = files.first().filter(|first| first.index.schema == index.schema)
                 && index.dictionaries.is_empty()
                 && first.index.dictionaries.is_empty()
@@ -89,12 +89,12 @@ impl ArrowFiles {
         Ok(Self { pool, files, starts: BlockStarts::new(row_ends), mapped, dictionaries, batches })
     }
 
-    /// The files: path and schema.
+    /// Returns the path and schema of each file.
     pub(super) fn schemas(&self) -> impl Iterator<Item = (&PathBuf, &arrow_schema::SchemaRef)> {
         self.pool.files().files().iter().map(|file| &file.path).zip(self.files.iter().map(|file| &file.index.schema))
     }
 
-    /// Reads what `columns` need from now on.
+    /// Reads only what `columns` need from now on.
     pub(super) fn choose(&mut self, columns: &Columns) {
         for file in &mut self.files {
             file.projection = columns.top_level(&file.index.schema);
@@ -105,12 +105,12 @@ impl ArrowFiles {
         self.pool.shared_files()
     }
 
-    /// The file of batch `batch`.
+    /// Returns the file of batch `batch`.
     pub(super) fn file_of(&self, batch: usize) -> &PathBuf {
         &self.pool.files().files()[self.file_number(batch)].path
     }
 
-    /// In which file row `index` of all is, and in which row of it.
+    /// Describes the file and row of row `index` of all files.
     pub(super) fn origin(&self, index: usize) -> Result<String> {
         let batch = self.starts.of_sample(index)?;
         let first = self.files[self.file_number(batch)].first_batch;
@@ -119,16 +119,16 @@ impl ArrowFiles {
     }
 
     fn file_number(&self, batch: usize) -> usize {
-        // The last of those that begin there: those before it have no batch.
+        // If several files have this first batch, the last one: the others are empty.
         self.files.partition_point(|file| file.first_batch <= batch) - 1
     }
 
-    /// What the cache of batches has done.
+    /// Returns counters of the batch cache.
     pub(super) fn cache_info(&self) -> CacheInfo {
         self.batches.info()
     }
 
-    /// `batches`, as `columns` make them: of each, which it is and how many of its rows are read now.
+    /// Returns `batches`, converted as `columns` says. Each has its number, and how many of its rows are read now.
     pub(super) fn batches(
         &self,
         columns: &Columns,
@@ -136,7 +136,7 @@ impl ArrowFiles {
     ) -> Result<Vec<Arc<ArrowBatch>>> {
         let counted = |(batch, now)| (batch, Reads::Counted { now, all: self.starts.samples_of(batch).len() });
         let batches: Vec<(usize, Reads)> = batches.map(counted).collect();
-        // What is there before what is not: it may go when room is made for others.
+        // Look up cached batches first: decoding the others may evict them.
         let found: Vec<_> = batches.iter().map(|(batch, reads)| self.batches.peek(batch, *reads)).collect();
         let all = batches.into_iter().zip(found);
         all.map(|((batch, reads), found)| found.map_or_else(|| self.batch(columns, batch, reads), Ok)).collect()
@@ -146,14 +146,14 @@ impl ArrowFiles {
         self.batches.read(&batch, reads, || self.decode(columns, batch))
     }
 
-    /// In which file `batch` is, and where there.
+    /// Returns the file that contains `batch`, and where in the file it is.
     fn place(&self, batch: usize) -> (usize, BatchPlace) {
         let number = self.file_number(batch);
         let file = &self.files[number];
         (number, file.index.batches[batch - file.first_batch])
     }
 
-    /// `batch`, and what it counts for in the cache.
+    /// Decodes `batch`. Returns it with its cache cost.
     fn decode(&self, columns: &Columns, batch: usize) -> Result<(ArrowBatch, usize)> {
         let (number, BatchPlace { message, rows, dictionaries }) = self.place(batch);
         let file = &self.files[number];
@@ -179,8 +179,8 @@ impl ArrowFiles {
         BlockSize { read: bytes, kept: bytes, limit: self.batches.limit() }
     }
 
-    /// As [`Blocks::announce`](crate::Blocks::announce). What lies in the file as it is read is announced though it is here:
-    /// only its place is.
+    /// As [`Blocks::announce`](crate::Blocks::announce). Batches that are used in place are announced even if they are
+    /// cached: the cache holds only their location.
     pub(super) fn announce(&self, batch: usize) {
         let (number, BatchPlace { message, .. }) = self.place(batch);
         if let Ok(file) = self.pool.file(number) {
@@ -202,7 +202,7 @@ impl ArrowFiles {
     /// Runs `read`, which reads some batches.
     ///
     /// # Errors
-    /// Those of `read`; [`Error::Changed`] or [`Error::Shrunk`] when a file is not what it was before or afterwards.
+    /// Errors of `read`; [`Error::Changed`] or [`Error::Shrunk`] when a file has changed or was truncated.
     pub(super) fn read<T>(&self, batches: &[Arc<ArrowBatch>], read: impl FnOnce() -> Result<T>) -> Result<T> {
         let mut mapped: Vec<&Mapped> = Vec::new();
         for batch in batches {
@@ -213,7 +213,7 @@ impl ArrowFiles {
         mapped.sort_by_key(|mapped| (mapped.file, Arc::as_ptr(&mapped.segment).addr()));
         mapped.dedup_by_key(|mapped| Arc::as_ptr(&mapped.segment));
         let mut result = None;
-        // A file may be written to meanwhile, so its data are checked again; invalid data may be a panic.
+        // A file may be written to meanwhile: invalid data may cause a panic, but the change is the error to report.
         Segment::read_all_by(mapped.iter().map(|mapped| &*mapped.segment), || result = Some(without_panic(read)));
         check(&self.pool, mapped)?;
         let panicked = |message| Error::Panic { index: None, message };
@@ -234,7 +234,7 @@ fn map(pool: &FilePool, number: usize) -> Result<Mapped> {
     Ok(Mapped { file: number, buffer: segment.arrow_buffer(), segment })
 }
 
-/// Fails when one of these files has changed since it was looked at, or lost pages that were read.
+/// Fails if one of these files has changed since it was opened, or has lost pages that were read.
 fn check<'a>(pool: &FilePool, mapped: impl IntoIterator<Item = &'a Mapped>) -> Result<()> {
     let mut lost = None;
     for mapped in mapped {
@@ -243,7 +243,7 @@ fn check<'a>(pool: &FilePool, mapped: impl IntoIterator<Item = &'a Mapped>) -> R
             lost.get_or_insert(file);
         }
     }
-    // Cut and grown again: it looks as it did.
+    // Truncated and extended again, so that it may look unchanged.
     lost.map_or(Ok(()), |file| {
         Err(Error::Changed {
             path: file.source().path.clone(),

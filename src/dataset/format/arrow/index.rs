@@ -1,4 +1,4 @@
-//! [`ArrowIndex`]: where the batches of an Arrow file or stream lie.
+//! [`ArrowIndex`]: the locations of the batches in an Arrow file or stream.
 //!
 //! ```text
 //! message: 0xFFFFFFFF (not in old ones), length of the metadata (i32), metadata (a flatbuffer), body
@@ -17,23 +17,23 @@ use arrow_schema::{Schema, SchemaRef};
 use crate::dataset::format::file::known_format::{SIGNATURE_BYTES, foreign};
 
 const MAGIC: &[u8] = b"ARROW1";
-/// The magic and what brings it to a multiple of eight.
+/// The magic bytes, padded to a multiple of eight.
 const HEAD: usize = 8;
-/// The length of the footer and the magic.
+/// The length of the footer, and the magic bytes.
 const TAIL: usize = 10;
 const CONTINUATION: [u8; 4] = [0xff; 4];
-/// No batch has this many rows: they could not be added up.
+/// Batches with this many rows or more are refused, so that sums of rows can't overflow.
 const MOST_ROWS: i64 = 1 << 48;
 
-/// What is wrong, and where.
+/// The byte offset of an error, and its reason.
 pub(super) type Refused = (u64, String);
 
-/// A message in its file.
+/// The location of a message in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MessagePlace {
-    /// The first byte.
+    /// The offset of the message.
     pub(super) offset: u64,
-    /// The bytes before the body.
+    /// The number of bytes before the body.
     pub(super) metadata: u32,
     pub(super) body: u64,
 }
@@ -43,11 +43,11 @@ pub(super) struct MessagePlace {
 pub(super) struct BatchPlace {
     pub(super) message: MessagePlace,
     pub(super) rows: u64,
-    /// So many of the dictionaries of the file are read before it.
+    /// The number of dictionary messages that are applied before it.
     pub(super) dictionaries: u32,
 }
 
-/// A dictionary, or what is added to one.
+/// A dictionary, or a delta to one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DictionaryPlace {
     pub(super) message: MessagePlace,
@@ -55,7 +55,7 @@ pub(super) struct DictionaryPlace {
     pub(super) is_delta: bool,
 }
 
-/// All of a file but the values.
+/// Everything in a file except the values.
 #[derive(Debug, Clone)]
 pub(super) struct ArrowIndex {
     pub(super) schema: SchemaRef,
@@ -65,7 +65,7 @@ pub(super) struct ArrowIndex {
 }
 
 impl ArrowIndex {
-    /// The index of the file whose bytes these are: an IPC file (Feather 2 is another name for it) or an IPC stream.
+    /// Reads the index of a file with these bytes: an IPC file (also called Feather 2) or an IPC stream.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, Refused> {
         without_panic(|| {
             if bytes.starts_with(MAGIC) {
@@ -81,7 +81,7 @@ impl ArrowIndex {
     }
 }
 
-/// What `read` returns, or what its panic says: the readers of Arrow's crates may panic on damaged metadata.
+/// Runs `read`. Returns the message if it panics, as Arrow's crates may do on damaged metadata.
 pub(super) fn without_panic<T>(read: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(read)).map_err(|panic| match panic.downcast::<String>() {
         Ok(text) => *text,
@@ -119,7 +119,7 @@ fn read_file(bytes: &[u8]) -> Result<ArrowIndex, Refused> {
     Ok(index)
 }
 
-/// Where `block` lies, which must be before `end`.
+/// Returns the location of `block`, which must not reach past `end`.
 fn place_of(block: &Block, end: usize) -> Result<MessagePlace, String> {
     let (offset, metadata, body) = (block.offset(), block.metaDataLength(), block.bodyLength());
     let is_inside = |(offset, metadata, body): (u64, u32, u64)| {
@@ -158,7 +158,7 @@ fn read_stream(bytes: &[u8]) -> Result<ArrowIndex, Refused> {
     Ok(index)
 }
 
-/// The message at byte `at`, as far as its metadata; nothing where the stream ends.
+/// Returns the location of the message at byte `at`, with an empty body. Returns `None` at the end of the stream.
 fn next_message(bytes: &[u8], at: u64) -> Result<Option<MessagePlace>, Refused> {
     let rest = &bytes[at as usize..];
     if rest.is_empty() {
@@ -187,10 +187,10 @@ fn end_of(bytes: &[u8], place: MessagePlace, message: &Message<'_>) -> Result<u6
     })
 }
 
-/// The message at `place`, whose metadata lie in `bytes`.
+/// Parses the message at `place`, whose metadata is inside of `bytes`.
 pub(super) fn message_at(bytes: &[u8], place: MessagePlace, version: MetadataVersion) -> Result<Message<'_>, Refused> {
     let message = parse(bytes, place)?;
-    // Some old files do not say it in their footer.
+    // Some old files do not have the version in their footer.
     if version != MetadataVersion::V1 && message.version() != version {
         let reason = format!("a message of version {:?} in a file of {version:?}", message.version());
         return Err((place.offset, reason));
@@ -207,7 +207,7 @@ fn parse(bytes: &[u8], place: MessagePlace) -> Result<Message<'_>, Refused> {
     root_as_message(metadata).map_err(|error| damaged(one_line(&error)))
 }
 
-/// What is said of damaged metadata, which is a list of where they were looked at.
+/// Joins the lines of an error about damaged metadata, which lists the positions that were checked.
 fn one_line(error: &impl std::fmt::Display) -> String {
     error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }

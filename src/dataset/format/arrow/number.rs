@@ -1,11 +1,11 @@
-//! [`Number`]: the numbers of an Arrow table, and what they are in a batch.
+//! [`Number`]: the number types of an Arrow table, and their conversion for a batch.
 
 use arrow_schema::DataType;
 
 use crate::DType;
 use crate::memory::widen;
 
-/// The numbers that a table has.
+/// A number type of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::dataset::format) enum Number {
     Bool,
@@ -33,7 +33,7 @@ impl Number {
         })
     }
 
-    /// The size of one in the table; of a bit nothing.
+    /// Returns the size of a number in the table, or `None` for bits.
     pub(in crate::dataset::format) fn bytes(self) -> Option<usize> {
         match self {
             Self::Bool => None,
@@ -52,7 +52,7 @@ impl Number {
         }
     }
 
-    /// Writes the numbers in `from` to `into`, as they are in a batch.
+    /// Converts the numbers in `from` to their type in a batch, and writes them to `into`.
     pub(in crate::dataset::format) fn convert(self, from: &[u8], into: &mut [u8]) {
         match self {
             Self::Bool | Self::Float32 => into.copy_from_slice(from),
@@ -71,11 +71,11 @@ fn each<const BYTES: usize>(from: &[u8], into: &mut [u8], value: impl Fn([u8; BY
     }
 }
 
-/// The value of a float of 16 bits.
+/// Returns the value of a 16-bit float.
 fn half(bits: u16) -> f32 {
     let (sign, exponent, fraction) = (u32::from(bits >> 15) << 31, u32::from(bits >> 10) & 31, u32::from(bits) & 0x3ff);
     match exponent {
-        // A multiple of 2^-24, which float32 has exactly.
+        // A multiple of 2^-24, which float32 represents exactly.
         0 => f32::from_bits((fraction as f32 * 2_f32.powi(-24)).to_bits() | sign),
         31 => f32::from_bits(sign | 0x7f80_0000 | (fraction << 13)),
         _ => f32::from_bits(sign | ((exponent + 112) << 23) | (fraction << 13)),

@@ -1,4 +1,4 @@
-//! [`RecordBatches`]: the rows of Arrow's record batches in memory.
+//! [`RecordBatches`]: the rows of Arrow record batches in memory.
 
 use arrow_array::RecordBatch;
 
@@ -7,10 +7,10 @@ use crate::dataset::format::columnar::{Block, ColumnKind, ColumnarOptions, Colum
 use crate::dataset::{Dataset, ReadMany, VariableSize};
 use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
 
-/// The rows of Arrow's record batches that are in memory, one behind the other: what another library computed, or read from
-/// where this crate can't. Columns become fields by the rules of [`Arrow`](crate::Arrow).
+/// The rows of Arrow record batches in memory, one batch after the other: results of another library, or data from
+/// sources that this crate can't read. Columns become fields by the rules of [`Arrow`](crate::Arrow).
 ///
-/// Numbers are taken as they lie in the batches; what has to be converted is, once, when the dataset is made.
+/// Numbers are used in place; values that need conversion are converted once, when the dataset is created.
 ///
 /// # Example
 /// ```
@@ -29,17 +29,17 @@ use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
 /// ```
 pub struct RecordBatches {
     blocks: Vec<Block>,
-    /// Which batch a row is in.
+    /// Maps rows to batches.
     starts: BlockStarts,
     columns: Columns,
 }
 
 impl RecordBatches {
-    /// The rows of `batches`: the columns that `options` ask for.
+    /// Creates a dataset of the rows of `batches`, with the columns that `options` request.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when there is no batch, for columns that are not there or can't be read, and for batches whose
-    /// columns differ.
+    /// [`Error::InvalidArgument`] when there is no batch, for columns that do not exist or can't be read, and for
+    /// batches whose columns differ.
     pub fn new(batches: impl IntoIterator<Item = RecordBatch>, options: &ColumnarOptions) -> Result<Self> {
         let refuse = |argument, reason| Error::InvalidArgument { argument, reason };
         let mut batches = batches.into_iter().peekable();
@@ -62,19 +62,19 @@ impl RecordBatches {
         Ok(Self { blocks, starts: BlockStarts::new(ends), columns })
     }
 
-    /// What each field is.
+    /// Returns the kind of each field.
     #[must_use]
     pub fn kinds(&self) -> &[ColumnKind] {
         self.columns.kinds()
     }
 
-    /// How the fields are nested in a sample.
+    /// Returns how the fields are nested in a sample.
     #[must_use]
     pub fn nesting(&self) -> &Nesting {
         self.columns.nesting()
     }
 
-    /// Batches, and by row the place of its batch among them, and its row in it.
+    /// Returns the batches of these rows; and for each row, the index of its batch among them, and its row there.
     fn find(&self, indices: &[usize]) -> Result<(Vec<&Block>, Places)> {
         let FoundBlocks { blocks, of_rows, .. } = self.starts.find(indices)?;
         let first: Vec<usize> = blocks.iter().map(|&batch| self.starts.samples_of(batch).start).collect();

@@ -1,4 +1,4 @@
-//! [`ArrowTable`]: columns of a table in memory, as tensors of the data types that torch works with.
+//! [`ArrowTable`]: columns of a table in memory, as tensors of torch's common data types.
 
 use arrow_array::RecordBatch;
 
@@ -7,50 +7,49 @@ use crate::dataset::format::block::starts::BlockStarts;
 use crate::dataset::{Dataset, ReadMany, VariableSize};
 use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema, SizesWriter};
 
-/// The rows of an Arrow table whose values lie in memory, or in files that other code has mapped: nothing of it is
-/// copied before it is read.
+/// The rows of an Arrow table in memory, or in files that other code has mapped. Nothing is copied before it is read.
 ///
-/// It holds what has one meaning alone: numbers without a null, lists of them, or of anything, that are all as long as each other, lists of
-/// integers of any length, and texts. Integers become int64, floats float32, as Hugging Face's datasets make them. Any other table is not for it.
+/// Supports only unambiguous data: numbers without nulls, lists of equal length of anything supported, lists of
+/// integers of any length, and strings. Integers become int64, and floats float32, as in Hugging Face's datasets.
 pub struct ArrowTable {
     columns: Vec<TableColumn>,
     schema: Schema,
-    /// Which batch a row is in.
+    /// Maps rows to batches.
     starts: BlockStarts,
 }
 
-/// What is to be read of a table: (name of the field, the path to its column, what it is in a sample).
+/// A column to read: (field name, path to the column, its representation in a sample).
 pub(crate) type ColumnPath = (String, Vec<Step>, TableValue);
 
 /// One step on the path to a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// The column of that name, or part of structs.
+    /// The column, or struct member, of this name.
     Part(String),
-    /// The item at this place of each list.
+    /// The item at this index of each list.
     Item(usize),
 }
 
-/// What a column is in a sample.
+/// How a column is represented in a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TableValue {
-    /// A number, or as many numbers in each row: int64, float32 or bool.
+    /// A number, or an array of numbers of the same shape in each row: int64, float32 or bool.
     Numbers,
-    /// Bytes of any number.
+    /// Any number of bytes.
     Bytes,
-    /// The same without the zeros at its end, as NumPy's arrays of bytes and texts have it.
+    /// The same without trailing zeros, as in NumPy's arrays of bytes and strings.
     BytesWithoutZeros,
-    /// Integers, in each row as many as its list has: int64.
+    /// Any number of integers, as many as the row's list has: int64.
     Lists,
-    /// A one for each of those.
+    /// A one for each of those integers.
     Ones,
 }
 
 impl ArrowTable {
-    /// The columns at `paths` of the table that `batches` make up; nothing when one of them is not as it must be.
+    /// Creates a dataset of the columns at `paths` of `batches`. Returns `None` if a column's data is not supported.
     ///
     /// # Errors
-    /// Those of `batches`.
+    /// Errors of `batches`.
     pub fn new(batches: impl Iterator<Item = Result<RecordBatch>>, paths: &[ColumnPath]) -> Result<Option<Self>> {
         let mut columns: Vec<Option<TableColumn>> = paths.iter().map(|_| None).collect();
         let mut ends: Vec<usize> = Vec::new();
