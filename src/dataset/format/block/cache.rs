@@ -1,4 +1,4 @@
-//! [`BlockCache`]: what was decoded, for as long as it is likely to be read again.
+//! [`BlockCache`]: keeps decoded blocks for as long as they are likely to be read again.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -11,27 +11,27 @@ use crate::Result;
 use crate::memory::PerProcess;
 use crate::watch;
 
-/// So many bytes of decoded blocks are kept, unless the caller says otherwise.
+/// The default cache size in bytes: 256 MiB.
 pub(crate) const CACHED_BYTES: usize = 256 << 20;
 
-/// How often one who waits for a block looks whether he still wants it.
+/// How often a thread that waits for a block runs its watchers, which may end the wait.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Decoded blocks (row groups, unpacked shards) by their keys. When they have more than a number of bytes together, those
-/// go first of which every sample was read, then those that were not asked for the longest; what is still being read
-/// stays in memory, and is found again as long as he does.
+/// Decoded blocks (row groups, unpacked shards), by key. Above the limit, blocks whose samples have all been read are
+/// evicted first, then the least recently used ones. Evicted blocks that are in use stay in memory, and are found until
+/// the last user drops them.
 ///
-/// An epoch reads each sample once: when it reads by blocks, in windows of some of them, what it has read whole is what it
-/// does not need any more, and a cache of one window is enough for each block to be decoded once. Whoever reads a batch asks
-/// for what is here ([`peek`](Self::peek)) before he has something decoded: so all blocks of a window that ends in his batch
-/// have been read whole when the first one of the next is to find room. Where others read batches ahead at the same time, the
-/// blocks that they have begun need room besides. By the time of use alone, a batch of some windows would have blocks go that
-/// it has just begun, instead of those that lie in it whole.
+/// An epoch reads each sample once. When it reads in windows of some blocks, a block that was read in full is not
+/// needed again, so a cache of one window is enough to decode each block once. The reader of a batch takes cached
+/// blocks ([`peek`](Self::peek)) before it decodes others: when the batch reaches into the next window, all blocks of
+/// the old one have been read in full before the first new one needs room. If other threads read batches ahead, the
+/// blocks that they have started need additional room. Plain LRU would make a batch that spans windows evict blocks
+/// that it has just started, instead of those that it reads in full.
 ///
-/// A block is decoded by the first thread that asks for it, while all others that ask for the same one wait. No lock is held
-/// meanwhile. When decoding fails or panics, the next one that waits tries for itself. A forked child begins with none. The thread
-/// that decodes a block may ask for it again (a signal handler that it runs may, or other work of its pool, which it does while it
-/// waits for a part of its own): it would wait for itself, so it decodes that once more.
+/// The first thread that asks for a block decodes it, without holding a lock; other threads that ask for it wait. If
+/// decoding fails or panics, the next waiting thread tries. A forked child starts with an empty cache. The decoding
+/// thread may ask for the same block again (in a signal handler, or in another task of its pool, which it runs while it
+/// waits for part of its own): it would wait for itself, so it decodes the block a second time.
 pub(crate) struct BlockCache<K, B> {
     limit: usize,
     shelf: PerProcess<Shelf<K, B>>,
@@ -39,45 +39,45 @@ pub(crate) struct BlockCache<K, B> {
 
 struct Shelf<K, B> {
     blocks: Mutex<Blocks<K, B>>,
-    /// Something was decoded, or could not be.
+    /// Signaled when a block was decoded, or failed to be.
     settled: Condvar,
 }
 
 struct Blocks<K, B> {
     entries: HashMap<K, Entry<B>>,
-    /// Of what is kept; at most the limit whenever the lock is free.
+    /// The size of kept blocks; at most the limit whenever the lock is free.
     bytes: usize,
-    /// The number of times that something was asked for.
+    /// The number of lookups, as a clock.
     clock: u64,
-    /// How many blocks were given up and may still be read.
+    /// The number of evicted blocks that may still be in use.
     given_up: usize,
     decoded: u64,
     decoded_in_part: u64,
     found: u64,
 }
 
-/// How many of the samples of a block are read.
+/// How many samples of a block are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reads {
-    /// Nobody counts them: the block is never taken for read.
+    /// Not counted: the block never counts as read in full.
     Uncounted,
-    /// So many `now`, of `all` that it has.
+    /// Reads `now` of `all` samples of the block.
     Counted { now: usize, all: usize },
 }
 
 impl Reads {
-    /// How many are left to be read, where `left` were.
+    /// Returns how many samples are unread afterwards, if `left` were unread before.
     fn leave(self, left: usize) -> usize {
         match self {
             Self::Uncounted => left,
             Self::Counted { now: 0, .. } => left,
-            // Read once more from the first sample on: another epoch.
+            // All samples had been read, so another epoch has begun.
             Self::Counted { now, all } if left == 0 => all.saturating_sub(now),
             Self::Counted { now, .. } => left.saturating_sub(now),
         }
     }
 
-    /// How many are in a block that has just been decoded.
+    /// Returns how many samples of a newly decoded block are unread.
     fn all(self) -> usize {
         match self {
             Self::Uncounted => usize::MAX,
@@ -87,41 +87,41 @@ impl Reads {
 }
 
 enum Entry<B> {
-    /// A thread is at it.
+    /// This thread is decoding the block.
     Decoding(ThreadId),
     Kept {
         block: Arc<B>,
         bytes: usize,
         asked: u64,
-        /// How many samples were not read since it was decoded.
+        /// The number of samples not read since it was decoded.
         unread: usize,
     },
     GivenUp(Weak<B>),
 }
 
 impl<K: Eq + Hash + Clone + Send + Sync, B: Send + Sync> BlockCache<K, B> {
-    /// A cache of at most `limit` bytes.
+    /// Creates a cache of at most `limit` bytes.
     pub(crate) fn new(limit: usize) -> Self {
         Self { limit, shelf: PerProcess::new() }
     }
 
-    /// The same cache, with room for `limit` bytes.
+    /// Returns this cache with another limit in bytes.
     pub(crate) fn with_limit(self, limit: usize) -> Self {
         Self { limit, ..self }
     }
 
-    /// The block of `key`. Where it is not there, `decode` makes it and says how many bytes it has.
+    /// Returns the block of `key`. If it is not cached, `decode` returns it, with its size in bytes.
     ///
     /// # Errors
-    /// Those of `decode`.
+    /// Errors of `decode`, or of a watcher while waiting.
     pub(crate) fn get(&self, key: &K, decode: impl FnOnce() -> Result<(B, usize)>) -> Result<Arc<B>> {
         self.read(key, Reads::Uncounted, decode)
     }
 
-    /// The block of `key`, of which `reads` are read: as [`get`](Self::get).
+    /// Like [`get`](Self::get); `reads` says how many samples of the block are read.
     ///
     /// # Errors
-    /// Those of `decode`.
+    /// Errors of `decode`, or of a watcher while waiting.
     pub(crate) fn read(&self, key: &K, reads: Reads, decode: impl FnOnce() -> Result<(B, usize)>) -> Result<Arc<B>> {
         let shelf = self.shelf.get_or_make(Shelf::default);
         let mut blocks = shelf.lock();
@@ -148,7 +148,7 @@ impl<K: Eq + Hash + Clone + Send + Sync, B: Send + Sync> BlockCache<K, B> {
                 }
                 Some(Entry::Decoding(_)) => {
                     drop(shelf.settled.wait_timeout(blocks, LOOK).unwrap_or_else(PoisonError::into_inner));
-                    // Without the lock: what watches may run anything.
+                    // Without the lock: watchers may run arbitrary code.
                     watch::advance(0)?;
                     blocks = shelf.lock();
                     continue;
@@ -163,12 +163,12 @@ impl<K: Eq + Hash + Clone + Send + Sync, B: Send + Sync> BlockCache<K, B> {
         let (block, bytes) = decode()?;
         let block = Arc::new(block);
         let surplus = turn.settle(&block, bytes, reads, self.limit);
-        // Without the lock: giving memory back takes its time.
+        // Without the lock: freeing memory takes time.
         drop(surplus);
         Ok(block)
     }
 
-    /// The block of `key`, of which `reads` are read, if it is there or being read.
+    /// Returns the block of `key` if it is cached or in use; `reads` says how many of its samples are read.
     pub(crate) fn peek(&self, key: &K, reads: Reads) -> Option<Arc<B>> {
         let mut blocks = self.shelf.get_or_make(Shelf::default).lock();
         blocks.clock += 1;
@@ -185,13 +185,13 @@ impl<K: Eq + Hash + Clone + Send + Sync, B: Send + Sync> BlockCache<K, B> {
         found
     }
 
-    /// Counts a block of which only a part was decoded, which is not kept.
+    /// Counts a block that was decoded only in part, and is not cached.
     #[cfg(feature = "parquet")]
     pub(crate) fn count_part(&self) {
         self.shelf.get_or_make(Shelf::default).lock().decoded_in_part += 1;
     }
 
-    /// True if the block of `key` is there, or is being decoded or read.
+    /// True if the block of `key` is cached, in use, or being decoded.
     pub(crate) fn is_here(&self, key: &K) -> bool {
         match self.shelf.get_or_make(Shelf::default).lock().entries.get(key) {
             Some(Entry::Kept { .. } | Entry::Decoding(_)) => true,
@@ -200,12 +200,12 @@ impl<K: Eq + Hash + Clone + Send + Sync, B: Send + Sync> BlockCache<K, B> {
         }
     }
 
-    /// How many bytes may be kept.
+    /// Returns the limit in bytes.
     pub(crate) fn limit(&self) -> usize {
         self.limit
     }
 
-    /// What it has done, and what it holds.
+    /// Returns its counters, and what it holds.
     pub(crate) fn info(&self) -> CacheInfo {
         let blocks = self.shelf.get_or_make(Shelf::default).lock();
         CacheInfo {
@@ -233,19 +233,19 @@ impl<K, B> Shelf<K, B> {
     }
 }
 
-/// The duty to settle what is `Decoding`: dropped, it has failed.
+/// Guards an entry in the state `Decoding`. If it is dropped without [`settle`](Turn::settle), decoding has failed.
 struct Turn<'a, K: Eq + Hash, B> {
     shelf: &'a Shelf<K, B>,
     key: &'a K,
 }
 
 impl<K: Eq + Hash + Clone, B> Turn<'_, K, B> {
-    /// Keeps the block; returns those that have to go for it.
+    /// Caches the block. Returns evicted blocks, to be dropped without the lock.
     fn settle(self, block: &Arc<B>, bytes: usize, reads: Reads, limit: usize) -> Vec<Arc<B>> {
         let mut blocks = self.shelf.lock();
         blocks.decoded += 1;
         let (asked, unread) = (blocks.clock, reads.leave(reads.all()));
-        // What is larger than all that may be kept is only found as long as it is being read.
+        // A block larger than the limit is not kept; it is found only while it is in use.
         let entry = match bytes > limit {
             true => Entry::GivenUp(Arc::downgrade(block)),
             false => Entry::Kept { block: Arc::clone(block), bytes, asked, unread },
@@ -271,7 +271,7 @@ impl<K: Eq + Hash, B> Drop for Turn<'_, K, B> {
 }
 
 impl<K: Eq + Hash + Clone, B> Blocks<K, B> {
-    /// Gives up what was read whole, and then what was not asked for the longest, until the rest is within `limit`.
+    /// Evicts blocks that were read in full, then the least recently used ones, until the rest fits into `limit`.
     fn shrink(&mut self, limit: usize) -> Vec<Arc<B>> {
         let mut surplus = Vec::new();
         while self.bytes > limit {
@@ -290,7 +290,7 @@ impl<K: Eq + Hash + Clone, B> Blocks<K, B> {
                 self.given_up += 1;
             }
         }
-        // A look at all of them once in a while, so that the keys of what is gone do not pile up.
+        // Clean up from time to time, so that the keys of dropped blocks do not pile up.
         if self.given_up > 64 && self.given_up > self.entries.len() / 2 {
             self.entries.retain(|_, entry| !matches!(entry, Entry::GivenUp(block) if block.strong_count() == 0));
             self.given_up = self.entries.values().filter(|entry| matches!(entry, Entry::GivenUp(_))).count();

@@ -1,20 +1,20 @@
-//! [`CacheInfo`]: what a cache of decoded blocks has done.
+//! [`CacheInfo`]: counters of a cache of decoded blocks.
 
-/// What a cache of decoded blocks (row groups, record batches, unpacked shards) has done in this process, and what it holds.
+/// Counters and contents of a cache of decoded blocks (row groups, record batches, unpacked shards) in this process.
 ///
-/// Each process has a cache of its own, that of a worker too.
+/// Each process has its own cache, and so does each worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CacheInfo {
-    /// How many times a block was decoded as a whole. By blocks, in windows that fit, it is the number of blocks an epoch.
+    /// How many blocks were decoded as a whole: each one once per epoch if blocks are read in windows that fit.
     pub decoded: u64,
-    /// How many times only a part of a block was decoded, which is not kept: the pages of a row group that have the samples.
+    /// How many blocks were decoded only in part (the pages of a row group with the samples), which is not cached.
     pub decoded_in_part: u64,
-    /// How many times a batch found a block decoded.
+    /// How many times a batch found a block in the cache.
     pub found: u64,
-    /// How many blocks are kept.
+    /// The number of cached blocks.
     pub blocks: usize,
-    /// The size of these in memory.
+    /// The size of the cached blocks, in bytes.
     pub bytes: usize,
-    /// How many bytes may be kept.
+    /// The cache size limit, in bytes.
     pub limit: usize,
 }

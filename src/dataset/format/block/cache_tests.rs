@@ -1,4 +1,4 @@
-//! What [`BlockCache`] keeps when blocks are read in windows, and who waits for it.
+//! Tests which blocks [`BlockCache`] keeps when blocks are read in windows, and which threads wait.
 
 use std::sync::Barrier;
 use std::sync::mpsc::channel;
@@ -31,8 +31,8 @@ fn what_was_read_whole_goes_before_what_was_not() {
     assert_eq!((cache.info().decoded, cache.info().blocks, cache.info().bytes), (6, 3, 30));
 }
 
-/// How many blocks are decoded when a loader reads two epochs by blocks: batch by batch, a window after the other, in each
-/// batch what is there before what is not.
+/// Returns how many blocks are decoded when a loader reads two epochs by blocks: batch by batch, window after window,
+/// and in each batch the cached blocks first.
 fn decodings(sizes: &[usize], window: usize, batch: usize, limit: usize, is_counted: bool) -> u64 {
     let starts = BlockStarts::new(sizes.iter().scan(0, |end, size| {
         *end += size;
@@ -63,7 +63,7 @@ fn decodings(sizes: &[usize], window: usize, batch: usize, limit: usize, is_coun
     cache.info().decoded
 }
 
-/// The most that a window can have in any order.
+/// Returns the size of the largest possible window in any order.
 fn largest_window(sizes: &[usize], window: usize) -> usize {
     let mut sizes = sizes.to_vec();
     sizes.sort_unstable();
@@ -76,7 +76,7 @@ proptest! {
         sizes in proptest::collection::vec(1_usize..40, 1..60), window in 1_usize..9, batch in 1_usize..100,
     ) {
         let (limit, blocks) = (largest_window(&sizes, window), sizes.len() as u64);
-        // The second epoch may find what the first has left.
+        // The second epoch may find blocks that the first one has left in the cache.
         let decoded = decodings(&sizes, window, batch, limit, true);
         prop_assert!((blocks..=2 * blocks).contains(&decoded), "{decoded} of {blocks}");
     }

@@ -1,4 +1,4 @@
-//! Blocks of samples that are decoded together: where they begin, and which of them are kept.
+//! Blocks of samples that are decoded together: their boundaries, and a cache of them.
 
 pub(super) mod batch_key;
 pub(super) mod cache;

@@ -1,55 +1,55 @@
-//! [`BlockStarts`]: which block a sample is in, by arithmetic where blocks are of one size.
+//! [`BlockStarts`]: maps samples to blocks, by arithmetic if blocks have the same size.
 
 use std::ops::Range;
 
 use crate::{Error, Result};
 
-/// Where blocks (row groups, record batches) begin that lie one behind the other.
+/// The boundaries of consecutive blocks (row groups, record batches).
 pub(in crate::dataset::format) struct BlockStarts {
-    /// The first sample of each block, and behind them the number of samples.
+    /// The first sample of each block, and at the end the number of samples.
     starts: Vec<usize>,
     blocks_per_sample: f64,
 }
 
-/// The blocks that the samples of a batch are in.
+/// The blocks that contain the samples of a batch.
 pub(in crate::dataset::format) struct FoundBlocks {
-    /// Each of them once, in order.
+    /// Distinct blocks, in order.
     pub(in crate::dataset::format) blocks: Vec<usize>,
-    /// By block, how many of the samples are in it.
+    /// By block: how many of the samples are in it.
     pub(in crate::dataset::format) counts: Vec<usize>,
-    /// By row of the batch, the place of its block among them.
+    /// By row of the batch: the index of its block in `blocks`.
     pub(in crate::dataset::format) of_rows: Vec<u32>,
 }
 
 impl BlockStarts {
-    /// Of blocks with these numbers of samples up to the end of each, which must be sorted.
+    /// Creates the boundaries from the cumulative numbers of samples of blocks, which must be sorted.
     pub(in crate::dataset::format) fn new(ends: impl IntoIterator<Item = usize>) -> Self {
         let starts: Vec<usize> = [0].into_iter().chain(ends).collect();
         let size = if starts.len() > 2 { starts[1] } else { usize::MAX };
         Self { starts, blocks_per_sample: 1.0 / size.max(1) as f64 }
     }
 
-    /// The number of blocks.
+    /// Returns the number of blocks.
     pub(in crate::dataset::format) fn len(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// The number of samples.
+    /// Returns the number of samples.
     pub(in crate::dataset::format) fn samples(&self) -> usize {
         self.starts[self.len()]
     }
 
-    /// The samples of `block`.
+    /// Returns the samples of `block`.
     pub(in crate::dataset::format) fn samples_of(&self, block: usize) -> Range<usize> {
         self.starts[block]..self.starts[block + 1]
     }
 
-    /// The block that has sample `index`.
+    /// Returns the block that contains sample `index`.
     ///
     /// # Errors
     /// [`Error::IndexOutOfRange`].
     pub(in crate::dataset::format) fn of_sample(&self, index: usize) -> Result<usize> {
-        // Where all are of one size it is this one.
+        // If all blocks have the same size, this is the block.
         let guess = (index as f64 * self.blocks_per_sample) as usize;
         if guess < self.len() && self.samples_of(guess).contains(&index) {
             return Ok(guess);
@@ -58,7 +58,7 @@ impl BlockStarts {
         if block < self.len() { Ok(block) } else { Err(Error::IndexOutOfRange { index, len: self.samples() }) }
     }
 
-    /// The block that has sample `index`, and its place in it.
+    /// Returns the block that contains sample `index`, and the sample's position in it.
     ///
     /// # Errors
     /// [`Error::IndexOutOfRange`].
@@ -67,7 +67,7 @@ impl BlockStarts {
         Ok((block, index - self.starts[block]))
     }
 
-    /// The blocks that the samples at `indices` are in.
+    /// Returns the blocks that contain the samples at `indices`.
     ///
     /// # Errors
     /// [`Error::IndexOutOfRange`].
@@ -79,8 +79,8 @@ impl BlockStarts {
         let (Some(&first), Some(&last)) = (of_samples.iter().min(), of_samples.iter().max()) else {
             return Ok(FoundBlocks { blocks: Vec::new(), counts: Vec::new(), of_rows: Vec::new() });
         };
-        // Rows of a shuffled batch change from block to block without a rule: a table knows the place of each without a
-        // branch that is foreseen wrongly. Where the blocks are few and far between it would be too long.
+        // The rows of a shuffled batch are in blocks at random: a table finds each without a branch that may be
+        // mispredicted. If the blocks are few and far apart, the table would be too large.
         let span = last - first + 1;
         if span > 4 * indices.len() + 64 {
             let mut blocks = of_samples.clone();
