@@ -12,11 +12,11 @@ use crate::dataset::{Concat, Dataset, ReadMany};
 use crate::memory::{Array, Segment};
 use crate::{Error, Field, Result, SampleWriter, Schema};
 
-/// The arrays of a `.npz` file, a field each: sample i is row i of all of them.
+/// The arrays of a `.npz` file as fields: sample i is row i of each array.
 ///
-/// Arrays of `numpy.savez` are memory-mapped; those of `numpy.savez_compressed` are unpacked into memory once. Opening
-/// reads each chosen array to its end and compares its checksum. As with [`Npy`](crate::Npy), a file that shrank is
-/// [`Error::Shrunk`].
+/// Arrays of `numpy.savez` are memory-mapped; those of `numpy.savez_compressed` are decompressed into memory once.
+/// Opening reads each selected array in full, and verifies its checksum. As with [`Npy`](crate::Npy), a file that
+/// shrank is [`Error::Shrunk`].
 ///
 /// Source: NumPy's format specification (`numpy.lib.format`); APPNOTE.TXT, the description of zip archives.
 ///
@@ -39,13 +39,13 @@ use crate::{Error, Field, Result, SampleWriter, Schema};
 pub struct Npz(MappedArrays);
 
 impl Npz {
-    /// Opens the file at `path`; the samples have the arrays that `fields` names, in that order, or all of them in the
-    /// order of the file.
+    /// Opens the file at `path`. Samples have the arrays named by `fields`, in that order, or all arrays in the order
+    /// of the file.
     ///
     /// # Errors
     /// [`Error::Io`] when it can't be opened; [`Error::Format`] when it is not a `.npz` file, or an array is damaged,
-    /// encrypted, holds objects, or is of a type that torch does not have; [`Error::InvalidArgument`] when an array is not
-    /// there or is a scalar, or when the first axes are of unequal lengths.
+    /// encrypted, holds objects, or is of a type that torch does not have; [`Error::InvalidArgument`] when an array
+    /// does not exist or is a scalar, or when the first axes differ in length.
     pub fn open(path: impl AsRef<Path>, fields: Option<&[String]>) -> Result<Self> {
         let path = path.as_ref();
         let opened = MappedFile::open(path)?;
@@ -85,8 +85,8 @@ impl Npz {
         Ok(Self(MappedArrays::new(file, arrays, Schema::new(schema))))
     }
 
-    /// The files at `paths`, one after the other, all of which have the same fields. Of many files 4,096 stay mapped, the
-    /// others are when they are read.
+    /// Opens the files at `paths`, one after the other; all must have the same fields. The first 4,096 files stay
+    /// mapped; others are mapped when they are read.
     ///
     /// # Errors
     /// As [`open`](Self::open); [`Error::InvalidArgument`] names the first file whose fields are not those of the first.
@@ -100,7 +100,7 @@ impl Npz {
     }
 }
 
-/// The array `name` of `file`, and what its rows are.
+/// Creates the array `name` of `file`, and the field of its rows.
 fn array_of(path: &Path, file: &MappedFile, name: String, contents: Contents) -> Result<(Array, Field)> {
     let refuse = |offset, reason| Error::Format {
         path: path.to_path_buf(),

@@ -1,4 +1,4 @@
-//! The arrays of an archive of NumPy's: their names, and where each is or what it unpacks to.
+//! The arrays in a NumPy archive: their names, and their locations or decompressed contents.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -12,21 +12,21 @@ use crate::dataset::format::array::header::LONGEST_START;
 use crate::dataset::format::file::known_format::foreign;
 use crate::{Error, Result};
 
-/// Deflate makes at most about a thousand bytes of one: an array that is to have more is not allocated.
+/// Deflate expands data about a thousand times at most: memory for larger arrays is not allocated.
 const LARGEST_RATIO: u64 = 1 << 10;
 
-/// The contents of a `.npy` file in an archive, whose checksum was compared.
+/// The contents of a `.npy` file in an archive, whose checksum was verified.
 pub(super) enum Contents {
-    /// Bytes of the archive itself, from `start` on; `head` has its first ones.
+    /// Bytes of the archive itself, at offset `start`; `head` is a copy of the first ones.
     Stored { start: u64, bytes: u64, head: Vec<u8> },
-    /// What it unpacked to.
+    /// Decompressed contents.
     Unpacked(Vec<u8>),
 }
 
 /// An opened archive.
 pub(super) struct Members {
     archive: ZipArchive<BufReader<File>>,
-    /// The place of each array in the archive, by its name without `.npy`.
+    /// The name of each array, without `.npy`, and its index in the archive.
     names: Vec<(String, usize)>,
 }
 
@@ -34,7 +34,7 @@ impl Members {
     /// Reads the list of the files in `file`, which was opened at `path`.
     ///
     /// # Errors
-    /// [`Error::Format`] when it is not a zip archive, or two arrays have one name.
+    /// [`Error::Format`] when it is not a zip archive, or two arrays have the same name.
     pub(super) fn open(path: &Path, file: File) -> Result<Self> {
         let refuse = |reason| Error::Format { path: path.to_path_buf(), offset: 0, reason };
         let archive = match ZipArchive::new(BufReader::new(file.try_clone().map_err(|error| io_error(path, error))?)) {
@@ -54,15 +54,15 @@ impl Members {
         Ok(Self { archive, names })
     }
 
-    /// The names of the arrays, in the order of the archive.
+    /// Returns the names of the arrays, in the order of the archive.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(|(name, _)| &name[..])
     }
 
-    /// Reads the array `name` to its end, which compares its checksum; nothing if there is none of this name.
+    /// Reads the array `name` in full, which verifies its checksum. Returns `None` if it does not exist.
     ///
     /// # Errors
-    /// [`Error::Format`] when it is damaged, encrypted, or packed otherwise than NumPy does.
+    /// [`Error::Format`] when it is damaged, encrypted, or compressed by a method that NumPy does not use.
     pub(super) fn contents(&mut self, path: &Path, name: &str) -> Result<Option<Contents>> {
         let Some(&(_, place)) = self.names.iter().find(|(other, _)| other == name) else { return Ok(None) };
         let refuse =
@@ -102,7 +102,7 @@ fn io_error(path: &Path, source: io::Error) -> Error {
     Error::Io { path: path.to_path_buf(), source }
 }
 
-/// The error of a file that is not a whole archive: perhaps one of another format.
+/// The error of a file that is not a complete archive, and perhaps has another format.
 fn not_an_archive(path: &Path, file: &File, error: &ZipError) -> Error {
     use std::os::unix::fs::FileExt;
 
