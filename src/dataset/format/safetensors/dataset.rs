@@ -13,11 +13,11 @@ use crate::dataset::{Concat, Dataset, ReadMany};
 use crate::memory::Array;
 use crate::{DType, Error, Field, Result, SampleWriter, Schema};
 
-/// The tensors of a safetensors file, a field each: sample i is row i of all of them. The file is memory-mapped and may be
-/// larger than memory; tensors may lie at any byte.
+/// The tensors of a safetensors file as fields: sample i is row i of each tensor. The file is memory-mapped and may be
+/// larger than memory; tensors need not be aligned.
 ///
-/// The header is checked as strictly as the format is described: nothing that it names lies outside of the file, and every
-/// byte of the data belongs to one tensor. As with [`Npy`](crate::Npy), a file that shrank is [`Error::Shrunk`].
+/// The header is validated as strictly as the format demands: all tensors are inside of the file, and every byte of the
+/// data belongs to exactly one tensor. As with [`Npy`](crate::Npy), a file that shrank is [`Error::Shrunk`].
 ///
 /// Source: the description of the format in the `safetensors` repository.
 ///
@@ -36,12 +36,12 @@ use crate::{DType, Error, Field, Result, SampleWriter, Schema};
 pub struct Safetensors(MappedArrays);
 
 impl Safetensors {
-    /// Opens the file at `path`; the samples have the tensors that `fields` names, in that order, or all of them by name.
+    /// Opens the file at `path`. Samples have the tensors named by `fields`, in that order, or all tensors, by name.
     ///
     /// # Errors
     /// [`Error::Io`] when it can't be opened; [`Error::Format`] when it is not a safetensors file or a damaged one;
-    /// [`Error::InvalidArgument`] when a tensor is not there or is a scalar, has a data type of less than a byte, or when
-    /// the first axes are of unequal lengths.
+    /// [`Error::InvalidArgument`] when a tensor does not exist, is a scalar, or has a data type of less than a byte, or
+    /// when the first axes differ in length.
     pub fn open(path: impl AsRef<Path>, fields: Option<&[String]>) -> Result<Self> {
         let path = path.as_ref().to_path_buf();
         let (file, tensors) = read_header(&path)?;
@@ -77,8 +77,8 @@ impl Safetensors {
         Ok(Self(MappedArrays::new(file, arrays, Schema::new(schema))))
     }
 
-    /// The files at `paths`, one after the other, all of which have the same fields. Of many files 4,096 stay mapped, the others
-    /// are when they are read.
+    /// Opens the files at `paths`, one after the other; all must have the same fields. The first 4,096 files stay
+    /// mapped; others are mapped when they are read.
     ///
     /// # Errors
     /// As [`open`](Self::open); [`Error::InvalidArgument`] names the first file whose fields are not those of the first.
@@ -100,7 +100,7 @@ fn refuse_fields(path: &Path, reason: String) -> Error {
     }
 }
 
-/// The file, and its tensors by name.
+/// Opens the file, and reads its tensors, sorted by name.
 fn read_header(path: &Path) -> Result<(std::fs::File, Vec<Tensor>)> {
     let io = |source| Error::Io { path: path.to_path_buf(), source };
     let refuse = |(offset, reason)| Error::Format { path: path.to_path_buf(), offset, reason };
@@ -129,7 +129,7 @@ fn read_header(path: &Path) -> Result<(std::fs::File, Vec<Tensor>)> {
     Ok((file, tensors))
 }
 
-/// The tensors that are `fields`, in that order; all of them where there is no choice.
+/// Returns the tensors named by `fields`, in that order, or all tensors if no names are given.
 fn chosen(path: &Path, tensors: Vec<Tensor>, fields: Option<&[String]>) -> Result<Vec<Tensor>> {
     let Some(fields) = fields else { return Ok(tensors) };
     let one = |name: &String| {

@@ -1,4 +1,4 @@
-//! The header of a safetensors file: which tensors there are, and where.
+//! The header of a safetensors file: its tensors, and where they are.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -9,33 +9,33 @@ use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 
 use crate::DType;
 
-/// A longer header is refused, as the format's own reader does.
+/// Maximum size of a header in bytes, as in the format's own reader.
 pub(in crate::dataset::format) const LONGEST_HEADER: u64 = 100_000_000;
 
-/// What stands in front of the header: its length.
+/// The size of the header's length, which precedes the header.
 pub(super) const LENGTH_BYTES: usize = 8;
 
-/// The longest name that is read.
+/// Maximum length of a name in bytes.
 const LONGEST_NAME: usize = 1 << 16;
 
-/// A tensor of the file, all of whose bytes are in it.
+/// A tensor that is completely inside of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::dataset::format) struct Tensor {
     pub(in crate::dataset::format) name: String,
-    /// Its data type; or the name of one that torch's tensors of whole bytes don't have.
+    /// Its data type, or the name of one that is not among torch's types of whole bytes.
     pub(in crate::dataset::format) dtype: Result<DType, String>,
     pub(in crate::dataset::format) shape: Vec<usize>,
-    /// Where it lies, from the start of the file.
+    /// Its byte range in the file.
     pub(in crate::dataset::format) place: Range<u64>,
 }
 
-/// Why a header can't be used: at which byte of the file, and the reason.
+/// The byte offset of an error in a header, and the reason.
 pub(in crate::dataset::format) type Refusal = (u64, String);
 
-/// The tensors by name, of a file of `file_bytes` bytes that begins with the length of the header and `header`.
+/// Returns the tensors, by name, of a file of `file_bytes` bytes that begins with the length of `header` and `header`.
 ///
-/// Every byte behind the header belongs to one tensor: holes and overlaps are refused, as the format demands, so that
-/// nothing can hide in a file.
+/// Every byte after the header belongs to exactly one tensor: holes and overlaps are refused, as the format demands, so
+/// that nothing can hide in a file.
 pub(in crate::dataset::format) fn parse(header: &[u8], file_bytes: u64) -> Result<Vec<Tensor>, Refusal> {
     let start = LENGTH_BYTES as u64;
     let text = std::str::from_utf8(header)
@@ -44,7 +44,7 @@ pub(in crate::dataset::format) fn parse(header: &[u8], file_bytes: u64) -> Resul
         return Err((start, "not a safetensors file: the header does not begin with `{`".into()));
     }
     let Entries(entries) = serde_json::from_str(text).map_err(|error| {
-        // The header is one line, as a rule.
+        // The header usually is a single line.
         let column = if error.line() == 1 { error.column().saturating_sub(1) } else { 0 };
         (start + column as u64, format!("the header is not what the format demands: {error}"))
     })?;
@@ -55,7 +55,7 @@ pub(in crate::dataset::format) fn parse(header: &[u8], file_bytes: u64) -> Resul
     Ok(tensors)
 }
 
-/// The tensor that an entry of the header describes.
+/// Parses the tensor that an entry of the header describes.
 fn tensor(name: String, entry: Entry, data: u64, file_bytes: u64) -> Result<Tensor, Refusal> {
     let refuse = |reason| Err((LENGTH_BYTES as u64, format!("tensor `{name}`: {reason}")));
     let [begin, end] = entry.data_offsets;
@@ -71,7 +71,7 @@ fn tensor(name: String, entry: Entry, data: u64, file_bytes: u64) -> Result<Tens
     let Some((bits, dtype)) = data_type(&entry.dtype) else {
         return refuse(format!("the data type `{}` is not one of the format's", entry.dtype));
     };
-    // As arrays in memory are counted: an axis of length 0 must not hide that the others can't be.
+    // Axes of length 0 are skipped, as for arrays in memory: they must not hide an overflow of the others.
     let mut axes = entry.shape.iter().filter(|&&axis| axis > 0);
     let elements = axes.try_fold(1_u64, |elements, &axis| elements.checked_mul(axis));
     let bits = elements.and_then(|elements| elements.checked_mul(bits)).map(|bits| match entry.shape.contains(&0) {
@@ -89,7 +89,7 @@ fn tensor(name: String, entry: Entry, data: u64, file_bytes: u64) -> Result<Tens
     Ok(Tensor { dtype, shape, place: data + begin..data + end, name })
 }
 
-/// Fails where a byte of the data belongs to no tensor or to two.
+/// Fails if a byte of the data belongs to no tensor, or to several.
 fn check_cover(tensors: &[Tensor], data: u64, file_bytes: u64) -> Result<(), Refusal> {
     let mut in_order: Vec<&Tensor> = tensors.iter().collect();
     in_order.sort_by_key(|tensor| (tensor.place.start, tensor.place.end));
@@ -114,8 +114,8 @@ fn check_cover(tensors: &[Tensor], data: u64, file_bytes: u64) -> Result<(), Ref
     Ok(())
 }
 
-/// The bits of an element, and torch's data type where it has one of whole bytes; nothing for a name that the format
-/// does not have.
+/// Returns the bits per element, and torch's data type if it has one of whole bytes. Returns `None` if the format has
+/// no such type.
 fn data_type(name: &str) -> Option<(u64, Option<DType>)> {
     let dtype = match name {
         "BOOL" => DType::Bool,
@@ -152,7 +152,7 @@ struct Entry {
     data_offsets: [u64; 2],
 }
 
-/// The entries of the header by name, of which none comes twice.
+/// The entries of the header by name; names must be unique.
 struct Entries(BTreeMap<String, Entry>);
 
 impl<'de> Deserialize<'de> for Entries {
