@@ -1,20 +1,20 @@
-//! [`NpyForm`]: what the arrays in `.npy` files of one field have in common.
+//! [`NpyForm`]: what the `.npy` arrays of a field have in common.
 
 use std::borrow::Cow;
 
 use super::header::{LONGEST_HEADER, NpyHeader};
 use crate::Field;
 
-/// What all arrays of a field are.
+/// What the arrays of a field have in common.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::dataset::format) struct NpyForm {
     header: NpyHeader,
-    /// The bytes before the array, of the file that the form was taken from: mostly all others have the same.
+    /// The bytes before the array in the first file. Most other files have the same ones.
     head: Vec<u8>,
     first_axis: FirstAxis,
 }
 
-/// True if arrays of one field may be of different lengths.
+/// Fixed, or different for each array of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::dataset::format) enum FirstAxis {
     Fixed,
@@ -22,7 +22,7 @@ pub(in crate::dataset::format) enum FirstAxis {
 }
 
 impl NpyForm {
-    /// The form of the `.npy` file that begins with `bytes`.
+    /// Reads the form of a `.npy` file that begins with `bytes`.
     pub(in crate::dataset::format) fn new(bytes: &[u8], first_axis: FirstAxis) -> Result<Self, String> {
         let header = parse(bytes)?;
         if first_axis == FirstAxis::Ragged && header.shape.is_empty() {
@@ -39,17 +39,17 @@ impl NpyForm {
         }
     }
 
-    /// So many bytes of a file have to be read to know its form.
+    /// The number of bytes at the start of a file that always contain its form.
     pub(in crate::dataset::format) const HEAD: usize = LONGEST_HEADER + 12;
 
-    /// So many bytes of nearly every file say how long its array is: NumPy writes headers of a multiple of 64 bytes.
+    /// The number of bytes that are enough for nearly every file: NumPy pads headers to a multiple of 64 bytes.
     pub(in crate::dataset::format) const USUAL_HEAD: usize = 256;
 
     pub(in crate::dataset::format) fn first_axis(&self) -> FirstAxis {
         self.first_axis
     }
 
-    /// The size, in bytes, of the array in a file of `all` bytes that begins with `head`.
+    /// Returns the size of the array, in bytes, in a file of `all` bytes that begins with `head`.
     pub(in crate::dataset::format) fn array_bytes(&self, head: &[u8], all: u64) -> Result<usize, String> {
         bytes_of(&*self.header_of(head)?, all)
     }
@@ -69,7 +69,7 @@ impl NpyForm {
         Ok(())
     }
 
-    /// The header of the file that begins with `bytes`, which is of this form.
+    /// Returns the header of the file that begins with `bytes`. Fails if it does not have this form.
     fn header_of(&self, bytes: &[u8]) -> Result<Cow<'_, NpyHeader>, String> {
         if bytes.starts_with(&self.head) {
             return Ok(Cow::Borrowed(&self.header));
@@ -96,7 +96,7 @@ impl NpyForm {
     }
 }
 
-/// The size of the array in a file of `all` bytes with this header; an error where it is not all there.
+/// Returns the size of the array in a file of `all` bytes with this header. Fails if the file is too short.
 fn bytes_of(header: &NpyHeader, all: u64) -> Result<usize, String> {
     let size = header.shape.iter().try_fold(header.dtype.bytes(), |bytes, &size| bytes.checked_mul(size));
     let there = all.saturating_sub(header.data_offset as u64);
@@ -111,7 +111,7 @@ fn parse(bytes: &[u8]) -> Result<NpyHeader, String> {
     NpyHeader::parse(bytes).map_err(|(at, reason)| format!("byte {at} of it: {reason}"))
 }
 
-/// From Fortran's order to C's.
+/// Converts Fortran order to C order.
 fn transpose(from: &[u8], into: &mut [u8], shape: &[usize], item: usize) {
     let mut index = vec![0; shape.len()];
     for into in into.chunks_exact_mut(item) {
@@ -161,7 +161,7 @@ mod tests {
             let mut into = vec![0; expected.len()];
             form.read(&other, &mut into).unwrap();
             assert_eq!(into, expected);
-            // What was announced of another file.
+            // The announced size was that of another file.
             assert!(form.read(&other, &mut vec![0; expected.len() + 2]).unwrap_err().contains("it changed"));
         }
         let huge = format!("({}, 2)", usize::MAX / 2);

@@ -5,25 +5,25 @@
 use crate::DType;
 use crate::dataset::format::file::known_format::foreign;
 
-/// What the header of a `.npy` file says about its array.
+/// The contents of a `.npy` header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::dataset::format) struct NpyHeader {
     pub(in crate::dataset::format) dtype: DType,
     pub(in crate::dataset::format) fortran_order: bool,
     pub(in crate::dataset::format) shape: Vec<usize>,
-    /// Where the array begins, in bytes from the start of the file.
+    /// The offset of the array in the file, in bytes.
     pub(in crate::dataset::format) data_offset: usize,
 }
 
-/// Why a header can't be used, and at which byte.
+/// The byte offset of an error in a header, and the reason.
 pub(in crate::dataset::format) type Refusal = (u64, String);
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// The longest header that is read; NumPy itself writes a few hundred bytes at most for a plain array.
+/// Maximum size of a header in bytes; NumPy itself writes a few hundred bytes at most for a plain array.
 pub(in crate::dataset::format) const LONGEST_HEADER: usize = 1 << 16;
 
-/// As many bytes from the start of a file have its header.
+/// The number of bytes at the start of a file that always contain its header.
 pub(in crate::dataset::format) const LONGEST_START: usize = LONGEST_HEADER + 12;
 
 impl NpyHeader {
@@ -52,15 +52,15 @@ impl NpyHeader {
         Self::from_literal(text, start + length).map_err(|reason| (start as u64, reason))
     }
 
-    /// The number of bytes of a file with this header; nothing when no memory can hold its array.
+    /// Returns the size of a file with this header in bytes, or `None` if its array is too large for any memory.
     pub(in crate::dataset::format) fn file_bytes(&self) -> Option<usize> {
-        // As NumPy does, an axis of length 0 is left out here: it must not hide that the strides can't be counted.
+        // Axes of length 0 are skipped, as in NumPy: they must not hide an overflow of the strides.
         let mut axes = self.shape.iter().filter(|&&axis| axis > 0);
         let size = axes.try_fold(self.dtype.bytes(), |size, &axis| size.checked_mul(axis))?;
         if self.shape.contains(&0) { Some(self.data_offset) } else { size.checked_add(self.data_offset) }
     }
 
-    /// The distance between neighbors on each axis, in bytes.
+    /// Returns the stride of each axis, in bytes.
     pub(in crate::dataset::format) fn strides(&self) -> Vec<usize> {
         let axes = self.shape.len();
         let mut strides = vec![0; axes];
@@ -106,7 +106,7 @@ impl NpyHeader {
     }
 }
 
-/// The data type of NumPy's array-protocol name, such as `<f4`.
+/// Parses a data type of NumPy's array protocol, such as `<f4`.
 fn dtype_of(name: &str) -> Result<DType, String> {
     let (order, kind) = name.split_at(name.find(|first: char| first.is_ascii_alphabetic()).unwrap_or(name.len()));
     if kind.starts_with('O') {

@@ -1,13 +1,13 @@
-//! [`MappedArrays`]: the rows of several arrays that a mapped file has.
+//! [`MappedArrays`]: the rows of several arrays in a memory-mapped file.
 
 use crate::dataset::format::file::mapped_file::MappedFile;
 use crate::dataset::{Dataset, ReadMany};
 use crate::memory::Array;
 use crate::{BatchWriter, Result, SampleWriter, Schema};
 
-/// Sample i is row i of all arrays, which have as many rows; a field each.
+/// Arrays of equal length as fields: sample i is row i of each.
 pub(in crate::dataset::format) struct MappedArrays {
-    /// Looked at whenever rows are read; arrays that were unpacked from it are in memory of their own.
+    /// Checked whenever rows are read; decompressed arrays have memory of their own.
     file: MappedFile,
     arrays: Vec<Array>,
     schema: Schema,

@@ -1,4 +1,4 @@
-//! Arrays: the header of NumPy's, what those of one field have in common, and the rows of those of one file.
+//! Arrays: NumPy headers, the common form of a field's arrays, and the rows of the arrays in a file.
 
 pub(super) mod form;
 pub(super) mod header;
