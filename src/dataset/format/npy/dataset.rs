@@ -11,12 +11,11 @@ use crate::dataset::{Concat, Dataset, ReadMany};
 use crate::memory::Array;
 use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema};
 
-/// The rows of one `.npy` file, memory-mapped: opening reads the header, a batch reads its rows. The file may be larger
-/// than memory. C and Fortran order are read.
+/// The rows of a memory-mapped `.npy` file: opening reads the header, and a batch reads its rows. The file may be
+/// larger than memory, and have C or Fortran order.
 ///
-/// The size of the file is checked before every batch, and whether its pages were there after it: a file that shrank is
-/// [`Error::Shrunk`], also when it is cut while a batch of it is being copied, and one that was replaced
-/// [`Error::Changed`].
+/// The size of the file is checked before every batch, and lost pages are detected after it: a file that shrank is
+/// [`Error::Shrunk`], even if it is truncated while a batch is copied, and one that was replaced is [`Error::Changed`].
 ///
 /// Source: NumPy's format specification (`numpy.lib.format`).
 ///
@@ -41,8 +40,8 @@ impl Npy {
     /// Opens the file at `path`; its rows are the field `name`.
     ///
     /// # Errors
-    /// [`Error::Io`] when it can't be opened; [`Error::Format`] when it is no `.npy` file, holds objects or another type
-    /// that torch does not have, is a scalar, or is shorter than its header says.
+    /// [`Error::Io`] when it can't be opened; [`Error::Format`] when it is not a `.npy` file, holds objects or another
+    /// type that torch does not have, is a scalar, or is shorter than its header says.
     pub fn open(name: impl Into<String>, path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref().to_path_buf();
         let io = |source| Error::Io { path: path.clone(), source };
@@ -78,11 +77,11 @@ impl Npy {
         Ok(Self { file, array, schema })
     }
 
-    /// The files at `paths`, one after the other, whose rows have the same form; they are the field `name`. Of many
-    /// files 4,096 stay mapped, the others are when they are read.
+    /// Opens the files at `paths`, one after the other, as the field `name`; their rows must have the same form. The
+    /// first 4,096 files stay mapped; others are mapped when they are read.
     ///
     /// # Errors
-    /// As [`open`](Self::open); [`Error::InvalidArgument`] names the first file whose rows are not like those of the first one.
+    /// As [`open`](Self::open); [`Error::InvalidArgument`] names the first file whose rows differ from the first one's.
     pub fn open_all(name: impl Into<String>, paths: &[PathBuf]) -> Result<Concat> {
         let name = name.into();
         let open = move |path: &PathBuf| Self::open(name.clone(), path);
