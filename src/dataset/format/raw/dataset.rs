@@ -1,4 +1,4 @@
-//! [`Raw`]: a file of samples of one size, with nothing between them.
+//! [`Raw`]: a file of samples of one size, without gaps.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::dataset::{Concat, Dataset, ReadMany};
 use crate::memory::Array;
 use crate::{BatchWriter, DType, Error, Field, Result, SampleWriter, Schema};
 
-/// Where one field lies in a sample of a [`Raw`] file.
+/// The location of a field in a sample of a [`Raw`] file.
 #[derive(Debug, Clone)]
 pub struct RawField {
     field: Field,
@@ -26,32 +26,31 @@ enum ByteOrder {
 }
 
 impl RawField {
-    /// A field whose first byte is `offset` bytes behind the first of the sample, in C order and in the machine's byte
-    /// order.
+    /// Creates a field at byte `offset` of the sample, in C order and native byte order.
     #[must_use]
     pub fn new(field: Field, offset: usize) -> Self {
         Self { field, offset, order: ByteOrder::Native }
     }
 
-    /// The same field in the other byte order: its values are turned round as they are read.
+    /// Returns the field in the other byte order: its values are byte-swapped when they are read.
     #[must_use]
     pub fn swapped(self) -> Self {
         Self { order: ByteOrder::Swapped, ..self }
     }
 
-    /// What it is in a sample.
+    /// Returns the field of the samples.
     pub(in crate::dataset::format) fn field(&self) -> &Field {
         &self.field
     }
 
-    /// Appends what it is in `sample`, which it lies in.
+    /// Appends the value that it has in `sample`.
     pub(super) fn extract(&self, sample: &[u8], into: &mut Vec<u8>) {
         let start = into.len();
         into.extend(&sample[self.offset..self.offset + self.field.bytes()]);
         swap(&mut into[start..], self.swapped_bytes());
     }
 
-    /// The number of bytes that are turned round together; a complex number has two of them. One where nothing is.
+    /// Returns the size of the parts that are byte-swapped, of which a complex number has two; 1 without swapping.
     fn swapped_bytes(&self) -> usize {
         match (self.order, self.field.dtype()) {
             (ByteOrder::Native, _) => 1,
@@ -61,10 +60,10 @@ impl RawField {
     }
 }
 
-/// Samples of one size in a file, one after the other: what C writes of an array of structures, or NumPy's `tofile`. The
-/// file is memory-mapped and may be larger than memory.
+/// Samples of one size in a file, one after the other, such as an array of structures in C, or the output of NumPy's
+/// `tofile`. The file is memory-mapped and may be larger than memory.
 ///
-/// As with [`Npy`](crate::Npy), a file that shrank is [`Error::Shrunk`], also when it is cut while a batch is copied.
+/// As with [`Npy`](crate::Npy), a file that shrank is [`Error::Shrunk`], even if it was cut while a batch was copied.
 ///
 /// # Example
 /// ```
@@ -78,14 +77,14 @@ impl RawField {
 /// ```
 pub struct Raw {
     file: MappedFile,
-    /// By field; and the number of bytes that are turned round together.
+    /// By field, with the size of the parts that are byte-swapped.
     arrays: Vec<(Array, usize)>,
     schema: Schema,
     len: usize,
 }
 
 impl Raw {
-    /// Opens the file at `path`: after `header_bytes` bytes that are skipped, samples of `sample_bytes` bytes each.
+    /// Opens the file at `path`: `header_bytes` bytes that are skipped, then samples of `sample_bytes` bytes each.
     ///
     /// # Errors
     /// [`Error::Io`] when it can't be opened; [`Error::Format`] when it does not end with a whole sample;
@@ -100,7 +99,7 @@ impl Raw {
         check_fields(&fields, sample_bytes)?;
         let mut file = MappedFile::open(&path)?;
         if header_bytes == 0 {
-            // Else the user has described the file, header included.
+            // Otherwise the user has described the file, header included.
             let mut start = Vec::new();
             let read = (&mut file).take(SIGNATURE_BYTES as u64).read_to_end(&mut start);
             read.map_err(|source| Error::Io { path: path.clone(), source })?;
@@ -137,10 +136,11 @@ impl Raw {
         Ok(Self { file, arrays, schema, len })
     }
 
-    /// The files at `paths`, one after the other. Of many files 4,096 stay mapped, the others are when they are read.
+    /// Opens the files at `paths`, one after the other. The first 4,096 stay mapped; others are mapped when they are
+    /// read.
     ///
     /// # Errors
-    /// As [`open`](Self::open), of the first file that can't be opened.
+    /// As [`open`](Self::open), for the first file that can't be opened.
     pub fn open_all(
         paths: &[PathBuf],
         header_bytes: usize,
@@ -148,7 +148,7 @@ impl Raw {
         fields: Vec<RawField>,
     ) -> Result<Concat> {
         let open = move |path: &PathBuf| Self::open(path, header_bytes, sample_bytes, fields.clone());
-        // All have the fields that are given.
+        // Never the case: all files have the fields that were passed.
         let differ = |path: &PathBuf, _: &Schema, _: &Schema| Error::Changed {
             path: path.clone(),
             reason: "it has other samples than the first file".into(),
@@ -157,7 +157,7 @@ impl Raw {
     }
 }
 
-/// Fails unless samples of this many bytes have these fields.
+/// Fails if a field is variable, or does not fit into a sample of `sample_bytes` bytes.
 pub(super) fn check_fields(fields: &[RawField], sample_bytes: usize) -> Result<()> {
     let invalid = |reason| Error::InvalidArgument { argument: "dtype", reason };
     if sample_bytes == 0 {

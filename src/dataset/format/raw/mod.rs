@@ -1,4 +1,4 @@
-//! Files of samples of one size, without a header.
+//! Files of samples of one size, without metadata.
 
 mod dataset;
 mod parse;

@@ -1,4 +1,4 @@
-//! [`RawParse`]: samples of one size that are read from front to back.
+//! [`RawParse`]: reads samples of one size sequentially.
 
 use super::dataset::{RawField, check_fields};
 use crate::dataset::format::field::typed_field::TypedField;
@@ -8,7 +8,7 @@ use crate::dataset::format::sequential::byte_stream::ByteStream;
 use crate::dataset::format::sequential::parse::{Found, Parse, Sample, Step, Trouble};
 use crate::{Error, Result};
 
-/// Samples, as [`Raw`](crate::Raw) has them.
+/// Parses samples as [`Raw`](crate::Raw) has them.
 struct RawParse {
     fields: Vec<RawField>,
     typed: Vec<TypedField>,
@@ -17,7 +17,7 @@ struct RawParse {
 }
 
 impl StreamFormat {
-    /// Samples of `sample_bytes` bytes, which have these fields, behind the first `header_bytes` bytes of each source.
+    /// Creates a format of samples of `sample_bytes` bytes with these fields, after a header of `header_bytes` bytes.
     #[must_use]
     pub fn raw(header_bytes: usize, sample_bytes: usize, fields: Vec<RawField>) -> Self {
         Self::new("raw", move |largest| RawParse::new(header_bytes, sample_bytes, fields.clone(), largest))
@@ -43,7 +43,7 @@ impl Parse for RawParse {
 
     fn begin(&mut self, bytes: &mut ByteStream) -> Found<()> {
         if self.header_bytes == 0 {
-            // Else the user has described the source, header included.
+            // Otherwise the user has described the source, header included.
             return match foreign(bytes.signature(self.sample_bytes)?, "") {
                 Some(reason) => Err(Trouble::Rest { offset: 0, reason }),
                 None => Ok(()),
