@@ -249,7 +249,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             ValueError: while iterating: batches or samples of the epoch are skipped, a loaded state is to be resumed in
                 the middle of the epoch, or other code shards the order again.
         """
-        return self._order().sampler(self, self._given("sampler"))
+        given = self._given("sampler")
+        return self._order().sampler(self, given) if self._is_made else given
 
     @sampler.setter
     def sampler(self, sampler: Any) -> None:
@@ -263,11 +264,16 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         `sampler` does.
         """
         given = self._given("batch_sampler")
-        return None if given is None else self._order().batch_sampler(self, given)
+        return given if given is None or not self._is_made else self._order().batch_sampler(self, given)
 
     @batch_sampler.setter
     def batch_sampler(self, batch_sampler: Any) -> None:
         self.__dict__["batch_sampler"] = batch_sampler
+
+    @property
+    def _is_made(self) -> bool:
+        """False before the constructor. A subclass may set its sampler earlier, to pass it to the constructor."""
+        return "_loader_progress" in self.__dict__
 
     def _given(self, name: str) -> Any:
         """Return the sampler that the loader itself reads; other code may be shown a view of it."""

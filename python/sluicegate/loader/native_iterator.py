@@ -64,9 +64,10 @@ class NativeIterator(EpochIterator):
             if factor <= 0:
                 raise AssertionError("prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter")
             self._ahead = factor * self._num_workers
-        # Trainers look here for processes to watch: there are none.
-        self._workers: list[Any] = []
         if self._num_workers > 0:
+            # Trainers look here for processes to watch: there are none. Without workers, torch's iterator has no such
+            # attribute, and ultralytics' loader does not end it.
+            self._workers: list[Any] = []
             # Torch's loader with workers begins its first epoch twice, and makes the draws of that twice.
             super()._reset(loader, True)
         self._begin(source)

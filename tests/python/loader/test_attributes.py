@@ -29,6 +29,27 @@ def test_a_subclass_is_named_in_the_assignment_error(data: ModuleType) -> None:
         Renamed([0]).batch_size = 2
 
 
+def test_a_subclass_may_use_its_sampler_before_the_constructor(data: ModuleType) -> None:
+    class Sampled(data.DataLoader):
+        def __init__(self) -> None:
+            self.sampler = data.SubsetRandomSampler([3, 1])
+            super().__init__(range(4), sampler=self.sampler)
+
+    class Batched(data.DataLoader):
+        def __init__(self) -> None:
+            self.batch_sampler = [[2, 0], [1]]
+            super().__init__(range(4), batch_sampler=self.batch_sampler)
+
+    assert sorted(batch.item() for batch in Sampled()) == [1, 3]
+    assert [batch.tolist() for batch in Batched()] == [[2, 0], [1]]
+
+
+@pytest.mark.parametrize("dataset", [torch.arange(4), range(4)])
+def test_without_workers_an_iterator_has_none_to_end(data: ModuleType, dataset: Any) -> None:
+    """Ultralytics' loader ends an iterator that has the attribute, in a copy of the loader, too."""
+    assert not hasattr(iter(data.DataLoader(dataset)), "_workers")
+
+
 @pytest.mark.parametrize("name", ["num_workers", "collate_fn", "worker_init_fn", "generator", "own"])
 def test_other_attributes_can_be_assigned(data: ModuleType, name: str) -> None:
     loader = data.DataLoader([0, 1, 2])
