@@ -581,6 +581,7 @@ def file_images(
     transforms: str,
     others: object,
     converts: bool,
+    folder: str | None,
 ) -> Dataset: ...
 def pixel_images(
     images: tuple[str, str, int, tuple[int, ...], tuple[int, ...], object],

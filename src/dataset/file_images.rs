@@ -1,11 +1,12 @@
 //! [`FileImages`]: images in files, decoded as Pillow and torchvision do.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -58,6 +59,8 @@ pub struct FileImages {
     /// The paths, concatenated, and the end offset of each.
     paths: Vec<u8>,
     ends: Vec<usize>,
+    /// The folder that relative paths start from; None for the current directory of the process.
+    folder: Option<PathBuf>,
     pipeline: ImagePipeline,
     others: Arc<dyn OtherImages>,
     /// True if this crate converts gray images to color itself.
@@ -118,13 +121,20 @@ impl FileImages {
             Schema::new([image].into_iter().chain(beside.schema().fields().iter().cloned()).collect::<Vec<_>>());
         let sizes = (0..ends.len()).map(|_| AtomicU64::new(0)).collect();
         let is_random = pipeline.is_random();
-        Ok(Self { paths: joined, ends, pipeline, others, converts: true, beside, sizes, schema, is_random })
+        Ok(Self { paths: joined, ends, folder: None, pipeline, others, converts: true, beside, sizes, schema, is_random })
     }
 
     /// Leaves gray images to [`OtherImages`] as well, instead of converting them to color.
     #[must_use]
     pub fn in_color_alone(mut self) -> Self {
         self.converts = false;
+        self
+    }
+
+    /// Resolves relative paths from `folder`, so that they stay valid if the process changes its current directory.
+    #[must_use]
+    pub fn relative_to(mut self, folder: PathBuf) -> Self {
+        self.folder = Some(folder);
         self
     }
 
@@ -140,6 +150,12 @@ impl FileImages {
         let end = *self.ends.get(index).ok_or(Error::IndexOutOfRange { index, len: self.ends.len() })?;
         let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
         Ok(Path::new(OsStr::from_bytes(&self.paths[start..end])))
+    }
+
+    /// Returns the path to open.
+    fn resolved(&self, index: usize) -> Result<Cow<'_, Path>> {
+        let path = self.path(index)?;
+        Ok(self.folder.as_ref().map_or(Cow::Borrowed(path), |folder| Cow::Owned(folder.join(path))))
     }
 
     fn refuse(&self, index: usize, reason: String) -> Error {
@@ -175,7 +191,7 @@ impl FileImages {
 
     /// Writes image `index`, which draws from `place`, or from the generator for `key`.
     fn image(&self, index: usize, (place, key): (Option<&GeneratorPlace>, Option<u64>), into: &mut [u8]) -> Result<()> {
-        let path = self.path(index)?;
+        let path = &*self.resolved(index)?;
         let generator = match self.is_random {
             true => Some(generator_of(place, key)?),
             false => None,
@@ -271,8 +287,8 @@ impl ReadMany for FileImages {
 
 impl Drawing for FileImages {
     fn advance(&self, index: usize, generator: &mut TorchGenerator) -> Result<()> {
-        let path = self.path(index)?;
-        let advanced = self.size(index, path).and_then(|size| self.pipeline.advance(size, generator));
+        let path = self.resolved(index)?;
+        let advanced = self.size(index, &path).and_then(|size| self.pipeline.advance(size, generator));
         advanced.map_err(|reason| self.refuse(index, reason))
     }
 }

@@ -8,6 +8,7 @@ The core reads one only if no difference can be observed: it is exactly of one o
 
 from __future__ import annotations
 
+import os
 import sys
 import weakref
 from collections.abc import Callable
@@ -45,6 +46,8 @@ class _Found:
     copied: dict[str, Any]
     # What is called with labels.
     function: NumberFunction | None
+    # The current directory that worker processes would inherit; None if relative paths follow that of this process.
+    folder: str | None
 
 
 # By dataset, with and without workers. Nothing of it holds the dataset itself.
@@ -96,11 +99,12 @@ def _found(dataset: Any, *, in_worker: bool) -> _Found:
         facts = Facts(dataset, form)
         copied: dict[str, Any] = {}
         function: NumberFunction | None = None
+        folder = _current_folder() if in_worker and not in_memory(dataset) else None
         parts: Parts | str
         try:
             transform, target_transform = _checked(dataset, form)
             function = None if target_transform is None else _function(target_transform)
-            parts, copied = _read(dataset, form, transform, function, copies=in_worker)
+            parts, copied = _read(dataset, form, transform, function, folder, copies=in_worker)
             if not _gives_the_same(dataset, parts):
                 parts = "this version of torchvision returns different values"
         except (AttributeError, NotRecognizedError, ValueError) as error:
@@ -109,7 +113,7 @@ def _found(dataset: Any, *, in_worker: bool) -> _Found:
             parts = f"this version of torchvision is not recognized ({type(error).__name__}: {error})"
         if isinstance(parts, str):
             copied = {}  # Of what is not read nothing has to be kept.
-        known[in_worker] = found = _Found(parts, facts, copied, function)
+        known[in_worker] = found = _Found(parts, facts, copied, function, folder)
     return found
 
 
@@ -118,9 +122,18 @@ def _is_current(dataset: Any, found: _Found) -> bool:
         return False
     if isinstance(found.parts, str):
         return True
+    if found.folder is not None and found.folder != _current_folder():
+        return False
     own = vars(dataset)
     is_same = found.function is None or found.function.is_same()
     return is_same and all(_is_equal(own.get(name), copy) for name, copy in found.copied.items())
+
+
+def _current_folder() -> str | None:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:  # It was removed.
+        return None
 
 
 def _checked(dataset: Any, form: Form) -> tuple[Any, Any]:
@@ -149,7 +162,13 @@ def _refused(error: NotRecognizedError) -> NotRecognizedError:
 
 
 def _read(
-    dataset: Any, form: ArrayForm | FileForm, transform: Any, function: NumberFunction | None, *, copies: bool
+    dataset: Any,
+    form: ArrayForm | FileForm,
+    transform: Any,
+    function: NumberFunction | None,
+    folder: str | None,
+    *,
+    copies: bool,
 ) -> tuple[Parts, dict[str, Any]]:
     """What the core reads, and what was copied of the attributes with the samples.
 
@@ -170,7 +189,7 @@ def _read(
     if isinstance(form, ArrayForm):
         parts = array_parts(dataset, form, transform, labels)
     else:
-        parts = file_parts(dataset, form, transform, labels)
+        parts = file_parts(dataset, form, transform, labels, folder)
     copied = {name: _copy(vars(dataset)[name], kept, labels) for name in form.attributes if name in vars(dataset)}
     return parts, copied
 

@@ -81,9 +81,11 @@ def file_labels(dataset: Any, form: FileForm, *, copies: bool, is_transformed: b
 
 
 def file_parts(
-    dataset: Any, form: FileForm, transform: Any, labels: torch.Tensor
+    dataset: Any, form: FileForm, transform: Any, labels: torch.Tensor, folder: str | None
 ) -> tuple[_core.Dataset, Any, tuple[Kind, ...]]:
-    """Returns what the core reads in place of `dataset`, whose labels have been transformed already.
+    """Return what the core reads in place of `dataset`, whose labels have been transformed already.
+
+    Relative paths start from `folder`; None for the current directory of the process at the time of reading.
 
     Raises:
         NotRecognizedError, ValueError: it can't; the message says why.
@@ -102,7 +104,8 @@ def file_parts(
         raise NotRecognizedError("a path contains a NUL byte")
     row, kind = row_of(labels)
     steps = json.dumps(exact_steps(transform, _IN_COLOR))
-    return _core.file_images(joined, [row], steps, _Pillow(converts=converts), converts), [0, 1], ("tensor", kind)
+    core = _core.file_images(joined, [row], steps, _Pillow(converts=converts), converts, folder)
+    return core, [0, 1], ("tensor", kind)
 
 
 def _pairs(dataset: Any, name: str) -> list[tuple[Any, Any]]:

@@ -1,7 +1,7 @@
 //! `file_images`: images in files, transformed on the way; and what is left to Pillow and torch.
 
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
@@ -68,7 +68,8 @@ pub(crate) fn ask_torch_for_exp() {
 
 /// The images in the files at `paths`, which are separated by zeros, transformed by what `transforms`, a list in JSON,
 /// describes, in a field of its own; and the other `arrays` after it. `others` reads what the core leaves to Pillow, which is
-/// gray images, too, unless `converts`. A ValueError where images don't always get one form.
+/// gray images, too, unless `converts`. Relative paths start
+/// from `folder`. A ValueError where images don't always get one form.
 #[pyfunction]
 pub(crate) fn file_images(
     py: Python<'_>,
@@ -77,11 +78,13 @@ pub(crate) fn file_images(
     transforms: &str,
     others: Py<PyAny>,
     converts: bool,
+    folder: Option<PathBuf>,
 ) -> PyResult<Dataset> {
     ask_torch_for_exp();
     let transforms = transforms_of(transforms)?;
     let made = in_memory(arrays)
         .and_then(|beside| FileImages::new("0", paths, transforms, beside, Arc::new(InPython(others))));
     let made = made.map(|images| if converts { images } else { images.in_color_alone() });
+    let made = made.map(|images| folder.into_iter().fold(images, FileImages::relative_to));
     made.map(|images| Dataset(Arc::new(images))).map_err(|error| to_python(py, error))
 }

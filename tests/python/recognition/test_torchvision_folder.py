@@ -353,6 +353,22 @@ def test_changes_in_the_middle_of_an_epoch_are_seen_as_with_torch(tmp_path: Path
         assert_same(seen[1], seen[0])
 
 
+@pytest.mark.parametrize("persistent", [False, True])
+def test_relative_paths_are_those_of_the_folder_where_workers_began(
+    tmp_path: Path, persistent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, folder in enumerate(("here", "there")):
+        image_folder(tmp_path / folder / "data", random.Random(number), 40, tuple(KINDS)[:9])
+    seen = []
+    for kind in (torch.utils.data.DataLoader, sluicegate.DataLoader):
+        monkeypatch.chdir(tmp_path / "here")
+        dataset = ImageFolder("data", transform=random_pipeline())
+        arguments = {"num_workers": 2, "persistent_workers": persistent}
+        assert engine_of(dataset, **arguments) == "rust"
+        seen.append(seen_by(kind, dataset, lambda count: os.chdir(tmp_path / "there"), **arguments))
+    assert_same(seen[1], seen[0])
+
+
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_with_a_seed_batches_are_those_that_python_makes(tmp_path: Path, num_workers: int) -> None:
     paths = image_folder(tmp_path, random.Random(3), 16, tuple(KINDS)[:9])
