@@ -14,6 +14,7 @@ from . import draws
 from .epoch_progress import EpochProgress
 from .epochs import Epochs
 from .left_out import LeftOut
+from .restored_generators import RESTORED
 from .sampler_stream import place_now
 from .settings import LoaderSettings
 
@@ -41,6 +42,7 @@ class LoaderProgress:
         self.pending: LoaderState | None = None
         # Torch's seed when that state was loaded, if nothing was drawn since it was set.
         self._seed_at_load: int | None = None
+        self._restored_at_load = 0
         self.latest: EpochProgress | None = None
 
     @property
@@ -59,7 +61,7 @@ class LoaderProgress:
         """Have the next iterator resume from `state`, with `left_out` left out."""
         self.pending, self.left_out = state, left_out
         self.epochs.next = state.epoch
-        self._seed_at_load = fresh_seed()
+        self._seed_at_load, self._restored_at_load = fresh_seed(), RESTORED.count
 
     def begin(self, settings: LoaderSettings) -> EpochProgress:
         """Return the progress of an iterator that begins now: from the loaded state, once, or from an epoch's start.
@@ -70,13 +72,15 @@ class LoaderProgress:
         pending, self.pending = self.pending, None
         outer = None
         if pending is not None and settings.seed is None and (there := pending.draws) is not None:
-            if not pending.in_epoch and self._was_seeded():
+            if not pending.in_epoch and (self._was_seeded() or self._was_restored(pending)):
                 there = draws.take(settings).as_text() | draws.own_in(there)
                 pending = dataclasses.replace(pending, draws=there)
             elif pending.rng is None:
                 outer = global_state()  # From one rank of many: this rank's generators stay unchanged.
-            elif not pending.in_epoch:
-                set_global_state(pending.rng)
+            else:
+                RESTORED.note(pending)
+                if not pending.in_epoch:
+                    set_global_state(pending.rng)
             draws.put(settings, there)
         before, resumed = self.latest, _START if pending is None else pending
         take = functools.partial(draws.take, settings) if settings.seed is None else None
@@ -104,6 +108,10 @@ class LoaderProgress:
         seed = fresh_seed()
         return seed is not None and seed != self._seed_at_load
 
+    def _was_restored(self, state: LoaderState) -> bool:
+        """Return True if another loader's state of the same moment has set the global generators after the load."""
+        return state.rng is not None and RESTORED.are_of_another(state, self._restored_at_load)
+
     @staticmethod
     def sampler_place_now(settings: LoaderSettings) -> SamplerPlace | None:
         """Return where the user-defined, stateful sampler of a loader is that has not begun; None if it has none."""
@@ -117,4 +125,5 @@ class LoaderProgress:
         other.epochs = copy.copy(self.epochs)
         other.left_out = LeftOut.of(self.left_out.ranges())
         other.pending, other._seed_at_load = self.pending, self._seed_at_load
+        other._restored_at_load = self._restored_at_load
         return other
