@@ -91,7 +91,7 @@ impl AliasTable {
 
     fn fill(&mut self, total: f64) -> Result<()> {
         let len = self.columns.len();
-        // A column has height 1, in units of which weights are measured. In this order of operations nothing overflows.
+        // Weights are scaled so that a column has height 1. Dividing first avoids overflow.
         let scale = |weight: f64| weight / total * len as f64;
         let weight_at = |columns: &[Column], place: usize| scale(f64::from_bits(columns[place]));
         let mean = total / len as f64;
@@ -112,7 +112,7 @@ impl AliasTable {
             if self.columns[light] & DONE != 0 || heavy == Some(light) || is_heavy(&self.columns, light) {
                 continue;
             }
-            // A heavy index with less than a column left becomes a column, and the next heavy one fills it up.
+            // A heavy index with at most one column left becomes a column, filled up by the next heavy index.
             while let Some(full) = heavy
                 && left.value() <= 1.0
             {
@@ -134,7 +134,7 @@ impl AliasTable {
                 None => done(1.0, light),
             };
         }
-        // No light column remains. Each heavy index keeps its rest, and the next one fills the column up.
+        // No light column remains. Each heavy index keeps its remaining weight, and the next one fills its column up.
         while let Some(full) = heavy {
             heavy = next_heavy(&self.columns, full + 1);
             self.columns[full] = match heavy {
@@ -155,7 +155,7 @@ impl AliasTable {
     }
 }
 
-/// Returns the bits of the weights, all of which are checked.
+/// Checks the weights, and returns their bits.
 fn columns_of(weights: impl Iterator<Item = Result<f64>>) -> Result<Vec<Column>> {
     let mut columns: Vec<Column> = Vec::new();
     let expected = weights.size_hint().0;
@@ -197,7 +197,7 @@ fn done(threshold: f32, alias: usize) -> Column {
     DONE | u64::from(threshold.to_bits()) << u32::BITS | u64::from(alias as u32)
 }
 
-/// Returns the index that owns a column at a height. It has no branch, which would be mispredicted every other time and
+/// Returns the index that owns a column at a height. Branchless: a branch would be mispredicted every other time and
 /// delay the look-ups of later draws.
 #[inline]
 fn choice(column: u64, height: u64, content: Column) -> usize {
@@ -229,7 +229,7 @@ impl Sum {
 
     #[inline]
     fn add(&mut self, term: f64) {
-        // Knuth's exact error term: the same additions whichever of the two is larger.
+        // Knuth's exact error term, which holds whichever of the two is larger.
         let sum = self.sum + term;
         let term_as_added = sum - self.sum;
         self.lost += (self.sum - (sum - term_as_added)) + (term - term_as_added);

@@ -12,9 +12,9 @@ use crate::rng::Purpose;
 /// Batches of `classes_per_batch` classes with `samples_per_class` samples each, class after class.
 ///
 /// All classes are visited equally often (plus or minus one), whatever their sizes, and so are all samples of a class:
-/// a rare class is read repeatedly, and a frequent one not to its end. No class occurs twice in a batch, and neither
-/// does a sample unless its class has fewer than `samples_per_class` samples. The batches are a pure function of (seed,
-/// epoch, number of the batch): there is no stored state.
+/// in an epoch, a rare class is read several times, and a frequent one only in part. No class occurs twice in a batch,
+/// and neither does a sample unless its class has fewer than `samples_per_class` samples. The batches are a pure
+/// function of (seed, epoch, number of the batch): no state is stored.
 ///
 /// # Example
 /// ```
@@ -39,10 +39,10 @@ pub struct BalancedBatchSampler {
 }
 
 impl BalancedBatchSampler {
-    /// Returns a sampler for the samples in `index`: `num_batches` per epoch, or as many as the samples fill.
+    /// Returns a sampler for the samples in `index`, with `num_batches` per epoch (default: all full batches).
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if a number is 0, or there are fewer classes than a batch needs.
+    /// [`Error::InvalidArgument`] if a number is 0, or a batch needs more classes than there are.
     pub fn new(
         index: Arc<ClassIndex>,
         classes_per_batch: usize,

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::rng::digest;
 
-/// By block, the number of samples up to its end, in 8 bytes. Empty blocks are omitted.
+/// The end of each block, as the number of samples up to it: 8 bytes per block. Empty blocks are omitted.
 #[derive(Debug)]
 pub(super) struct BlockEnds {
     ends: Vec<u64>,
@@ -53,7 +53,7 @@ impl BlockEnds {
         (start, self.ends[block] - start)
     }
 
-    /// Returns the size of all blocks, if they have one size except for a smaller last one. Without blocks it is 1.
+    /// Returns the block size if all blocks have the same one, except that the last may be smaller; 1 without blocks.
     pub(super) fn even_size(&self) -> Option<u64> {
         let Some(&size) = self.ends.first() else { return Some(1) };
         let last = self.len() - 1;

@@ -10,16 +10,16 @@ use super::{EpochOrder, Sampler};
 use crate::error::{Error, Result};
 use crate::rng::{PermutationSeries, Series};
 
-/// Every index once: blocks of neighboring indices come in random order, and the samples of every `window` successive
-/// blocks are shuffled together.
+/// Yields every index once: blocks of neighboring indices in random order, with the samples of every `window`
+/// successive blocks shuffled together.
 ///
 /// For data that is read block by block: disk pages, row groups, compressed frames. A reader that caches the blocks of
 /// one window reads each block once per epoch, in few large requests. A window of all blocks gives a full shuffle; with
 /// a window of one, samples stay with their block.
 ///
-/// Blocks of one size store nothing, and any position takes two permutations: some tens of nanoseconds. Blocks of [any
-/// sizes](Self::with_blocks) take 8 bytes each, and 16 more in an order, which is created in about ten nanoseconds per
-/// block; a position then takes one permutation and a search among the ends of blocks.
+/// Blocks of one size need no memory, and a position costs two permutations: some tens of nanoseconds. Blocks of [any
+/// sizes](Self::with_blocks) take 8 bytes each, and 16 more in an order, which takes about ten nanoseconds per block to
+/// create; a position then costs one permutation and a binary search.
 ///
 /// # Example
 /// ```
@@ -46,7 +46,7 @@ enum Blocks {
 }
 
 impl BlockShuffleSampler {
-    /// Returns a sampler for `len` samples in blocks of `block`, the last of which may be smaller. Every seed is valid.
+    /// Returns a sampler for `len` samples in blocks of `block` (the last may be smaller). Every seed is valid.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if `block` or `window` is 0.
@@ -59,7 +59,7 @@ impl BlockShuffleSampler {
     /// Returns a sampler for consecutive blocks of these `sizes`, such as the row groups that a filter keeps, or
     /// archives. Empty blocks are skipped and do not count toward a window.
     ///
-    /// If all blocks have one size, except for a smaller last one, this equals [`new`](Self::new) with that size, in
+    /// If all blocks have the same size (the last may be smaller), this equals [`new`](Self::new) with that size, in
     /// order and cost.
     ///
     /// # Errors

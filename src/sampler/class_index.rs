@@ -29,9 +29,9 @@ use crate::watch;
 pub struct ClassIndex {
     /// Ascending and unique.
     classes: Vec<i64>,
-    /// Where the samples of each class begin, followed by the end of the last class.
+    /// The start of each class in `samples`, followed by the end of the last class.
     starts: CompactNumbers,
-    /// Class by class; ascending inside a class.
+    /// The samples, grouped by class; ascending within a class.
     samples: CompactNumbers,
 }
 
@@ -47,8 +47,8 @@ impl ClassIndex {
         Self::read(labels.len(), reader_of(labels))
     }
 
-    /// Returns the index of `len` samples whose labels `read` provides: it fills its buffer with the labels from a
-    /// start on. They are read from front to back, several times, and must be the same each time.
+    /// Returns the index of `len` samples. `read` fills its buffer with the labels from the given start on. The labels
+    /// are read from front to back, several times, and must be the same each time.
     ///
     /// # Errors
     /// Those of `read`; [`Error::InvalidArgument`] if the labels changed meanwhile, or there is no memory for the
@@ -59,7 +59,7 @@ impl ClassIndex {
             let nothing = |len| CompactNumbers::zeros(len, 0, "labels");
             return Ok(Self { classes: Vec::new(), starts: nothing(1)?, samples: nothing(0)? });
         };
-        // A table over the whole range is small compared to the samples, or small in absolute terms.
+        // A table over the whole range of labels is small compared to the samples, or small in absolute terms.
         let range = high.abs_diff(low);
         if range < (len as u64 / 4).max(1 << 16) {
             let place = |label: i64| (low..=high).contains(&label).then(|| label.abs_diff(low) as usize);
@@ -114,7 +114,7 @@ impl ClassIndex {
         self.range(class).len()
     }
 
-    /// Returns the `place`-th sample of `class`, in ascending order.
+    /// Returns the `place`-th sample of `class`, counting in ascending order.
     ///
     /// # Panics
     /// If there is no such class, or it has fewer samples.
@@ -125,7 +125,7 @@ impl ClassIndex {
         self.samples.get(range.start + place)
     }
 
-    /// Returns the number of samples in the classes before `class`, which is where its own begin in the index.
+    /// Returns the number of samples in the classes before `class`, which is where `class` begins in the index.
     pub(super) fn start_of(&self, class: usize) -> usize {
         self.starts.get(class)
     }
@@ -167,7 +167,7 @@ struct Labels<R> {
 }
 
 impl<R: FnMut(usize, &mut [i64]) -> Result<()>> Labels<R> {
-    /// Calls `see` with every sample and its label; None from it means that this label did not occur before.
+    /// Calls `see` with every sample and its label; `see` returns None for a label that earlier passes did not see.
     fn each(&mut self, mut see: impl FnMut(usize, i64) -> Option<()>) -> Result<()> {
         let mut block = vec![0; BLOCK.min(self.len)];
         for start in (0..self.len).step_by(BLOCK) {
@@ -190,8 +190,8 @@ impl<R: FnMut(usize, &mut [i64]) -> Result<()>> Labels<R> {
         Ok((self.len > 0).then_some((low, high)))
     }
 
-    /// The last pass: appends every sample to those of its class. `classes` are the labels in ascending order, each
-    /// with its position in `counts`, which `place_of` finds.
+    /// Runs the last pass of the counting sort, which stores every sample in its class. `classes` holds the labels in
+    /// ascending order, each with its position in `counts`, which `place_of` returns.
     fn sort(
         &mut self,
         classes: Vec<(i64, usize)>,
@@ -220,7 +220,7 @@ impl<R: FnMut(usize, &mut [i64]) -> Result<()>> Labels<R> {
                 self.each(|sample, label| samples.get_mut(take(label)?).map(|into| *into = sample as u64))?;
             }
         }
-        // If a class was not filled to its end, a label that occurred too often has overwritten another's samples.
+        // If a class is not full, some label occurred more often than it was counted and overwrote other samples.
         let filled = classes.iter().enumerate().all(|(class, &(_, place))| next[place] == starts.get(class + 1) as u64);
         if !filled {
             return Err(changed());

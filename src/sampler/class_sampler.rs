@@ -6,7 +6,7 @@ use super::{ClassIndex, EpochOrder, Sampler, Shuffling, check_positions};
 use crate::error::{Error, Result};
 use crate::rng::{BulkPermutation, Permutation, Purpose, digest};
 
-/// Every sample of the given classes once: class by class in the given sequence, or all of them shuffled.
+/// Yields every sample of the given classes once: class by class in the given order, or all of them shuffled.
 ///
 /// Takes no memory in addition to the index, which samplers share. A position takes tens of nanoseconds.
 ///
@@ -71,8 +71,8 @@ impl Sampler for ClassSampler {
         let permutation = match self.shuffling {
             Shuffling::Off => None,
             Shuffling::Seeded(seed) => {
-                // Keyed by the labels, so that loaders of two classes that are read in parallel have unrelated orders,
-                // and adding a class leaves the orders of the others unchanged.
+                // Keyed by the labels: loaders that read two classes in parallel have unrelated orders, and adding a
+                // class leaves the orders of the others unchanged.
                 let labels: Vec<u64> = part.classes.iter().map(|&class| part.index.classes()[class] as u64).collect();
                 let key = (seed, epoch);
                 let order = Permutation::for_purpose(Purpose::ClassSamples, part.len() as u64, key, &labels);

@@ -22,8 +22,8 @@ impl CompactNumbers {
         })
     }
 
-    /// Returns `len` lengths that `read` provides: it fills its buffer with the lengths from a start on. Each is the
-    /// length of a `thing`, and `check` may reject it.
+    /// Reads `len` lengths. `read` fills its buffer with the lengths from the given start on. Each is the length of a
+    /// `thing`, and `check` may reject it.
     pub(super) fn read_lengths(
         len: usize,
         mut read: impl FnMut(usize, &mut [i64]) -> Result<()>,
@@ -45,7 +45,7 @@ impl CompactNumbers {
                 };
                 check(place, length)?;
             }
-            // Such long documents are not expected: widen the list only when one occurs.
+            // Lengths beyond 32 bits are not expected: widen the list only when one occurs.
             if matches!(lengths, Self::Narrow(_)) && block.iter().any(|&length| u32::try_from(length).is_err()) {
                 lengths = lengths.widened("lengths")?;
             }
@@ -86,7 +86,7 @@ impl CompactNumbers {
         }
     }
 
-    /// Stores `numbers`, none of which may exceed the maximum of the list, from `start` on.
+    /// Stores `numbers` from `start` on; none may exceed the maximum of the list.
     pub(super) fn set_all(&mut self, start: usize, numbers: impl Iterator<Item = usize>) {
         match self {
             Self::Narrow(list) => {
@@ -154,7 +154,7 @@ impl CompactNumbers {
     }
 }
 
-/// Returns `len` zeros. New memory is mapped when it is first written to, which takes long for large amounts.
+/// Returns `len` zeros. They are written in parts, since the first write to new memory maps it, which may take long.
 fn zeros<T: Clone + Default>(len: usize, what: &'static str) -> Result<Vec<T>> {
     const AT_ONCE: usize = 1 << 20;
     let mut numbers = Vec::new();
@@ -169,7 +169,7 @@ fn zeros<T: Clone + Default>(len: usize, what: &'static str) -> Result<Vec<T>> {
     Ok(numbers)
 }
 
-/// Returns a reader that fills its buffer with the `numbers` from a start on.
+/// Returns a reader that fills its buffer with the `numbers` from the given start on.
 pub(super) fn reader_of(numbers: &[i64]) -> impl FnMut(usize, &mut [i64]) -> Result<()> {
     |start, into| {
         into.copy_from_slice(&numbers[start..start + into.len()]);

@@ -1,4 +1,4 @@
-//! [`Deal`]: numbers dealt evenly like cards, never the same one twice to a hand.
+//! [`Deal`]: numbers dealt evenly like cards, with no number twice in a hand.
 
 use crate::rng::{Permutation, Purpose};
 
@@ -10,8 +10,8 @@ use crate::rng::{Permutation, Purpose};
 #[derive(Clone, Debug)]
 pub(super) struct Deal {
     len: u64,
-    /// At most half of `len`: a cycle must have room for the end of a hand, the numbers that it must avoid, and the
-    /// start of one.
+    /// At most half of `len`: a cycle must fit the rest of the previous hand, the numbers that this hand must avoid,
+    /// and the start of the next hand.
     per_hand: u64,
     keys: DealKeys,
 }
@@ -63,7 +63,7 @@ impl Deal {
         Permutation::for_purpose(purpose, self.len, (seed, epoch), &[word, cycle])
     }
 
-    /// Returns how many numbers of a hand have been dealt when `cycle` begins.
+    /// Returns how many numbers of the current hand have been dealt when `cycle` begins.
     fn begun(&self, cycle: u64) -> u64 {
         (u128::from(cycle) * u128::from(self.len) % u128::from(self.per_hand)) as u64
     }
@@ -106,14 +106,14 @@ impl Deal {
     }
 }
 
-/// The numbers of one cycle, in the order in which they are dealt: their ranks.
+/// The numbers of one cycle. The rank of a number is its position in the order of dealing.
 struct Cycle {
     /// First the tail (`tail` numbers, which are dealt last), then all others.
     order: Permutation,
     len: u64,
     tail: u64,
-    /// The numbers that are dealt first: the end of the hand that began in the previous cycle, then the numbers that it
-    /// could not take.
+    /// The numbers that are dealt first: the rest of the hand that began in the previous cycle, then the numbers
+    /// postponed because that hand has them already.
     head: Vec<u64>,
     /// The ranks of these numbers, in the sequence of `order`.
     ranks: Vec<u64>,

@@ -75,7 +75,7 @@ impl EpochOrder for ShardOrder {
     }
 
     fn indices_by(&self, start: usize, step: usize, into: &mut [usize]) {
-        // Only the last position of a shard can be padding, which is elsewhere in the order.
+        // Only the last position of a shard can be padding, whose place in the order does not follow the stride.
         let Some((last_index, before)) = into.split_last_mut() else { return };
         if !before.is_empty() {
             self.order.indices_by(self.position_at(start), step * self.shard.world_size(), before);

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::shuffled_blocks::{ShuffledBlocks, Window};
 use crate::rng::{BulkPermutation, Permutation};
 
-/// Blocks of one size, the last of which may be smaller, in the random order of an epoch. Nothing is stored.
+/// Blocks of one size (the last may be smaller) in the random order of an epoch, computed without stored state.
 pub(super) struct EvenBlocks {
     len: u64,
     block: u64,
@@ -41,8 +41,8 @@ impl EvenBlocks {
         first..self.blocks.len().min(first + self.window)
     }
 
-    /// Returns the position, in the order of blocks, of the `nth` block in a window. The smaller block comes last, so
-    /// that all blocks before it are full.
+    /// Returns the position, in the order of blocks, of the `nth` block in a window. The smaller block is moved to the
+    /// end of its window, so that all blocks before it are full.
     fn place_of(&self, blocks: &Range<u64>, nth: u64) -> u64 {
         let place = blocks.start + nth;
         match self.last_place {
@@ -54,8 +54,8 @@ impl EvenBlocks {
 }
 
 impl ShuffledBlocks for EvenBlocks {
-    /// If all blocks were full, a division would give the window; from the window of the smaller block on, all
-    /// positions are earlier by the samples that it lacks.
+    /// If all blocks were full, a division would give the window; after the window of the smaller block, all positions
+    /// are earlier by the samples that this block lacks.
     fn window_of(&self, position: u64) -> Window {
         let full = u128::from(self.window) * u128::from(self.block);
         let smaller = self.last_place / self.window;

@@ -15,7 +15,7 @@ pub(super) struct EvenDraws {
     keys: DealKeys,
 }
 
-/// The rest of a draw, dealt in hands of at most half of the numbers.
+/// The remainder of a draw: numbers to add or to leave out, dealt in hands of at most half of the numbers.
 enum Rest {
     Nothing,
     Added(Deal),
@@ -57,7 +57,7 @@ impl EvenDraws {
                 Some(numbers)
             }
         };
-        // A separate order for each draw: with ascending numbers the same sample would always be the first of its
+        // A separate order for each draw: with ascending numbers, the same sample would always be the first of its
         // class.
         let DealKeys { seed, epoch, word, .. } = self.keys;
         let order = Permutation::for_purpose(Purpose::BalancedDraw, self.len, (seed, epoch), &[word, draw]);

@@ -2,12 +2,12 @@
 
 use crate::rng::Permutation;
 
-/// A random order of places, `size` neighbors at a time. Groups begin at multiples of `size`; if the last group has
-/// fewer places, these are neighbors too, and may be anywhere in the order.
+/// A random order of places in groups of `size` neighbors. Groups begin at positions that are multiples of `size`; the
+/// last group may be smaller, but it also consists of neighbors, from anywhere among the places.
 pub(super) struct GroupOrder {
     groups: Permutation,
     size: usize,
-    /// The position of the group with fewer places among the others, and how many places it lacks.
+    /// For a smaller last group: the number of groups whose places come before its own, and how many places it lacks.
     short: Option<(usize, usize)>,
 }
 

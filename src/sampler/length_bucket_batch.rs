@@ -74,11 +74,10 @@ impl LengthBucketBatchSampler {
         Self::read(lengths.len(), reader_of(lengths), limit, window, last_batch, shuffling)
     }
 
-    /// Returns a sampler for `len` samples whose lengths `read` provides: it fills its buffer with the lengths from a
-    /// start on.
+    /// Returns a sampler for `len` samples. `read` fills its buffer with the lengths from the given start on.
     ///
     /// # Errors
-    /// Those of `read`, and as [`new`](Self::new).
+    /// Those of `read`, and those of [`new`](Self::new).
     pub fn read(
         len: usize,
         read: impl FnMut(usize, &mut [i64]) -> Result<()>,
@@ -120,7 +119,7 @@ impl LengthBucketBatchSampler {
     /// epoch is not a multiple of `batches`, the rest come last.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if it is 0.
+    /// [`Error::InvalidArgument`] if `batches` is 0.
     pub fn balanced(self, batches: usize) -> Result<Self> {
         if batches == 0 {
             let reason = "expected a positive integer, but got 0".to_owned();
@@ -129,7 +128,7 @@ impl LengthBucketBatchSampler {
         Ok(Self { balance: batches, ..self })
     }
 
-    /// Returns the samples, sorted as they are cut into batches.
+    /// Returns the samples in the order in which they are cut into batches.
     fn sorted(&self, epoch: u64) -> Result<CompactNumbers> {
         let len = self.lengths.len();
         let mut samples = CompactNumbers::zeros(len, len, "lengths")?;

@@ -1,4 +1,4 @@
-//! [`LengthSort`]: samples in the order of their lengths.
+//! [`LengthSort`]: sorts samples by length.
 
 use super::compact::CompactNumbers;
 use crate::error::Result;
@@ -11,7 +11,7 @@ const BLOCK: usize = 1 << 13;
 #[derive(Default)]
 pub(super) struct LengthSort {
     lengths: Vec<usize>,
-    /// By length, counted from the minimum: where the next sample of that length goes.
+    /// For each length, counted from the one that sorts first: where the next sample of that length goes.
     next: Vec<usize>,
     sorted: Vec<usize>,
 }

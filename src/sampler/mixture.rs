@@ -11,10 +11,10 @@ use crate::rng::{PermutationSeries, Series};
 /// Reads the parts of a concatenation in proportion to weights, which may change during an epoch. Each part has its own
 /// random order, which is redrawn whenever the part restarts.
 ///
-/// The number of times that each part has occurred up to a position is computed: the nearest integer to what the
-/// weights require, plus or minus one or two. The positions within a block vary: in every block of 1024 positions the
-/// parts are shuffled. So finding the index at any position takes a fraction of a microsecond, however long the epoch
-/// is, and an epoch has the same length for every seed and epoch number.
+/// How often each part occurs up to a position follows from a formula, and is within one or two of what the weights
+/// require. Within every block of 1024 positions the parts are shuffled. So computing the index at any position takes a
+/// fraction of a microsecond, however long the epoch is, and an epoch has the same length for every seed and epoch
+/// number.
 ///
 /// # Example
 /// ```
@@ -133,7 +133,7 @@ impl MixtureOrder {
         block
     }
 
-    /// Returns the index of the sample at `place` among those of the block, part after part.
+    /// Returns the index of the sample at `place` in the block, whose samples are listed part by part.
     fn index_of(&self, block: &Block, mut place: u64) -> u64 {
         let mut first = 0;
         for (part, &len) in self.plan.lens().iter().enumerate() {
@@ -148,7 +148,7 @@ impl MixtureOrder {
         unreachable!("the parts of a block make up its length")
     }
 
-    /// Returns [`index_of`](Self::index_of) for every place of the block: for each part, a range of its order.
+    /// Returns [`index_of`](Self::index_of) for all places of the block: for each part, a range of its order.
     fn samples_of(&self, block: &Block) -> Vec<usize> {
         let mut samples = vec![0; block.len as usize];
         let (mut rest, mut first) = (&mut samples[..], 0);

@@ -64,11 +64,11 @@ impl MixturePlan {
             let end = if last { LONGEST } else { steps[step + 1].0 };
             let weights = plan.weights_left(weights, &at.counts, stop);
             if weights.iter().all(|weight| *weight <= 0.0) {
-                // No part occurs before the weights change; if they never do, the epoch would not end.
+                // No part occurs with these weights: skip to the next ones. If there are none, the epoch would never
+                // end.
                 if last {
                     return Err(plan.endless(&at.counts));
                 }
-                // No part could occur until the weights change, so change them now.
                 step += 1;
                 continue;
             }
@@ -138,7 +138,7 @@ impl MixturePlan {
         weights.iter().enumerate().map(|(part, &weight)| if may_come(part) { weight } else { 0.0 }).collect()
     }
 
-    /// Returns the first position from which a piece cannot continue unchanged, `end` at the latest.
+    /// Returns where a piece must end: where the epoch or, if that matters, a part is complete, but at most `end`.
     fn end_of(&self, piece: &Piece, end: u64, stop: StopCriteria) -> u64 {
         let has_to_stop = |position: u64| {
             let counts = piece.counts_at(position);
@@ -146,7 +146,7 @@ impl MixturePlan {
             self.is_over(&counts, position, stop)
                 || (stop == StopCriteria::AllDatasetsExhausted && (0..counts.len()).any(through))
         };
-        // Counts never decrease, so a part that must stop stays stopped: find the first such position by bisection.
+        // Counts never decrease, so this stays true once it is true: find the first such position by bisection.
         let (mut goes_on, mut stops) = (piece.start, end);
         while stops - goes_on > 1 {
             let middle = goes_on + (stops - goes_on) / 2;
@@ -193,7 +193,7 @@ impl Piece {
     fn taken(&self, position: u64) -> impl Iterator<Item = (u64, u64)> {
         let mut left = position - self.start;
         self.shares.iter().zip(&self.claims).map(move |(&share, &claim)| {
-            // With the full share a claim must not round up, because there is nothing beyond the remaining positions.
+            // A part that takes all positions must not round up: there is nothing beyond the remaining positions.
             let sum = u128::from(share) * u128::from(left) + u128::from(claim);
             let count = ((sum >> 63) as u64).min(left);
             left -= count;

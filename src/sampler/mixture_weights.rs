@@ -3,12 +3,12 @@
 /// Determines when an epoch of a mixture ends: torchdata's `StopCriteria`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum StopCriteria {
-    /// With the sample that completes the last of the parts; parts that finish earlier restart.
+    /// When the last of the parts is complete; parts that finish earlier restart.
     #[default]
     CycleUntilAllDatasetsExhausted,
     /// When every sample has been read exactly once; a part that is finished leaves its share to the others.
     AllDatasetsExhausted,
-    /// With the sample that completes the first of the parts.
+    /// When the first of the parts is complete.
     FirstDatasetExhausted,
     /// After this many samples; parts that are finished restart.
     CycleForever(usize),

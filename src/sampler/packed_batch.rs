@@ -99,11 +99,10 @@ impl PackedBatchSampler {
         Self::read(lengths.len(), read, length, rows_per_batch, packing, window, last_batch, shuffling)
     }
 
-    /// Returns a sampler for `len` documents whose lengths `read` provides: it fills its buffer with the lengths from a
-    /// start on.
+    /// Returns a sampler for `len` documents. `read` fills its buffer with the lengths from the given start on.
     ///
     /// # Errors
-    /// Those of `read`, and as [`new`](Self::new).
+    /// Those of `read`, and those of [`new`](Self::new).
     #[expect(clippy::too_many_arguments, reason = "those of `new`, with the lengths in two parts")]
     pub fn read(
         len: usize,
@@ -177,7 +176,7 @@ fn position_in(order: Option<&Permutation>, position: usize) -> usize {
     order.map_or(position, |order| order.index_at(position as u64) as usize)
 }
 
-/// Writes the documents at the positions from `start` on.
+/// Writes the documents at the positions from `start` on to `into`.
 fn positions_in(order: Option<&BulkPermutation>, start: usize, into: &mut [usize]) {
     match order {
         Some(order) => order.indices(start as u64, 1, into),
@@ -219,7 +218,7 @@ struct ConcatBatches {
     order: Option<Permutation>,
     length: usize,
     rows_per_batch: usize,
-    /// By batch: the position of the document in which it begins, and the token within that document.
+    /// For each batch, the position of the document in which it begins; `starts` has the token within that document.
     positions: CompactNumbers,
     starts: CompactNumbers,
 }

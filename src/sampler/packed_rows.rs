@@ -20,7 +20,7 @@ const NONE: usize = usize::MAX;
 /// Records which pieces are in which row. A document is cut from its start into pieces as long as a row; the rest, or a
 /// whole shorter document, is the last piece.
 pub(super) struct PackedRows {
-    /// Row after row: the document, plus the number of documents for each piece of the same document before this one.
+    /// The pieces by row: the document, plus the number of documents for each earlier piece of the same document.
     pieces: CompactNumbers,
     /// Where each row begins in `pieces`, followed by the end of the last one.
     starts: CompactNumbers,
@@ -192,7 +192,7 @@ fn best_fit(pieces: &[(usize, usize)], length: usize) -> Result<(Vec<usize>, usi
 
 /// Returns the row of each piece, and the number of rows: each piece goes into the first row with room.
 fn first_fit(pieces: &[(usize, usize)], length: usize) -> Result<(Vec<usize>, usize)> {
-    // A tree over as many rows as there may be: a node stores the most room below it.
+    // A tree with a leaf for each possible row: a node stores the largest room below it.
     let leaves = pieces.len().next_power_of_two();
     let mut room = Vec::with_capacity(2 * leaves);
     while room.len() < 2 * leaves {

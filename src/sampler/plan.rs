@@ -9,9 +9,9 @@ use crate::shard::{Remainder, Shard};
 /// Determines which samples each batch of a rank contains, from a position of the global order on.
 ///
 /// The ranks read the order together: local batch b of each rank covers the same range of `batch_size * world_size`
-/// positions. So one position describes the progress of all ranks, and a plan that starts there may have another number
-/// of ranks and another batch size. Nothing is stored except what the order stores; any batch can be requested at any
-/// time, from many threads at once.
+/// positions. So one position describes the progress of all ranks, and a plan that starts there may have a different
+/// number of ranks and a different batch size. Only the order itself is stored; any batch can be requested at any time,
+/// from many threads at once.
 ///
 /// # Example
 /// ```
@@ -39,7 +39,7 @@ pub struct EpochPlan {
     local_len: usize,
 }
 
-/// Number of indices that count as "some" of a batch.
+/// Maximum number of indices that [`some_of`](EpochPlan::some_of) adds.
 const SOME: usize = 8;
 
 #[derive(Clone)]
@@ -60,7 +60,7 @@ pub struct PlannedBatch {
 }
 
 impl EpochPlan {
-    /// Returns a plan of batches of `batch_size` samples of `order`; the shard is the whole epoch.
+    /// Returns a plan of batches of `batch_size` samples of `order`, for one rank that reads the whole epoch.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if `batch_size` is 0.
@@ -69,7 +69,7 @@ impl EpochPlan {
         Ok(Self::of(Source::Samples { order, batch_size, last_batch }))
     }
 
-    /// Returns a plan of existing batches; the shard is the whole epoch, and positions count batches.
+    /// Returns a plan of existing batches, for one rank that reads the whole epoch; positions count batches.
     pub fn of_batches(batches: Arc<dyn EpochBatches>) -> Self {
         Self::of(Source::Batches(batches))
     }
@@ -102,7 +102,7 @@ impl EpochPlan {
         self.shard.world_size()
     }
 
-    /// Returns the plan of another rank for the same steps.
+    /// Returns the plan of a different rank for the same steps.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if there is no such rank.
@@ -175,7 +175,7 @@ impl EpochPlan {
                 let first = batch * batch_size;
                 let count = (*batch_size).min(self.local_len - first);
                 into.resize(count, 0);
-                // Only the last position of a rank can be past the end, and only that one is elsewhere.
+                // Only the last position of a rank can be past the end, and only that one does not follow the stride.
                 let (last, is_past_end) = self.place(first + count - 1);
                 let (inside, past) = into.split_at_mut(count - usize::from(is_past_end));
                 match self.shard.world_size() {

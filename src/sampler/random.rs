@@ -4,8 +4,8 @@ use super::{EpochOrder, Sampler, check_positions};
 use crate::error::{Error, Result};
 use crate::rng::{Draws, PermutationSeries, Series, below};
 
-/// Every index once, in a pseudorandom order of (seed, epoch): the order of seed mode. Optionally more or fewer of
-/// them, or each drawn independently.
+/// Yields every index once, in a pseudorandom order determined by (seed, epoch): the order of seed mode. Optionally
+/// yields more or fewer of them, or draws each independently.
 ///
 /// An order takes no memory and no time to create, whether for 10^10 samples or ten, and starts at any position as fast
 /// as at the first; an index takes a few nanoseconds. (After reading more of one order than the square root of its
@@ -33,7 +33,7 @@ pub struct RandomSampler {
     seed: u64,
 }
 
-/// True if a sample can be drawn more than once: torch's `replacement`.
+/// How samples are drawn: torch's `replacement`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Replacement {
     /// A sample is drawn again only after every other has been drawn as often.
@@ -53,8 +53,8 @@ impl RandomSampler {
         self.seed
     }
 
-    /// Draws `num_samples` per epoch. If that exceeds the number of samples, without replacement, the result is one
-    /// complete order after another, all unrelated, and the beginning of a last one.
+    /// Draws `num_samples` per epoch. If that exceeds the number of samples, without replacement, an epoch consists of
+    /// complete orders, all unrelated, and the beginning of a last one.
     pub fn with_num_samples(self, num_samples: usize) -> Self {
         RandomSampler { num_samples, ..self }
     }

@@ -52,7 +52,7 @@ impl EpochOrder for SequentialOrder {
     fn indices_by(&self, start: usize, step: usize, into: &mut [usize]) {
         check_positions(start, step, into.len(), self.len);
         if step == 1 {
-            // Without a multiplication, several indices are computed at once.
+            // Without a multiplication, the compiler vectorizes the loop.
             into.iter_mut().zip(start..).for_each(|(index, position)| *index = position);
             return;
         }

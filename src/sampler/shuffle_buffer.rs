@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::rng::BufferDraws;
 
-/// Decides which of the held samples of a stream comes next.
+/// Decides which of the buffered samples of a stream comes next.
 ///
 /// A stream is shuffled by holding some of its samples, yielding a random one of them, and reading the next one in its
-/// place. A sample comes at most one buffer length earlier than it was read, and later by one buffer length on average,
-/// without a bound. This type knows ordinals (the position of a sample in its stream, from 0) and never the samples:
+/// place. A sample moves forward by at most one buffer length, and backward without a bound; on average it is held for
+/// one buffer length. This type knows ordinals (the position of a sample in its stream, from 0) and never the samples:
 /// the caller keeps those in a list of *slots* and changes the list as this type directs.
 ///
 /// The next slot is drawn from (seed, epoch, rank, worker) and the number of samples yielded before; nothing else is
@@ -71,7 +71,7 @@ impl TryFrom<Numbers> for BufferBound {
     }
 }
 
-/// The position of a [`ShuffleBuffer`] in its stream: the ordinals of the samples that were read and not yielded yet.
+/// The position of a [`ShuffleBuffer`] in its stream, and the ordinals of the samples that were read but not yielded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferPosition {
     /// Number of samples read from the stream.
@@ -172,7 +172,7 @@ impl ShuffleBuffer {
         self.read += 1;
     }
 
-    /// Returns the slot of the next sample, or `None` if nothing is held. The sample of the last slot moves there, as
+    /// Returns the slot of the next sample, or `None` if nothing is held. The last slot's sample moves to this slot, as
     /// in [`Vec::swap_remove`].
     pub fn take(&mut self) -> Option<usize> {
         if self.held.is_empty() {

@@ -12,7 +12,7 @@ pub(super) trait ShuffledBlocks: Send + Sync {
     /// Returns the window that contains `position`, which must be in the epoch.
     fn window_of(&self, position: u64) -> Window;
 
-    /// Replaces places in the window, where each of its blocks has as many places as samples, with the indices of the
-    /// samples at those places.
+    /// Replaces places in the window, whose samples are listed block after block, with the indices of the samples at
+    /// those places.
     fn look_up(&self, window: &Window, places: &mut [usize]);
 }

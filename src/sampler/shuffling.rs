@@ -1,11 +1,11 @@
 //! [`Shuffling`]: whether an order is random.
 
-/// True if an order is random, and of which seed.
+/// Selects a fixed or a random order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Shuffling {
-    /// The same in every epoch, as the sampler describes it.
+    /// The same order in every epoch: the one that the sampler describes.
     #[default]
     Off,
-    /// Random, and another in every epoch: a pure function of this seed and the epoch.
+    /// A random order, different in every epoch: a pure function of this seed and the epoch.
     Seeded(u64),
 }

@@ -66,8 +66,8 @@ impl BatchingSampler for StratifiedBatchSampler {
     }
 }
 
-/// One epoch. The first places of each class belong to the full batches, the same number to each; the next ones are
-/// dealt to them; the last ones go to the remainder. The permutation of the class assigns samples to places.
+/// One epoch. Of the places of each class, the first belong to the full batches in equal numbers, the next are dealt to
+/// single full batches, and the last go to the remainder. The class's permutation assigns samples to places.
 struct StratifiedBatches {
     sampler: StratifiedBatchSampler,
     epoch: u64,
@@ -75,7 +75,7 @@ struct StratifiedBatches {
     full: usize,
     /// The classes that every full batch contains, and how many samples of each.
     base: Vec<(usize, u64)>,
-    /// The classes in random order: those that are dealt, and how many samples of each are not dealt.
+    /// The classes with dealt samples, in random order, each with the number of its samples that come before those.
     dealt: Vec<(usize, u64)>,
     /// None if there are no full batches.
     deal: Option<StratifiedDeal>,
@@ -138,7 +138,7 @@ impl StratifiedBatches {
     }
 }
 
-/// How many samples of each class remain for the last batch: its share, rounded so that all shares add up to the rest.
+/// The number of samples of each class in the last batch: its share, rounded so that all add up to the rest.
 struct RemainderCut {
     len: u128,
     rest: u128,

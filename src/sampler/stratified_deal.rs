@@ -3,7 +3,7 @@
 use crate::rng::{Permutation, Purpose};
 
 /// Deals `counts[line]` cards of every class to `batches` batches: each batch gets the same number of cards, and no
-/// batch gets two of one class. Which batches get cards of the same classes is random.
+/// batch gets two of one class. The combination of classes in a batch is random.
 ///
 /// The cards form a line, class after class, cut into stripes with one card per batch. If no class crosses the boundary
 /// to the next stripe, the batches are shuffled for it. If one does, the batches that got a card of it before the

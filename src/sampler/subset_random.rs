@@ -7,8 +7,8 @@ use super::{EpochOrder, RandomSampler, Sampler};
 use crate::error::Result;
 use crate::rng::digest;
 
-/// Each of the given indices once, in a pseudorandom order of (seed, epoch): torch's `SubsetRandomSampler`, in the
-/// order of seed mode.
+/// Yields each of the given indices once, in a pseudorandom order determined by (seed, epoch): torch's
+/// `SubsetRandomSampler`, in the order of seed mode.
 ///
 /// The indices are stored once, in 4 bytes each if all are below 2^32, else in 8; an order takes no additional memory.
 ///

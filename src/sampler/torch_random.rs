@@ -35,7 +35,7 @@ pub struct TorchRandomSampler {
     furthest: Mutex<EpochStart>,
 }
 
-/// The state of the generator at the start of `epoch`. It only saves time: any other would lead to the same orders.
+/// The state of the generator at the start of `epoch`. It is a cache: without it, orders are the same, but slower.
 #[derive(Clone, Debug)]
 struct EpochStart {
     epoch: u64,

@@ -12,9 +12,9 @@ use crate::rng::{BulkPermutation, Permutation};
 pub(super) struct UnevenBlocks {
     /// Number of blocks in a window.
     window: usize,
-    /// In the order of blocks: the number of samples up to the end of each.
+    /// The end of each block in the order of the epoch, as the number of samples up to it.
     ends: Vec<u64>,
-    /// By block in this order: the offset from a place among all samples in this order to the index there. It wraps
+    /// For each block in this order: the offset from a position in this order of samples to the index there. It wraps
     /// around.
     shifts: Vec<usize>,
 }
@@ -35,7 +35,7 @@ impl UnevenBlocks {
         blocks.shifts.resize(len, 0);
         let last = if len == 0 { 0 } else { order.position_of(len as u64 - 1) as usize };
         BulkPermutation::new(order).indices(0, 1, &mut blocks.shifts);
-        // The last block comes last in its window, as in the case where only the last block is smaller.
+        // The last block comes last in its window, as in `EvenBlocks`, where only that block may be smaller.
         let behind = (last / window * window).saturating_add(window).min(len);
         if last < behind {
             blocks.shifts[last..behind].rotate_left(1);

@@ -148,7 +148,7 @@ impl EpochOrder for IndependentOrder {
     }
 }
 
-/// Number of draws between checks whether drawing still finds new indices.
+/// Number of draws after which to check if drawing still finds enough new indices.
 const DRAWS_AT_ONCE: usize = 1024;
 
 /// Returns `num_samples` different indices, each drawn in proportion to the weights of those that remain.
@@ -157,8 +157,8 @@ const DRAWS_AT_ONCE: usize = 1024;
 /// and is cheap until most draws find nothing new. From then on, the remaining indices race: each arrives after an
 /// exponentially distributed time whose rate is its weight, and the order of arrival has the same distribution
 /// (Efraimidis and Spirakis, "Weighted random sampling with a reservoir", Information Processing Letters 97, 2006).
-/// Switching based on how many indices were drawn is valid: for any set of drawn indices, the rest follow the
-/// distribution of the rest.
+/// Switching based on how many indices were drawn is valid: given the drawn indices, both methods draw the remaining
+/// ones with the same distribution.
 fn distinct(table: &AliasTable, weights: &[f64], num_samples: usize, draws: Draws, race: Draws) -> Result<Vec<usize>> {
     let mut order: Vec<usize> = Vec::new();
     // Room for one more: repeated draws are written too, and then overwritten.
