@@ -18,7 +18,7 @@ impl AnswerWait {
         Self { bell, answers }
     }
 
-    /// Waits for an answer of any worker, as long as the processes with the given descriptors (pidfds) are alive.
+    /// Waits for an answer from any worker while the processes with the given descriptors (pidfds) are alive.
     /// Answers that a process sent before it ended are returned first.
     pub fn wait(&mut self, processes: &[BorrowedFd<'_>], timeout: Option<Duration>) -> EventWoken {
         self.bell.wait(|| self.answers.iter().any(|ring| !ring.is_empty()), processes, timeout)

@@ -139,7 +139,7 @@ impl Batch {
     /// Returns a copy of the elements of field `field`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the field has another data type.
+    /// [`Error::InvalidArgument`] if the field has a different data type.
     ///
     /// # Panics
     /// If there are not that many fields.

@@ -15,7 +15,7 @@ const FARTHEST: usize = 1024;
 /// before they are read.
 const AHEAD_BYTES: usize = 256 << 20;
 
-/// When there is no room, looks again after at most this many more batches were requested.
+/// Maximum number of requested batches before looking again after there was no room.
 const REST: usize = 16;
 
 /// Looks ahead along an epoch's plan to find the next blocks.
@@ -37,7 +37,7 @@ pub(super) struct BlocksAhead {
     ahead: VecDeque<(usize, usize)>,
     ahead_bytes: usize,
     rest: usize,
-    /// The last rest that began when no batch ahead had room.
+    /// The last `rest`, if it began because even the requested batch had no room; otherwise 0.
     last_rest: usize,
     /// Scratch space for the indices of a batch, and the blocks that contain them.
     indices: Vec<usize>,

@@ -44,9 +44,9 @@ pub trait Fetch<B = Batch>: Send + Sync {
     }
 }
 
-/// Default maximum size of the variable fields of one batch: 16 GiB.
+/// Default maximum size of each variable field of one batch: 16 GiB.
 ///
-/// Sizes come from a file, and a damaged file may request anything.
+/// Sizes come from a file, and a damaged file may claim any size.
 const LARGEST_BATCH: usize = 16 << 30;
 
 /// Fetches from a [`Dataset`]: every sample is read straight into its row of the slot.
@@ -64,14 +64,14 @@ pub struct FetchSamples {
 }
 
 impl FetchSamples {
-    /// Fetches samples of `dataset`, laid out by `collate`, into slots of `slab`. Samples of variable size may have 16
-    /// GiB in one batch.
+    /// Fetches samples of `dataset`, laid out by `collate`, into slots of `slab`. Each variable field may have 16 GiB
+    /// in one batch.
     pub fn new(dataset: Arc<dyn Dataset>, collate: Arc<dyn Collate>, slab: Arc<Slab>) -> Self {
         let is_variable = dataset.schema().is_variable();
         Self { dataset, collate, slab, is_variable, largest_batch: LARGEST_BATCH, seed: None, first_index: 0 }
     }
 
-    /// Sets the maximum number of bytes of variable-size samples in one batch.
+    /// Sets the maximum number of bytes of each variable field in one batch.
     #[must_use]
     pub fn with_largest_batch(self, bytes: usize) -> Self {
         Self { largest_batch: bytes, ..self }

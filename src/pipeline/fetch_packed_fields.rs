@@ -29,9 +29,9 @@ pub struct PackedField {
 }
 
 /// Fetches rows of packed documents, with separate labels and other fields in addition to the tokens: each sample of
-/// the dataset is a document. The tokens are an integer field with one axis, and so are the labels, of which the k-th
-/// belongs to token k (-100 where nothing is predicted, for example in a prompt). The batch has the fields of
-/// [`PackRows`], followed by the other fields, (rows, length, ...), in their data types.
+/// the dataset is a document. The tokens are an integer field with one axis, and so are the labels: label k belongs to
+/// token k (-100 where nothing is predicted, for example in a prompt). The batch has the fields of [`PackRows`],
+/// followed by the other fields, (rows, length, ...), in their data types.
 ///
 /// An index is the code of a piece, as a [`PackedBatchSampler`](crate::PackedBatchSampler) yields it: see
 /// [`PieceCode`](crate::sampler::PieceCode). Documents are read whole, each once per batch.
@@ -83,8 +83,8 @@ impl FetchPackedFields {
             let reason = format!("there are {} documents, but {} lengths", dataset.len(), lengths.len());
             return Err(Error::InvalidArgument { argument: "lengths", reason });
         }
-        // Documents have separate slots, which are free as soon as their pieces are copied, because those of `slab` may
-        // be pinned.
+        // Documents do not use the slots of `slab`, which may be pinned; their own are free as soon as the pieces are
+        // copied.
         let samples =
             FetchSamples::new(Arc::clone(&dataset), Arc::new(StackSamples), Arc::new(Slab::new(DOCUMENT_SLOTS)));
         Self { dataset, samples, lengths, tokens: 0, labels: None, others: Vec::new(), collate, slab }.with_tokens(0)
@@ -93,7 +93,7 @@ impl FetchPackedFields {
     /// Takes the tokens from this field instead.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// [`Error::InvalidArgument`] if the field does not contain integers along one axis.
     pub fn with_tokens(self, field: usize) -> Result<Self> {
         check_integers(self.dataset.schema(), field)?;
         Ok(Self { tokens: field, ..self })

@@ -70,7 +70,7 @@ impl<'a> FieldView<'a> {
     /// Returns the elements of all samples in C order, as an array of [`shape`](Self::shape).
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the field has another data type.
+    /// [`Error::InvalidArgument`] if the field has a different data type.
     pub fn view<T: Element>(&self) -> Result<&'a [T]> {
         self.typed(self.bytes())
     }
@@ -78,7 +78,7 @@ impl<'a> FieldView<'a> {
     /// Returns the elements of the sample in row `row`, in C order and without padding.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the field has another data type, or the batch has no such row.
+    /// [`Error::InvalidArgument`] if the field has a different data type, or the batch has no such row.
     pub fn sample<T: Element>(&self, row: usize) -> Result<&'a [T]> {
         self.check_row(row)?;
         self.typed(&self.slot[self.column.sample(self.slot, row)])
@@ -102,7 +102,7 @@ impl<'a> FieldView<'a> {
     /// Returns an iterator over each sample's elements, as [`sample`](Self::sample) returns them.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the field has another data type.
+    /// [`Error::InvalidArgument`] if the field has a different data type.
     pub fn rows<T: Element>(&self) -> Result<impl ExactSizeIterator<Item = &'a [T]> + use<'a, T>> {
         let view = *self;
         view.view::<T>()?;

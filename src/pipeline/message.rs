@@ -1,4 +1,4 @@
-//! Messages between the consumer and a worker process: one descriptor each, with longer data stored separately.
+//! Messages between the consumer and a worker process: eight words each, with longer data stored separately.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use std::ops::Range;
 pub enum TaskKind {
     /// Fetch one batch, and answer.
     Fetch,
-    /// Start another epoch. The worker sends no answer.
+    /// Start a new epoch. The worker sends no answer.
     Resume,
     /// Stop. The worker sends no answer.
     Stop,

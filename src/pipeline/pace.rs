@@ -11,7 +11,7 @@ const WORTH_A_THREAD: Duration = Duration::from_micros(50);
 /// duration it is not worth that.
 const WORTH_A_THREAD_AWAKE: Duration = Duration::from_micros(8);
 
-/// How much effort a batch is worth to have it fetched elsewhere.
+/// How much effort it is worth to have a batch fetched by a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Worth {
     /// The consumer fetches it when its turn comes.

@@ -9,7 +9,7 @@ use crate::error::discard_panic;
 use crate::memory::{PerProcess, generation};
 use crate::{Error, Result};
 
-/// A number of threads, started at the first task, and started again in a forked child.
+/// A fixed number of threads, started at the first task, and started again in a forked child.
 ///
 /// # Example
 /// ```
@@ -54,10 +54,10 @@ impl Pool {
         self.threads
     }
 
-    /// Runs `task` on one of the threads, soon.
+    /// Schedules `task` to run on one of the threads.
     ///
     /// # Errors
-    /// [`Error::Threads`] if the operating system starts no threads.
+    /// [`Error::Threads`] if the operating system cannot start the threads.
     pub fn spawn(&self, task: impl FnOnce() + Send + 'static) -> Result<()> {
         if let Some(pool) = self.given() {
             // In FIFO order even when called from one of its own threads, so that the batch requested first is started

@@ -20,7 +20,7 @@ use crate::Result;
 use crate::error::ignore_panic;
 use crate::memory::generation;
 
-/// The patience used when the consumer's own timeout is too long for a clock.
+/// The timeout used when the consumer's own timeout is too long for the clock.
 const FOR_EVER: Duration = Duration::from_secs(1 << 32);
 
 /// Batches that a woken thread fetches before it yields to other users of the pool.
@@ -134,7 +134,7 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
         self.window.is_empty()
     }
 
-    /// Adds a batch at the end of the window. Never waits.
+    /// Adds a batch to the end of the window. Never waits.
     ///
     /// # Errors
     /// [`Error::Threads`](crate::Error::Threads) if the pool cannot be started; the batch is then not in the window.
@@ -150,7 +150,7 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
     pub fn look_ahead(&mut self, batch: usize, mut look: impl FnMut(usize, &mut Vec<usize>)) {
         let under_way = ((batch + 1).saturating_sub(self.window.len()), batch);
         // Announcing reads no samples, so a panic here belongs to no batch; a later read of the same blocks or indices
-        // will meet it.
+        // reports it.
         ignore_panic(|| {
             if let Some(blocks) = self.fetch.blocks() {
                 self.blocks_ahead.advance(blocks, under_way, &mut look);
@@ -284,7 +284,7 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
     fn start_waiting(&mut self) -> Result<()> {
         let Some(threads) = &self.threads else { return Ok(()) };
         let worth = self.work.pace.worth();
-        // With this delivery the consumer itself finds batches that have not started.
+        // With this delivery the consumer itself picks up batches that have not started.
         let finds = self.delivery == Delivery::AsCompleted;
         if worth == Worth::Nothing || (worth == Worth::ThreadAwake && finds) {
             return Ok(());
@@ -338,8 +338,8 @@ fn spare_processors() -> usize {
 }
 
 impl<B> Prefetch<'_, B> {
-    /// Discards the pushed batches: none of them starts any more, and running fetches have finished when this returns.
-    /// When called on a thread of the pool, it does not wait, because the fetch to wait for may be the one that was
+    /// Discards the pushed batches: no further fetch starts, and running fetches have finished when this returns. When
+    /// called on a thread of the pool, it does not wait, because the fetch to wait for may be the one that was
     /// interrupted to run the caller.
     pub fn join(&mut self) {
         self.enter_process();

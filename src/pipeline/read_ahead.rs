@@ -14,9 +14,8 @@ use crate::{Error, Result, SampleBlock, Schema, TypedField};
 
 /// The samples of one part of an [`IterableDataset`], in order. For one consumer.
 ///
-/// The reading thread starts at the first wait, and stops when this is dropped; by then, everything that it read from
-/// is closed. A forked child cannot continue it. Several parts of one stream can be read by one thread: see
-/// [`StreamPass`].
+/// The reading thread starts at the first wait. Dropping this stops it and closes everything that it reads from. A
+/// forked child cannot continue reading. One thread can read several parts of a stream: see [`StreamPass`].
 ///
 /// # Example
 /// ```
@@ -36,18 +35,18 @@ pub struct ReadAhead {
     part: StreamPart,
     from: StreamPosition,
     bytes_ahead: usize,
-    /// The pass that it shares, or shared.
+    /// The shared pass that this was created for, if any.
     pass: Option<StreamPass>,
     share: Option<StreamShare>,
     fields: Arc<Vec<TypedField>>,
     schema: Schema,
-    /// Blocks that have arrived and were not taken, and how many samples of the first one were taken.
+    /// Blocks that have arrived and were not taken completely, and the number of samples taken from the first one.
     blocks: VecDeque<OwnRows>,
     taken: usize,
     samples: usize,
     left_out: Vec<String>,
     has_ended: bool,
-    /// The error, kept for every later call.
+    /// The error, kept so that later calls fail, too.
     failure: Option<Failure>,
 }
 
@@ -95,8 +94,8 @@ impl ReadAhead {
         }
     }
 
-    /// The same for a worker that joins `pass`, of which all readers read an equal `dataset`. If it has begun, or is that
-    /// of another split, this reads by itself.
+    /// Like [`new`](Self::new), but joins `pass`, whose readers must all read the same `dataset`. If the pass has
+    /// begun, or is for a different split, this reads by itself.
     pub fn shared(
         dataset: Arc<dyn IterableDataset>,
         part: StreamPart,
@@ -108,24 +107,24 @@ impl ReadAhead {
         Self { pass: Some(pass.clone()), share, ..Self::new(dataset, part, from, bytes_ahead) }
     }
 
-    /// Returns the fields of the samples, known once the first sample, or the end, has arrived.
+    /// Returns the fields of the samples, known once the first sample or the end of the stream has arrived.
     #[must_use]
     pub fn fields(&self) -> &[TypedField] {
         &self.fields
     }
 
-    /// Returns the schema of the samples, known when their fields are.
+    /// Returns the schema of the samples, known once their fields are.
     #[must_use]
     pub fn schema(&self) -> &Schema {
         &self.schema
     }
 
-    /// Waits up to `limit` until `samples` samples, or fewer and the end, have arrived. Returns how many are available,
-    /// or None if the time ran out.
+    /// Waits up to `limit` until `samples` samples or the end of the stream have arrived. Returns how many samples are
+    /// available, or None if the time ran out.
     ///
     /// # Errors
-    /// The stream's error, after all samples before it were taken; [`Error::State`] in a forked child, and if the
-    /// stream has failed before.
+    /// The stream's error, after all samples before it were taken; [`Error::State`] in a forked child, or if the stream
+    /// failed before.
     pub fn wait(&mut self, samples: usize, limit: Duration) -> Result<Option<usize>> {
         if !self.is_there(samples) {
             self.collect(samples, limit)?;
@@ -148,7 +147,7 @@ impl ReadAhead {
         Ok(self.is_there(samples).then_some(self.samples))
     }
 
-    /// Waits as [`wait`](Self::wait) does; true if that would not wait any longer, be it for an error.
+    /// Waits like [`wait`](Self::wait); returns true if `wait` would now return at once, with samples or an error.
     pub fn has(&mut self, samples: usize, limit: Duration) -> bool {
         self.is_there(samples) || self.collect(samples, limit).is_err() || self.is_there(samples)
     }
@@ -197,14 +196,14 @@ impl ReadAhead {
         Ok(())
     }
 
-    /// The only share of a pass of its own.
+    /// Returns the only share of a separate pass for this reader.
     fn alone(&self) -> Result<StreamShare> {
         let pass = self.pass.as_ref().map_or_else(|| StreamPass::new(0), StreamPass::child)?;
         let share = pass.join(&self.part, self.from, self.bytes_ahead);
         share.ok_or_else(|| Error::State { reason: "a new pass refused its reader".into() })
     }
 
-    /// Keeps the samples of a block that belong to this part, and returns about how many bytes they have.
+    /// Keeps the samples of a block that belong to this part, and returns their approximate size in bytes.
     fn add(&mut self, block: Arc<SampleBlock>, reports: bool) -> usize {
         if reports {
             self.left_out.extend_from_slice(block.left_out());

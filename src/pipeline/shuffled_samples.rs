@@ -52,7 +52,7 @@ pub struct ShuffledSamples {
 struct Held {
     ordinal: u64,
     bytes: Box<[u8]>,
-    /// By field.
+    /// The end of each field's value in `bytes`.
     ends: Box<[usize]>,
 }
 
@@ -96,7 +96,7 @@ impl ShuffledSamples {
         samples: usize,
         limit: Duration,
     ) -> Result<Option<usize>> {
-        // The buffer was filled elsewhere: its slots refer to other samples, or to none.
+        // Different counts mean that the buffer was filled elsewhere: its slots refer to other samples, or to none.
         let (decides, held) = (buffer.read().saturating_sub(buffer.yielded()), self.held.len());
         if decides != held as u64 {
             let reason = format!("the shuffle buffer decides about {decides} samples, but {held} are held");

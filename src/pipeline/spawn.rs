@@ -6,7 +6,7 @@ use crate::{Error, Result};
 
 /// Threads that run tasks, which may borrow values that live as long as `'scope`.
 pub(crate) trait Spawn<'scope>: Send + Sync {
-    /// Runs `task` on one of the threads, soon. Tasks start in the order in which they were given.
+    /// Schedules `task` to run on one of the threads. Tasks start in the order in which they were submitted.
     ///
     /// # Errors
     /// [`Error::Threads`] if no thread could run it.

@@ -1,4 +1,4 @@
-//! [`StreamPass`]: one pass over a stream, which a separate thread reads for one reader or for several.
+//! [`StreamPass`]: one pass over a stream by a separate thread, for one or several readers.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -16,14 +16,14 @@ use crate::{Error, Result, SampleBlock, TypedField};
 const BLOCK_BYTES: usize = 1 << 20;
 const BLOCK_SAMPLES: usize = 1024;
 
-/// A reading thread that is asked to stop does so within this time, unless a file system hangs.
+/// How long to wait for a reading thread to stop, which takes longer only if a file system hangs.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// One pass over a stream for all workers of a rank: its bytes are read and parsed once, and each worker takes its part.
+/// One pass over a stream for all workers of a rank: its bytes are read and parsed once; each worker takes its part.
 ///
-/// The thread that reads starts when all workers are there and one of them waits for samples. It reads a bounded number
-/// of bytes ahead of them. If a worker falls so far behind that others would have to wait for it, it continues by
-/// itself, with a pass of its own. Clones are one pass.
+/// The reading thread starts when all workers have [arrived](Self::arrive) and one of them waits for samples. It reads
+/// ahead by a bounded number of bytes. A worker that falls so far behind that the others would have to wait for it
+/// continues by itself, with a separate pass. Clones share one pass.
 ///
 /// # Example
 /// ```
@@ -54,7 +54,7 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// By worker: true if it has joined, or will not.
+    /// For each worker: true if it has joined or will not join.
     has_arrived: Vec<bool>,
     readers: Readers,
     fields: Option<Arc<Vec<TypedField>>>,
@@ -63,32 +63,32 @@ struct State {
     thread: Option<thread::JoinHandle<()>>,
 }
 
-/// The place of one reader in a pass; the others can be read on without it.
+/// One reader's membership in a pass; the other readers can continue without it.
 pub(super) struct StreamShare {
     shared: Arc<Shared>,
     number: usize,
 }
 
-/// What has come for a reader.
+/// What a reader has received.
 #[derive(Default)]
 pub(super) struct Arrival {
     pub(super) fields: Option<Arc<Vec<TypedField>>>,
-    /// Each with true if this reader reports what was left out.
+    /// Each with true if this reader must report the items that were skipped.
     pub(super) blocks: VecDeque<(Arc<SampleBlock>, bool)>,
-    /// Nothing else comes after them.
+    /// How the stream ends for this reader, once it has taken all blocks.
     pub(super) outcome: Option<Outcome>,
 }
 
 impl StreamPass {
-    /// A pass for this many workers.
+    /// Returns a pass for `workers` workers.
     ///
     /// # Errors
-    /// [`Error::Threads`] if the process has no descriptor left.
+    /// [`Error::Threads`] if the process has no file descriptor left.
     pub fn new(workers: usize) -> Result<Self> {
         Ok(Self::with(workers, StopSignal::new()?))
     }
 
-    /// A pass for one reader, which [`close`](Self::close) of this one closes, too.
+    /// Returns a pass for one reader. Calling [`close`](Self::close) on this pass closes that one, too.
     pub(super) fn child(&self) -> Result<Self> {
         Ok(Self::with(0, self.0.stop.child()?))
     }
@@ -98,7 +98,7 @@ impl StreamPass {
         Self(Arc::new(Shared { state, changed: Condvar::new(), stop, process: process::id() }))
     }
 
-    /// Says that `worker` has joined, or will not.
+    /// Records that `worker` has joined or will not join.
     pub fn arrive(&self, worker: usize) {
         if let Some(has_arrived) = self.0.lock().has_arrived.get_mut(worker) {
             *has_arrived = true;
@@ -106,13 +106,13 @@ impl StreamPass {
         self.0.changed.notify_all();
     }
 
-    /// Ends reading: readers that wait for samples get an error, soon.
+    /// Stops reading: readers that wait for samples soon get an error.
     pub fn close(&self) {
         self.0.stop.set();
         self.0.changed.notify_all();
     }
 
-    /// Joins before the pass begins; `None` if it has begun, or is not that of this split.
+    /// Joins the pass; returns `None` if it has begun, is for a different split, or belongs to another process.
     pub(super) fn join(&self, part: &StreamPart, from: StreamPosition, bytes_ahead: usize) -> Option<StreamShare> {
         let mut state = self.0.lock();
         if self.0.process != process::id() || state.has_begun {
@@ -135,7 +135,7 @@ impl Shared {
         self.changed.wait_timeout(state, limit).unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Starts the thread if all workers are there.
+    /// Starts the thread once all workers have arrived.
     fn begin(self: &Arc<Self>, state: &mut State, dataset: &Arc<dyn IterableDataset>) -> Result<()> {
         if state.has_begun || state.has_arrived.contains(&false) {
             return Ok(());
@@ -160,7 +160,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Reads a stream to its end, or until all readers are gone. `at` is where it is after the last block.
+    /// Reads a stream until it ends, is stopped, or has no readers. `at` becomes the position after the last block.
     fn read_all(&self, stream: &mut dyn SampleStream, at: &mut StreamPosition) -> Result<()> {
         let fields = stream.fields().to_vec();
         let mut block = SampleBlock::new(fields.len());
@@ -191,7 +191,7 @@ impl Shared {
         }
     }
 
-    /// Appends a block to those that were not taken yet; with `waits`, once there is room for it.
+    /// Gives the readers a block, whose end becomes `at`; if `waits` is set, first waits until there is room for it.
     fn pass_on(&self, block: SampleBlock, at: &mut StreamPosition, waits: bool) {
         if block.is_empty() && block.left_out().is_empty() {
             return;
@@ -208,10 +208,10 @@ impl Shared {
 }
 
 impl StreamShare {
-    /// Waits until `deadline` for blocks or the outcome: for as long as `limit` says without one.
+    /// Waits for blocks or the outcome until `deadline`; without one, wakes up every `limit`.
     ///
     /// # Errors
-    /// [`Error::State`] in a forked child, and if the pass was closed; [`Error::Threads`] if no thread could be started.
+    /// [`Error::State`] in a forked child, or if the pass was closed; [`Error::Threads`] if no thread could be started.
     pub(super) fn receive(
         &self,
         dataset: &Arc<dyn IterableDataset>,
@@ -243,7 +243,7 @@ impl StreamShare {
         }
     }
 
-    /// Says that no more samples are waited for.
+    /// Records that this reader is not waiting for samples.
     pub(super) fn rest(&self) {
         self.shared.lock().readers.wait(self.number, 0, 0);
     }
@@ -252,7 +252,7 @@ impl StreamShare {
 impl Drop for StreamShare {
     fn drop(&mut self) {
         if self.shared.process != process::id() {
-            // A forked child has neither the thread nor its unfinished work, which may include this lock.
+            // Leaked: a forked child does not have the thread, which may have held this lock.
             mem::forget(Arc::clone(&self.shared));
             return;
         }

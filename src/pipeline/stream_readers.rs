@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::dataset::{StreamPart, StreamPosition, StreamSplit};
 use crate::{Error, Result, SampleBlock};
 
-/// A reader may be this many times as far behind as the others read ahead before it is left behind.
+/// A reader is excluded from a pass when it is this many times as far behind as the pass reads ahead.
 const MOST_BEHIND: usize = 4;
 
 /// How a reader's part of a pass ends.
@@ -26,20 +26,20 @@ pub(super) struct Readers {
     all: Vec<Reader>,
     /// The number of bytes to read ahead of the readers.
     ahead: usize,
-    /// The most bytes that a reader has collected while it waited: those of a batch.
+    /// The most bytes that a reader has collected during one wait: those of a batch.
     in_hand: usize,
 }
 
 struct Reader {
     part: StreamPart,
     from: StreamPosition,
-    /// Blocks that it has not taken, each with true if it reports what was left out.
+    /// Blocks that it has not taken, each with true if it must report the items that were skipped.
     blocks: VecDeque<(Arc<SampleBlock>, bool)>,
     bytes: usize,
     /// The number of samples that it is waiting for.
     awaited: usize,
     outcome: Option<Outcome>,
-    /// True if it gets no more blocks.
+    /// True if it receives no more blocks.
     is_done: bool,
     is_gone: bool,
 }
@@ -55,7 +55,7 @@ impl Reader {
 }
 
 impl Readers {
-    /// Adds a reader and returns its number; `None` for one of another split.
+    /// Adds a reader and returns its number, or `None` if its split differs from that of the others.
     pub(super) fn join(&mut self, part: &StreamPart, from: StreamPosition, bytes_ahead: usize) -> Option<usize> {
         if self.all.first().is_some_and(|first| first.part.split != part.split) {
             return None;
@@ -66,14 +66,14 @@ impl Readers {
         Some(self.all.len() - 1)
     }
 
-    /// What all of them read together, and where that begins.
+    /// Returns the part of the stream that all readers read together, and where it begins.
     pub(super) fn whole(&self) -> (StreamPart, StreamPosition) {
         let first = self.active().min_by_key(|reader| reader.from.ordinal);
         let Some(first) = first else { return (StreamPart::WHOLE, StreamPosition::default()) };
         if self.active().count() == 1 {
             return (first.part.clone(), first.from);
         }
-        // One that is further along may have forgotten what was read under earlier splits.
+        // From the first reader: one that is further along may have forgotten what was read under earlier splits.
         let split = StreamSplit { num_workers: 1, run: 1, ..first.part.split };
         (StreamPart { split, worker: 0, consumed: first.part.consumed.clone() }, first.from)
     }
@@ -82,29 +82,29 @@ impl Readers {
         self.all.iter().filter(|reader| !reader.is_done)
     }
 
-    /// True if none gets any more blocks.
+    /// True if all readers are done.
     pub(super) fn is_empty(&self) -> bool {
         self.active().next().is_none()
     }
 
-    /// True if none is there any longer.
+    /// True if all readers have left.
     pub(super) fn are_gone(&self) -> bool {
         self.all.iter().all(|reader| reader.is_gone)
     }
 
-    /// True if a reader has waited long enough for a block of this many samples, some of which are its own.
+    /// True if the block, which has this many samples, probably has enough of them for a reader that waits.
     pub(super) fn await_a_block(&self, samples: usize) -> bool {
         let awaited = self.active().map(|reader| reader.awaited).filter(|&awaited| awaited > 0).min();
         awaited.is_some_and(|awaited| samples >= awaited.saturating_mul(self.active().count()))
     }
 
-    /// True if there is no room for a block: a reader has enough, and none is waiting.
+    /// True if there is no room for a block: a reader has enough bytes, and none is starving.
     pub(super) fn are_full(&self, block: &SampleBlock) -> bool {
         let is_full = |reader: &Reader| reader.bytes > 0 && reader.bytes.saturating_add(size(block)) > self.ahead;
         self.active().any(is_full) && !self.active().any(Reader::is_starving)
     }
 
-    /// Gives all a block that begins at `at`. A reader that is too far behind the others gets no more.
+    /// Gives all readers a block that begins at `at`. A reader that is too far behind is excluded instead.
     pub(super) fn push(&mut self, block: SampleBlock, at: StreamPosition) {
         let (bytes, block) = (size(&block), Arc::new(block));
         let readers = self.active().count();
@@ -122,7 +122,7 @@ impl Readers {
         }
     }
 
-    /// Gives the reader that owns the sample of this ordinal its error.
+    /// Gives `error` to the reader that owns the sample with this ordinal.
     pub(super) fn fail(&mut self, ordinal: u64, error: Error) {
         let owns = |reader: &&mut Reader| reader.part.owns(ordinal) && reader.from.ordinal <= ordinal;
         if let Some(reader) = self.all.iter_mut().filter(|reader| !reader.is_done).find(owns) {
@@ -131,7 +131,7 @@ impl Readers {
         }
     }
 
-    /// Ends the pass for all that are left; it was at `at` after the last block.
+    /// Ends the pass for all remaining readers; `at` is the position after the last block.
     pub(super) fn end(&mut self, outcome: Result<()>, at: StreamPosition) {
         let has_failed = outcome.is_err();
         let mut failure = outcome.err();
@@ -139,7 +139,7 @@ impl Readers {
             let copy = failure.as_ref().and_then(copied);
             reader.outcome = Some(match mem::replace(&mut failure, copy) {
                 Some(error) => Outcome::Failed(error),
-                // A reader that continues by itself finds the same error.
+                // The error cannot be copied; a reader that continues by itself gets the same one.
                 None if has_failed => Outcome::Elsewhere(reader.later_of(at)),
                 None => Outcome::End,
             });
@@ -147,24 +147,24 @@ impl Readers {
         }
     }
 
-    /// Notes that a reader waits for this many samples, while it has `in_hand` bytes.
+    /// Records that a reader waits for this many samples, and has collected `in_hand` bytes during this wait.
     pub(super) fn wait(&mut self, number: usize, samples: usize, in_hand: usize) {
         self.in_hand = self.in_hand.max(in_hand);
         self.all[number].awaited = samples;
     }
 
-    /// The blocks that a reader has yet to take.
+    /// Removes and returns the blocks that a reader has not taken.
     pub(super) fn take(&mut self, number: usize) -> VecDeque<(Arc<SampleBlock>, bool)> {
         self.all[number].bytes = 0;
         mem::take(&mut self.all[number].blocks)
     }
 
-    /// How it ends for a reader, if it does.
+    /// Removes and returns the outcome for a reader, if there is one.
     pub(super) fn outcome(&mut self, number: usize) -> Option<Outcome> {
         self.all[number].outcome.take()
     }
 
-    /// A reader is gone.
+    /// Records that a reader has left.
     pub(super) fn leave(&mut self, number: usize) {
         let reader = &mut self.all[number];
         (reader.is_done, reader.is_gone, reader.awaited) = (true, true, 0);
@@ -172,12 +172,12 @@ impl Readers {
     }
 }
 
-/// Samples without bytes count, too.
+/// Returns the size of a block; samples without bytes count, too.
 fn size(block: &SampleBlock) -> usize {
     block.bytes() + block.len()
 }
 
-/// The same error again, if there can be two of it.
+/// Returns a copy of an error, or None if it cannot be copied.
 fn copied(error: &Error) -> Option<Error> {
     Some(match error {
         Error::Format { path, offset, reason } => {

@@ -1,4 +1,4 @@
-//! [`Tasks`]: which of a window's tasks are running, and whether the others should still start.
+//! [`Tasks`]: counts the running tasks of a window, and keeps others from starting.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 

@@ -138,8 +138,8 @@ impl WorkerEnd {
         making.fields.push(field);
         let number = making.fields.len() - 1;
         if bytes >= LARGE && self.touched.get(&range.start).is_none_or(|&end| end < range.end) {
-            // One page at a time costs several times as much. Pages that are unavailable now are requested again by
-            // writing.
+            // Faulting in one page at a time costs several times as much. If this fails, writing requests the pages
+            // again.
             let _ = self.segment.populate(range.clone());
             if self.touched.len() > MOST_TOUCHED {
                 self.touched.clear();

@@ -78,7 +78,7 @@ impl WorkerLayout {
         end - STACK..end
     }
 
-    /// Returns the offset after all rings and words: rooms, which leases are cut from, are separate from them.
+    /// Returns the offset of the rooms, from which leases are cut: after all rings and words.
     fn rooms(&self) -> usize {
         PAGE + self.workers * Self::overhead(self.capacity)
     }

@@ -18,7 +18,7 @@ use crate::{Error, Result};
 const SPARE: usize = 4;
 /// Minimum room in bytes that a worker gets for its first batches; untouched memory costs nothing.
 const SMALLEST_LANE: usize = 4 << 20;
-/// Address space is not memory, but there are only 47 bits of it.
+/// Maximum segment size: address space is not memory, but there are only 47 bits of it.
 const LARGEST_SEGMENT: usize = 1 << 44;
 
 /// The answer to one request.
@@ -42,8 +42,8 @@ pub struct Answer {
 
 /// The memory that a consumer shares with its worker processes, and the requests in flight.
 ///
-/// Only this side tracks who may write where. A worker only writes where it was told to, so a worker that is killed at
-/// any moment leaves nothing to repair.
+/// Only this side tracks which process may write where. A worker writes only into the room that a request grants, so a
+/// worker that is killed at any moment leaves nothing to repair.
 pub struct Workers {
     layout: WorkerLayout,
     segment: Arc<Segment>,
@@ -51,7 +51,7 @@ pub struct Workers {
     bell: Arc<EventBell>,
     stop: SharedWord,
     lanes: Vec<Lane>,
-    /// Answers that were taken off the rings and not requested yet, oldest first.
+    /// Answers that were popped from the rings but not taken by the consumer, oldest first.
     heard: VecDeque<(u64, Answer)>,
     /// Memory for batches when users keep so many that the shared memory runs out.
     private: Arc<Slab>,
@@ -214,7 +214,7 @@ impl Workers {
         if kind == TaskKind::Fetch {
             lane.under_way.push_back(under_way);
         } else if let Some(payload) = under_way._payload {
-            // The worker reads this request before the next answer, whatever that is.
+            // Keep the payload until the next answer: by then, the worker has read this request.
             let number = BatchNumber { batch_in_epoch: u64::MAX, ..number };
             lane.under_way.push_back(UnderWay { number, room: None, _payload: Some(payload) });
         }
@@ -325,7 +325,7 @@ impl Lane {
         self.spares.back_mut().filter(|spare| spare.since.is_none())
     }
 
-    /// Returns the memory that `reply` says was used, or None if it is not where the worker was told to write.
+    /// Returns the memory that `reply` reports as used, or None if the worker was not allowed to write there.
     fn take(&mut self, reply: &Reply, private: &Arc<Slab>) -> Result<Option<Lease>> {
         while self.under_way.front().is_some_and(|request| request.number != reply.number) {
             self.under_way.pop_front();
