@@ -8,10 +8,10 @@ use crate::dataset::{Dataset, Subset};
 use crate::memory::Slab;
 use crate::{Error, Field, Result};
 
-/// Number of samples to read at once, or fewer if these are more bytes than the limit.
+/// Maximum number of samples to read at once; fewer if they exceed `BYTES_AT_ONCE`.
 const AT_ONCE: usize = 256;
 const BYTES_AT_ONCE: usize = 16 << 20;
-/// The same for samples of variable size, whose sizes are not known yet.
+/// The same for variable samples, whose sizes are not known in advance.
 const VARIABLE_AT_ONCE: usize = 16;
 
 /// Returns the samples of `dataset` that `is_kept` accepts.

@@ -1,4 +1,4 @@
-//! [`Map`]: samples that a closure makes of other samples.
+//! [`Map`]: samples that a closure makes from other samples.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use crate::{BatchWriter, Error, Result, SampleWriter, Schema};
 /// system.
 const SPARE_SLOTS: usize = 16;
 
-/// Makes one sample of another.
+/// Makes one sample from another.
 type Make = Box<dyn Fn(&Sample<'_>, &mut SampleWriter<'_>) -> Result<()> + Send + Sync>;
 
-/// The samples that a closure makes of a dataset's: the result of [`DatasetExt::map`](super::DatasetExt::map) and
-/// [`map_random`](super::DatasetExt::map_random), and of a [`Transform`] in
+/// The samples that a closure makes from those of a dataset: the result of [`DatasetExt::map`](super::DatasetExt::map),
+/// [`map_random`](super::DatasetExt::map_random), and, with a [`Transform`],
 /// [`transform`](super::DatasetExt::transform).
 pub struct Map {
     dataset: Arc<dyn Dataset>,

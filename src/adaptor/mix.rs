@@ -4,7 +4,7 @@ use crate::Result;
 use crate::dataset::Selection;
 use crate::sampler::{EpochOrder, MixtureSampler, MixtureWeights, Sampler, StopCriteria};
 
-/// The samples of some concatenated datasets, in the first order of a mixture.
+/// The samples of some concatenated datasets, in the order of a mixture's epoch 0.
 pub(super) struct Mixed(Box<dyn EpochOrder>);
 
 impl Mixed {

@@ -56,7 +56,7 @@ use crate::{Result, SampleWriter, Schema};
 /// ```
 pub trait DatasetExt: Dataset + Sized + 'static {
     /// Returns samples of `schema`, each made by `map` from one sample of this dataset. `map` must fill every field of
-    /// the room that it is given. It is called from many threads at once, and like [`Dataset::read`] must return the
+    /// the writer that it receives. It is called from many threads at once, and like [`Dataset::read`] must return the
     /// same for the same sample. Samples that are read together are still read together, into memory that is reused.
     ///
     /// # Errors
@@ -100,12 +100,11 @@ pub trait DatasetExt: Dataset + Sized + 'static {
         Map::random(shared(self), schema, map)
     }
 
-    /// Returns the samples that `transform` makes, one for each; the transform defines their schema. They are read
-    /// together like those of [`map`](Self::map), and are random if the transform is: a loader of random samples needs
-    /// a seed.
+    /// Returns the results of `transform` for each sample; the transform defines their schema. They are read together
+    /// like those of [`map`](Self::map), and are random if the transform is: a loader of random samples needs a seed.
     ///
     /// # Errors
-    /// Those of [`Transform::schema`], and as for [`map`](Self::map).
+    /// Those of [`Transform::schema`] and of [`map`](Self::map).
     fn transform(self, transform: impl Transform + 'static) -> Result<Map> {
         Map::by(shared(self), transform)
     }
@@ -203,7 +202,7 @@ pub trait DatasetExt: Dataset + Sized + 'static {
     /// this for any number of datasets, and names them.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`](crate::Error::LengthMismatch) if one has more samples;
+    /// [`Error::LengthMismatch`](crate::Error::LengthMismatch) if the numbers of samples differ;
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if both have a field with the same name.
     fn zip(self, other: impl Dataset + 'static) -> Result<Stack> {
         Stack::zipped(shared(self), shared(other))

@@ -56,7 +56,7 @@ impl<'a> Sample<'a> {
     /// Returns the elements of field `field`, in C order.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the field has another data type, or there are not that many fields.
+    /// [`Error::InvalidArgument`] if the field has a different data type, or there are not that many fields.
     pub fn values<T: Element>(&self, field: usize) -> Result<&'a [T]> {
         let Some(of) = self.layout.fields.get(field) else {
             let reason = format!("there is no field {field}, counted from 0, in a sample of {}", self.fields());

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use super::Sample;
 use crate::{Result, SampleWriter, Schema};
 
-/// A step that makes one sample of another, for [`DatasetExt::transform`](super::DatasetExt::transform): it has
+/// A step that makes one sample from another, for [`DatasetExt::transform`](super::DatasetExt::transform): it has
 /// settings, declares which samples it accepts, and is reusable. For one-off changes, a closure is enough
 /// ([`DatasetExt::map`](super::DatasetExt::map)).
 ///
 /// # Contract
 /// - [`apply`](Self::apply) is called from many threads at once, with samples of the schema that was passed to
-///   [`schema`](Self::schema) and room of the schema that it returned. It must fill every field of the room.
+///   [`schema`](Self::schema) and a writer for the schema that it returned. It must fill every field of the writer.
 /// - It must return the same for the same sample, and, if [`is_random`](Self::is_random) returns true, the same key.
 ///
 /// # Example
@@ -54,13 +54,13 @@ pub trait Transform: Send + Sync {
     /// Returns the schema of the results for samples of schema `of`: fields of fixed size.
     ///
     /// # Errors
-    /// Why such samples are not supported.
+    /// An error that says why such samples are not supported.
     fn schema(&self, of: &Schema) -> Result<Schema>;
 
-    /// Makes a sample of `sample`, in the room `into`.
+    /// Makes a sample from `sample`, and writes it to `into`.
     ///
     /// # Errors
-    /// Why it failed; the batch becomes that error.
+    /// Any error; the batch becomes that error.
     fn apply(&self, sample: &Sample<'_>, into: &mut SampleWriter<'_>) -> Result<()>;
 
     /// True if the result also depends on [`SampleWriter::key`], which is then available: it is derived from the

@@ -114,7 +114,7 @@ impl Blocks for Window {
         let mut last = None;
         for sample in first..first + self.samples {
             blocks.blocks_of(sample, &mut |block| {
-                // Most samples of a window are in one block.
+                // Neighboring samples of a window are mostly in the same block: visit it once.
                 if last.replace(block) != Some(block) {
                     visit(block);
                 }

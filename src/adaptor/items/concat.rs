@@ -49,7 +49,7 @@ impl<D: ItemDataset> ConcatItems<D> {
         }
     }
 
-    /// Reads from each part at most once, and only if it has requested items.
+    /// Reads from each part at most once, and only from parts with requested items.
     fn read(&self, indices: &[usize], keys: Option<&[u64]>) -> Result<Vec<D::Item>> {
         let places = indices.iter().map(|&index| self.locate(index)).collect::<Result<Vec<_>>>()?;
         let mut asked: Vec<(Vec<usize>, Vec<u64>)> = vec![Default::default(); self.parts.len()];

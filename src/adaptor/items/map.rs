@@ -4,7 +4,7 @@ use super::{read, read_methods};
 use crate::Result;
 use crate::dataset::ItemDataset;
 
-/// The items that a closure makes of another dataset's: the result of
+/// The results of a closure for each item of another dataset: returned by
 /// [`ItemDatasetExt::map`](super::ItemDatasetExt::map).
 #[derive(Debug, Clone)]
 pub struct MapItems<D, F> {

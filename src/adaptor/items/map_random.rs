@@ -4,7 +4,7 @@ use super::read_methods;
 use crate::dataset::{ItemDataset, check_item_count};
 use crate::{Error, Result};
 
-/// The items that a random closure makes of another dataset's: the result of
+/// The results of a random closure for each item of another dataset: returned by
 /// [`ItemDatasetExt::map_random`](super::ItemDatasetExt::map_random).
 #[derive(Debug, Clone)]
 pub struct MapRandomItems<D, F> {

@@ -47,7 +47,7 @@ pub type MixItems<'a, T> = SubsetItems<ConcatItems<Arc<dyn ItemDataset<Item = T>
 /// # Ok::<(), sluicegate::Error>(())
 /// ```
 pub trait ItemDatasetExt: ItemDataset + Sized {
-    /// Returns the items that `map` makes of these. `map` is called from many threads at once, and must return the same
+    /// Returns the results of `map` for each item. `map` is called from many threads at once, and must return the same
     /// for the same item.
     ///
     /// # Example
@@ -66,10 +66,10 @@ pub trait ItemDatasetExt: ItemDataset + Sized {
         MapItems::new(self, map)
     }
 
-    /// Returns the items that `map` makes of these and of their keys, from which everything random must be derived. A
-    /// key is derived from the loader's [`seed`](crate::ItemLoaderBuilder::seed), the epoch, and the index that the
-    /// loader requested ([`sample_key`](crate::sample_key)), so results are the same for any number of threads, and
-    /// after a resume. A loader of such items needs a seed; nested random maps all receive the same key.
+    /// Returns the results of `map` for each item and its key, from which everything random must be derived. A key is
+    /// derived from the loader's [`seed`](crate::ItemLoaderBuilder::seed), the epoch, and the index that the loader
+    /// requested ([`sample_key`](crate::sample_key)), so results are the same for any number of threads, and after a
+    /// resume. A loader of such items needs a seed; nested random maps all receive the same key.
     ///
     /// # Example
     /// ```
@@ -190,7 +190,7 @@ pub trait ItemDatasetExt: ItemDataset + Sized {
     /// Returns pairs of an item of this dataset and the item at the same index of `other`.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`](crate::Error::LengthMismatch) if one has more items.
+    /// [`Error::LengthMismatch`](crate::Error::LengthMismatch) if the numbers of items differ.
     ///
     /// # Example
     /// ```

@@ -32,7 +32,7 @@ impl<D: ItemDataset> WindowItems<D> {
     }
 
     fn read(&self, indices: &[usize], keys: Option<&[u64]>) -> Result<Vec<Vec<D::Item>>> {
-        // Check the indices before making room: an invalid window could request any amount of memory.
+        // Check the indices before allocating: an invalid window could request any amount of memory.
         let windows = indices.iter().map(|&index| self.window(index)).collect::<Result<Vec<_>>>()?;
         let inner: Vec<usize> = windows.into_iter().flatten().collect();
         // Each item of a window has its own key, derived from the window's.

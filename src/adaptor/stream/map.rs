@@ -1,4 +1,4 @@
-//! [`StreamMap`]: samples that a closure makes of other samples.
+//! [`StreamMap`]: samples that a closure makes from other samples.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::peeked::Peeked;
 use crate::dataset::{Advance, IterableDataset, SampleStream, StopSignal, StreamPart, StreamPosition};
 use crate::{Result, SampleBlock, TypedField};
 
-/// The samples that a closure makes of a stream's: the result of
+/// The samples that a closure makes from those of a stream: the result of
 /// [`IterableDatasetExt::map`](super::IterableDatasetExt::map).
 pub struct StreamMap<D, F> {
     dataset: D,

@@ -71,7 +71,7 @@ fn check_fields(parts: &[Peeked]) -> Result<()> {
 
 struct Mixed {
     parts: Vec<Peeked>,
-    /// By part, the ordinal in it of its next sample.
+    /// For each part, the ordinal of its next sample.
     next: Vec<u64>,
     order: Box<dyn EpochOrder>,
     ordinal: u64,

@@ -33,9 +33,9 @@ use crate::{Result, TypedField};
 /// resuming at a position work as without the adaptor. Windows and batches have their own ordinals.
 ///
 /// A panic in a closure becomes [`Error::Panic`](crate::Error::Panic), with the ordinal of its sample. None of these
-/// adaptors shuffles, because the position of a shuffled stream is more than a place in it. Use
-/// [`StreamBatches::shuffle`](crate::StreamBatches::shuffle), whose [`StreamState`](crate::StreamState) records all of
-/// it.
+/// adaptors shuffles, because a position is not enough to resume a shuffled stream. Use
+/// [`StreamBatches::shuffle`](crate::StreamBatches::shuffle), whose [`StreamState`](crate::StreamState) also records
+/// the held samples.
 ///
 /// # Example
 /// ```
@@ -81,10 +81,10 @@ pub trait IterableDatasetExt: IterableDataset + Sized + 'static {
         StreamSkip::new(self, samples)
     }
 
-    /// Returns the same samples, up to `samples` of which are read ahead on a separate thread: an expensive `map`
-    /// before this adaptor runs in parallel with everything after it. The thread starts with the pass. Dropping the
-    /// pass tells the thread to stop and waits up to 10 seconds for it. A panic becomes an error in the place of its
-    /// sample. (For datasets with an index, the loader reads ahead.)
+    /// Returns the same samples, reading up to `samples` of them ahead on a separate thread: an expensive `map` before
+    /// this adaptor runs in parallel with everything after it. The thread starts with the pass. Dropping the pass tells
+    /// the thread to stop and waits up to 10 seconds for it. A panic becomes an error in the place of its sample. (For
+    /// datasets with an index, the loader reads ahead.)
     ///
     /// # Errors
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if `samples` is 0.
@@ -136,7 +136,7 @@ pub trait IterableDatasetExt: IterableDataset + Sized + 'static {
     /// [`StreamBatches`](crate::StreamBatches) makes batches for training.
     ///
     /// # Errors
-    /// As [`window`](Self::window).
+    /// Those of [`window`](Self::window).
     fn batch(self, size: usize) -> Result<StreamWindow<Self>> {
         check_counts(&[("size", size)])?;
         Ok(StreamWindow::new(self, size, size))
@@ -150,11 +150,11 @@ pub trait IterableDatasetExt: IterableDataset + Sized + 'static {
         StreamZip::new(self, other)
     }
 
-    /// Returns these samples and those of `others`, in proportion to constant `weights` and each in its own order.
-    /// Which stream comes at which place is a pure function of `seed`, as when a
-    /// [`MixtureSampler`](crate::MixtureSampler) shuffles parts. The stream ends when the part that is next ends. When
-    /// reading starts, it fails with [`Error::SchemaMismatch`](crate::Error::SchemaMismatch) if samples differ in data
-    /// types or shapes.
+    /// Returns these samples and those of `others` in proportion to constant `weights`, each stream in its own order.
+    /// The sequence of streams is a pure function of `seed`, the same in which a
+    /// [`MixtureSampler`](crate::MixtureSampler) shuffles parts. The stream ends when the next sample's part has ended.
+    /// When reading starts, it fails with [`Error::SchemaMismatch`](crate::Error::SchemaMismatch) if samples differ in
+    /// data types or shapes.
     ///
     /// Resuming at a position skips everything before it, without decoding if the formats allow that; each rank or
     /// worker also decodes the samples of the others.

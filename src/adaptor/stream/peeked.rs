@@ -1,4 +1,4 @@
-//! [`Peeked`]: a stream, and its last sample that was read.
+//! [`Peeked`]: a stream, and the last sample that was read from it.
 
 use super::StreamSample;
 use crate::dataset::{
@@ -6,7 +6,7 @@ use crate::dataset::{
 };
 use crate::{Result, SampleBlock, TypedField};
 
-/// A stream, and its last sample that was read.
+/// A stream, and the last sample that was read from it.
 pub(super) struct Peeked {
     stream: Box<dyn SampleStream>,
     read: SampleBlock,

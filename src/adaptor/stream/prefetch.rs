@@ -11,7 +11,7 @@ use crate::dataset::{Advance, IterableDataset, SampleStream, StopSignal, StreamP
 use crate::error::catch;
 use crate::{Error, Result, SampleBlock, TypedField};
 
-/// A thread that is asked to stop does so within this time, unless a file system or a closure hangs.
+/// How long to wait for the thread to stop, which takes longer only if a file system or a closure hangs.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The samples of a stream, read ahead on a separate thread: the result of
@@ -106,7 +106,7 @@ impl Queue {
         (!stop.is_set()).then(|| free.unwrap_or_else(|| SampleBlock::new(fields)))
     }
 
-    /// Returns the next block once there is one, or None at the end. `used` is reused.
+    /// Returns the next block once there is one, or None at the end. Reuses `used`.
     fn take(&self, used: Option<SampleBlock>) -> Result<Option<SampleBlock>> {
         let mut state = self.lock();
         state.free.extend(used);
@@ -180,7 +180,7 @@ impl Drop for Prefetched {
     fn drop(&mut self) {
         let Some(reading) = self.reading.take() else { return };
         if reading.process != process::id() {
-            // A forked child has neither the thread nor its unfinished work, which may include this lock.
+            // Leaked: a forked child does not have the thread, which may have held this lock.
             std::mem::forget(reading);
             return;
         }

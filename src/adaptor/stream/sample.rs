@@ -7,7 +7,7 @@ use crate::{Element, Error, Result, SampleBlock, TypedField};
 #[derive(Clone, Copy)]
 pub struct StreamSample<'a> {
     fields: &'a [TypedField],
-    /// Its first sample is this one.
+    /// A block whose first sample is this one.
     block: &'a SampleBlock,
 }
 
@@ -50,7 +50,7 @@ impl<'a> StreamSample<'a> {
     /// Returns a copy of the elements of field `field`, in C order.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the field has another data type, or there are not that many fields.
+    /// [`Error::InvalidArgument`] if the field has a different data type, or there are not that many fields.
     pub fn to_vec<T: Element>(&self, field: usize) -> Result<Vec<T>> {
         let refused = |reason| Err(Error::InvalidArgument { argument: "field", reason });
         let Some(of) = self.fields.get(field).map(TypedField::field) else {
