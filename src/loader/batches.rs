@@ -10,9 +10,9 @@ use crate::pipeline::{IndexBatch, Party, Prefetch};
 use crate::{Batch, EpochPlan, Error, LoaderState, PlannedBatch, Result};
 
 /// The batches of one epoch: [`Batch`]es of fields, or the results of an [`ItemLoader`](crate::ItemLoader)'s collate. A
-/// batch that could not be fetched is an error in its place, and the next batch follows. If the order of the epoch
-/// cannot be queried, or threads cannot be started, the error comes after the batches that were requested before, and
-/// is the last.
+/// batch that could not be fetched yields an error in its place, and the next batch follows. If the order of the epoch
+/// cannot be queried, or threads cannot be started, the error follows the batches that were already requested, and ends
+/// the epoch.
 ///
 /// Dropping it cancels fetches that have not started, and waits for those that are running, so that the dataset is not
 /// read for it afterwards. When dropped on one of the fetching threads, it does not wait, because it may be running on
@@ -27,17 +27,17 @@ pub struct Batches<'scope, B = Batch> {
     /// None once the epoch is over, so that it no longer takes a share of the bound. Items have no bytes that could be
     /// counted.
     party: Option<Party>,
-    /// The next batch of the plan to request.
+    /// The position in the plan of the next batch to request.
     next: usize,
     /// Number of batches still to come.
     pub(super) left: usize,
     pub(super) state: LoaderState,
     last_ids: Option<BatchIds>,
-    /// Why no more batches can be requested; it is returned after those that were.
+    /// The error that prevents more requests; it is returned after the batches that were already requested.
     failure: Option<Error>,
 }
 
-/// Which samples are in a batch.
+/// Identifies the samples of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BatchIds {
@@ -111,8 +111,8 @@ impl<'scope, B: Send + 'scope> Batches<'scope, B> {
         BatchesWithIds(self)
     }
 
-    /// Requests as many batches as there is room for. If that fails, the epoch ends after those, and its state remains
-    /// valid.
+    /// Requests as many batches as there is room for. If that fails, the epoch ends after the batches that were already
+    /// requested, and its state remains valid.
     fn ask(&mut self) {
         if let Err(error) = self.try_ask() {
             self.next = self.plan.len();
@@ -148,7 +148,7 @@ impl<'scope, B: Send + 'scope> Batches<'scope, B> {
         self.party.as_ref().map_or(self.ahead, |party| party.room().min(self.ahead))
     }
 
-    /// Returns what follows the last batch.
+    /// Ends the epoch, and returns its error, if there is one.
     fn end(&mut self) -> Option<Result<B>> {
         self.party = None;
         self.left = 0;

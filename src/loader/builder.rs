@@ -70,9 +70,9 @@ impl DataLoaderBuilder {
     }
 
     /// Limits the bytes of batches fetched ahead, in addition to [`prefetch`](Self::prefetch): the limit that is
-    /// reached first applies. The largest batch so far determines how many batches that is; one is always fetched, and
-    /// until it has arrived no other is. The batches and their order do not depend on this limit. Default: a quarter of
-    /// the memory that the process [may use](crate::memory::container_bytes), from the first batch on.
+    /// reached first applies. The number of batches follows from the largest one so far. One batch is always fetched,
+    /// and no other until it has arrived. The batches and their order do not depend on this limit. Default: a quarter
+    /// of the memory that the process [may use](crate::memory::container_bytes), from the first batch on.
     ///
     /// # Example
     /// ```

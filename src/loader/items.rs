@@ -86,7 +86,7 @@ impl<'scope, B: Send + 'scope> ItemLoader<'scope, B> {
     /// dataset and the sampler are the same.
     ///
     /// # Errors
-    /// [`Error::State`](crate::Error::State) if the state is for another order; those of the sampler.
+    /// [`Error::State`](crate::Error::State) if the state is for a different order; those of the sampler.
     pub fn resume(&self, state: &LoaderState) -> Result<Batches<'scope, B>> {
         self.batches_from(self.epochs.go_on(state)?)
     }

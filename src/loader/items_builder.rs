@@ -20,7 +20,7 @@ pub struct ItemLoaderBuilder<'scope, B> {
     dataset_len: usize,
     is_random: bool,
     settings: Settings,
-    /// The name of the setting that supplied them, their number, and the threads.
+    /// For each supplied set of threads: the setting's name, their number, and the threads.
     threads: Vec<(&'static str, usize, Arc<dyn Spawn<'scope> + 'scope>)>,
 }
 
@@ -91,8 +91,8 @@ impl<B: Send + 'static> ItemLoaderBuilder<'static, B> {
         self.fetched_by("threads", threads, || Arc::new(Pool::new(threads)))
     }
 
-    /// Fetches ahead on all threads of the caller's pool. If one of these threads takes the batches, it helps with the
-    /// pool's tasks meanwhile. A process that is forked later starts the same number of its own threads.
+    /// Fetches ahead on all threads of the caller's pool. If one of these threads consumes the batches, it runs the
+    /// pool's tasks while it waits. A process that is forked later starts the same number of its own threads.
     ///
     /// # Example
     /// ```

@@ -61,7 +61,7 @@ pub struct DataLoader {
 }
 
 impl DataLoader {
-    /// Returns a builder for a loader of `dataset`, which it takes (pass an `Arc` to share one). Defaults: one sample
+    /// Returns a builder for a loader of `dataset`, taking ownership (pass an `Arc` to share it). Defaults: one sample
     /// per batch, in the dataset's order, on the calling thread.
     pub fn builder(dataset: impl Dataset + 'static) -> DataLoaderBuilder {
         DataLoaderBuilder::new(shared(dataset))
@@ -80,9 +80,9 @@ impl DataLoader {
     /// together continue at the position that the saved ranks had reached.
     ///
     /// # Errors
-    /// [`Error::State`](crate::Error::State) if the state is for a loader with another dataset length or another
-    /// sampler, or if it contains batches received out of order and batches are cut or distributed differently here;
-    /// those of the sampler.
+    /// [`Error::State`](crate::Error::State) if the state is for a loader with a different dataset length or sampler,
+    /// or if it contains batches received out of order and batches are cut or distributed differently here; those of
+    /// the sampler.
     pub fn resume(&self, state: &LoaderState) -> Result<Batches<'static>> {
         self.batches_from(self.epochs.go_on(state)?)
     }

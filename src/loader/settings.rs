@@ -76,7 +76,7 @@ macro_rules! setters {
         }
 
         /// Shuffles differently every epoch; the order is a pure function of `seed` and the epoch's number. It is also
-        /// the seed for random samples, unless [`seed`](Self::seed) sets another.
+        /// the seed for random samples, unless [`seed`](Self::seed) sets a different one.
         pub fn shuffle(mut self, seed: u64) -> Self {
             let sampler = crate::RandomSampler::new(self.dataset_len(), seed);
             self.settings.shuffle_seed = Some(seed);

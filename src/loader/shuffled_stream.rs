@@ -1,4 +1,4 @@
-//! [`ShuffledStream`]: a pass over a stream through a shuffle buffer, which knows where reading could start again.
+//! [`ShuffledStream`]: a pass over a stream through a shuffle buffer, with positions where reading can restart.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,15 +9,15 @@ use crate::sampler::BufferPosition;
 use crate::state::{ShuffledOrder, ShuffledPlace};
 use crate::{Batch, Collate, Error, Result, ShuffleBuffer, StreamPart, StreamPosition};
 
-/// Number of samples between two positions where reading may start again.
+/// Number of samples between two positions where reading can restart.
 const MARK_EVERY: u64 = 1024;
 
 pub(super) struct ShuffledStream {
     order: ShuffledOrder,
     buffer: ShuffleBuffer,
     samples: ShuffledSamples,
-    /// How many samples had been read, and the position at that point, starting with the last mark before all held
-    /// samples.
+    /// Positions where reading can restart, each with the number of samples that had been read: from the last one
+    /// before all held samples on.
     marks: VecDeque<(u64, StreamPosition)>,
 }
 
@@ -92,13 +92,13 @@ impl ShuffledStream {
         self.marks.drain(..kept);
     }
 
-    /// Returns the last mark before all held samples.
+    /// Returns the number of the last mark before all held samples.
     fn last_mark(&self) -> usize {
         let oldest = self.buffer.oldest().unwrap_or(self.buffer.read());
         self.marks.iter().rposition(|(read, _)| *read <= oldest).unwrap_or(0)
     }
 
-    /// Returns the consumer's position between two batches: where reading starts again, and which samples are held.
+    /// Returns the consumer's position between two batches: where reading restarts, and which samples are held.
     pub(super) fn place(&self) -> (StreamPosition, ShuffledPlace) {
         let (since, position) = self.marks[self.last_mark()];
         let BufferPosition { read, held } = self.buffer.position();
@@ -124,7 +124,7 @@ mod tests {
         for _ in 0..400 {
             while stream.draw(&mut ahead, 100, Duration::from_secs(10))?.is_none() {}
             stream.batch(&ahead, &StackSamples, &slab)?;
-            // Of 39. The time that a sample waits is unbounded, but it is rarely many lengths of the buffer.
+            // There are 39 in all. A sample may wait without bound, but rarely waits for many buffer lengths.
             assert!(stream.marks.len() < 10, "{} places", stream.marks.len());
         }
         assert_eq!(stream.place().1.read, 40_000);

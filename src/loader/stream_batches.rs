@@ -133,10 +133,10 @@ impl StreamBatches {
     /// or from up to 1,023 samples before it, and reports damage in that range again.
     ///
     /// # Errors
-    /// [`Error::State`] if the state was saved by a pass over another part or in another order, if this pass has begun,
-    /// or if the stream can be read only once. The first batch is that error if files of the stream have become shorter
-    /// than the part that was read, or if `part` or `shuffle` are changed afterwards. Other changes to the files are
-    /// not detected.
+    /// [`Error::State`] if the state was saved by a pass over a different part or in a different order, if this pass
+    /// has begun, or if the stream can be read only once. The first batch is that error if files of the stream have
+    /// become shorter than the part that was read, or if `part` or `shuffle` are changed afterwards. Other changes to
+    /// the files are not detected.
     pub fn resume(self, state: &StreamState) -> Result<Self> {
         if !matches!(self.pass, Pass::Before) {
             let reason = "the pass that should resume there has begun; make a new one".to_owned();
@@ -266,7 +266,7 @@ impl StreamBatches {
     }
 }
 
-/// The place before the first sample.
+/// Returns the place before the first sample.
 fn nothing_read(order: ShuffledOrder) -> ShuffledPlace {
     ShuffledPlace { order, since: 0, read: 0, held: Vec::new(), has_ended: false }
 }
