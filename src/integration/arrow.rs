@@ -17,13 +17,13 @@ impl Batch {
     /// Converts the batch to an Arrow record batch with a column for each field and no nulls. Feature `arrow`.
     ///
     /// Nothing is copied except booleans, which Arrow packs: the columns hold the slot, which returns to its loader
-    /// with the last of them. A field of one number per sample becomes a primitive column, one with more axes a
-    /// `FixedSizeList` (nested, one per axis), a ragged one a `LargeList`. A padded field becomes a `FixedSizeList`
+    /// when the last column is dropped. A field of one number per sample becomes a primitive column, one with more axes
+    /// a `FixedSizeList` (nested, one per axis), a variable one a `LargeList`. A padded field becomes a `FixedSizeList`
     /// that includes the padding; its [`lengths`](Self::lengths) are not represented.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] names the first field that Arrow has no type for: bfloat16, complex numbers, or 8-bit
-    /// floats, or an axis of 2^31 or more elements.
+    /// [`Error::InvalidArgument`] if Arrow has no type for a field (bfloat16, complex numbers, 8-bit floats, or an axis
+    /// of 2^31 or more elements); it names the first such field.
     ///
     /// # Example
     /// ```
@@ -100,7 +100,7 @@ fn nested(field: &BatchField, values: ArrayRef) -> Result<ArrayRef> {
     })
 }
 
-/// Returns the part of a schema named `name` that matches `array`.
+/// Returns a field of an Arrow schema, named `name`, with the type of `array`.
 fn part(name: &str, array: &ArrayRef) -> FieldRef {
     Arc::new(arrow_schema::Field::new(name, array.data_type().clone(), false))
 }

@@ -14,7 +14,7 @@ impl FieldView<'_> {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if candle lacks the data type: int8, uint16, uint64, complex numbers, and some 8-bit
-    /// floats; [`Error::User`] with candle's own error from the device.
+    /// floats; [`Error::User`] with candle's own error if the device fails.
     ///
     /// # Example
     /// ```
@@ -52,7 +52,7 @@ impl InMemory {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if the tensor has no axis, or contains 4-bit or 6-bit floats; [`Error::User`] with
-    /// candle's own error from the device.
+    /// candle's own error if the device fails.
     ///
     /// # Example
     /// ```

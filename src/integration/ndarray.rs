@@ -11,7 +11,7 @@ impl<'a> FieldView<'a> {
     /// Returns the elements of all samples as an array of [`shape`](Self::shape), without copying. Feature `ndarray`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the field has another data type.
+    /// [`Error::InvalidArgument`] if the field has a different data type.
     ///
     /// # Example
     /// ```
@@ -33,7 +33,7 @@ impl<'a> FieldView<'a> {
     /// `ndarray`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the field has another data type, or the batch has no such row.
+    /// [`Error::InvalidArgument`] if the field has a different data type, or the batch has no such row.
     pub fn sample_ndarray<T: Element>(&self, row: usize) -> Result<ArrayViewD<'a, T>> {
         self.viewed(&self.sample_shape(row)?, self.sample(row)?)
     }
@@ -47,8 +47,8 @@ impl<'a> FieldView<'a> {
 }
 
 impl InMemory {
-    /// Returns a dataset of one field over `array`, whose first axis counts the samples. An array in C order is used as
-    /// it is; any other is copied once. Feature `ndarray`.
+    /// Returns a dataset of one field over `array`, whose first axis counts the samples. An array in C order is used
+    /// without copying; any other is copied once. Feature `ndarray`.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if the array has no axis.

@@ -72,7 +72,7 @@ where
 
     fn check(&self, index: usize) -> crate::Result<()> {
         let len = self.dataset.len();
-        // burn's datasets would panic.
+        // Without this check, burn's datasets would panic.
         if index < len { Ok(()) } else { Err(Error::IndexOutOfRange { index, len }) }
     }
 }

@@ -140,7 +140,7 @@ impl<O: Send + 'static> BurnLoader<O> {
         Self::new(Arc::new(make), items, device, Arc::default())
     }
 
-    /// Returns the same loader, whose next iterator is for epoch `epoch`, for a training that continues.
+    /// Makes the next iterator start epoch `epoch`, to continue an earlier training run.
     #[must_use]
     pub fn starting_at(self, epoch: u64) -> Self {
         self.place().next = epoch;
@@ -173,8 +173,8 @@ impl<O: Send + 'static> BurnLoader<O> {
         Ok(Self { make, items, device, epochs: Ok(epochs), samples, place })
     }
 
-    /// Returns the same for other items or another device. burn expects no result here, so a failure is reported when
-    /// reading.
+    /// Returns the same loader for other items or a different device. burn's methods return no errors, so a failure is
+    /// reported when reading.
     fn again(&self, items: Range<usize>, device: &Device, place: Arc<Mutex<Place>>) -> Arc<dyn BurnDataLoader<O>> {
         let (make, device) = (Arc::clone(&self.make), device.clone());
         Arc::new(

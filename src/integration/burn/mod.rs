@@ -1,5 +1,5 @@
-//! burn: conversions of datasets in both directions, its batchers as a collate, our loaders as its own, and fields as
-//! its data.
+//! burn: converts datasets in both directions, burn's batchers to collates, our loaders to burn's, and fields to tensor
+//! data.
 
 mod dataset;
 mod epochs;
