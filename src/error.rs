@@ -132,7 +132,7 @@ pub enum Error {
     Shrunk {
         /// The file.
         path: PathBuf,
-        /// The number of bytes that its header declares.
+        /// The number of bytes when it was opened or indexed.
         expected: u64,
         /// The number of bytes that remain.
         found: u64,
@@ -260,7 +260,7 @@ pub(crate) fn catch<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     })
 }
 
-/// Runs `work` and discards any panic: there is no batch that it could be the error of.
+/// Runs `work` and discards any panic: there is no batch whose error it could be.
 pub(crate) fn ignore_panic(work: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
         discard_panic(panic);

@@ -1,5 +1,5 @@
-//! What only the extension module of the Python package and the tests of this crate use. It promises nothing: a name
-//! here may change or leave in any version.
+//! Used only by the extension module of the Python package and the tests of this crate. Not a stable API: a name here
+//! may change or disappear in any version.
 
 #[cfg(feature = "arrow")]
 pub use crate::dataset::format::{ArrowTable, Step, TableValue};
@@ -47,7 +47,7 @@ pub use crate::transform::{
     fixed_size, image_size,
 };
 
-/// Long work that tells its caller how far it is.
+/// Progress and cancellation of long-running work.
 pub mod watch {
     pub use crate::watch::{Progress, advance, expect, within};
 }

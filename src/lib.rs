@@ -44,8 +44,8 @@
 //! one file per library that batches are passed to, is on top. A plan of `sampler` determines which part of an order is
 //! this rank's, and in which batches, using the arithmetic of `shard`. Only `memory` contains `unsafe` code; its README
 //! explains why it is sound.
-//! The crate in `python/` wraps all this as the extension module of the Python package. What only it and the tests use
-//! is in the hidden module `internal`, which promises nothing.
+//! The crate in `python/` wraps all this as the extension module of the Python package. The hidden module `internal`
+//! has what only that crate and the tests use; it is not a stable API.
 //!
 //! # Features
 //! No feature is enabled by default. `image`: decoding and transforms. `npz`: NumPy's archives. `arrow` and `parquet`: files in these formats;

@@ -164,7 +164,7 @@ pub struct Field {
     extent: Extent,
 }
 
-/// True if all samples have one size.
+/// How a field's size depends on the sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Extent {
     Fixed,
@@ -177,13 +177,13 @@ impl Field {
         Self { name: name.into(), dtype, shape: shape.into(), extent: Extent::Fixed }
     }
 
-    /// Returns a field `name` whose samples have any number of consecutive elements of `shape`: a text is some `uint8`
+    /// Returns a field `name` whose samples have any number of consecutive elements of `shape`: a string has `uint8`
     /// elements of the empty shape. The dataset reports the number through [`VariableSize`](crate::VariableSize).
     pub fn variable(name: impl Into<String>, dtype: DType, shape: impl Into<Vec<usize>>) -> Self {
         Self { name: name.into(), dtype, shape: shape.into(), extent: Extent::Variable }
     }
 
-    /// Returns the same field with another name.
+    /// Returns the same field with a different name.
     #[must_use]
     pub fn renamed(&self, name: impl Into<String>) -> Self {
         Self { name: name.into(), ..self.clone() }
@@ -254,7 +254,7 @@ impl Schema {
         &self.fields
     }
 
-    /// True if the samples differ in size.
+    /// True if the samples may differ in size.
     #[must_use]
     pub fn is_variable(&self) -> bool {
         self.fields.iter().any(Field::is_variable)

@@ -106,8 +106,8 @@ fn call() -> Result<()> {
     }
 }
 
-/// Runs `work` for a caller, on other threads: each of them is watched inside the function that `work` receives. The
-/// caller waits, and continues to call its watcher.
+/// Runs `work` for a caller, on other threads. Each thread wraps its work in [`Others::watch`]; meanwhile, the caller
+/// waits and continues to call its watcher.
 ///
 /// # Errors
 /// Those of `work`; the watcher's, once `work` has ended.
