@@ -32,7 +32,7 @@ fn batching(
     sampler.map(|sampler| BatchingSampler(Arc::new(sampler))).map_err(|error| to_python(py, error))
 }
 
-/// The samples of `classes` (places in the list of classes); without a seed class by class, ascending.
+/// Returns the samples of `classes` (positions in the list of classes); without a seed, class by class in that order.
 #[pyfunction]
 #[pyo3(signature = (index, classes, seed))]
 pub(super) fn class_sampler(
@@ -45,7 +45,7 @@ pub(super) fn class_sampler(
     sampler.map(|sampler| Sampler(Arc::new(sampler))).map_err(|error| to_python(py, error))
 }
 
-/// Batches of equally many samples of some classes; `num_batches` in an epoch, or as many as the samples fill.
+/// Returns batches of equally many samples of some classes; `num_batches` per epoch (default: all full batches).
 #[pyfunction]
 #[pyo3(signature = (index, classes_per_batch, samples_per_class, num_batches, seed))]
 pub(super) fn balanced_batch_sampler(
@@ -60,7 +60,7 @@ pub(super) fn balanced_batch_sampler(
     batching(py, BalancedBatchSampler::new(index, classes_per_batch, samples_per_class, num_batches, seed))
 }
 
-/// Batches with the proportions of the dataset.
+/// Returns batches with the class proportions of the dataset.
 #[pyfunction]
 pub(super) fn stratified_batch_sampler(
     py: Python<'_>,
@@ -72,7 +72,7 @@ pub(super) fn stratified_batch_sampler(
     batching(py, StratifiedBatchSampler::new(Arc::clone(&index.0), batch_size, last_batch(drop_last), seed))
 }
 
-/// Batches of samples of like length, limited by samples or by tokens; without a seed the longest come first.
+/// Returns batches of samples of similar length, limited by samples or by tokens; without a seed, longest first.
 #[pyfunction]
 #[pyo3(signature = (lengths, batch_size, max_tokens, window, drop_last, seed, balance))]
 #[expect(clippy::too_many_arguments, reason = "those of the sampler")]
@@ -101,7 +101,7 @@ pub(super) fn length_bucket_batch_sampler(
     Ok(BatchingSampler(Arc::new(sampler)))
 }
 
-/// Batches of rows of `length` tokens that documents are packed into; an index is a piece's code.
+/// Returns batches of rows of `length` tokens, into which documents are packed; an index encodes a piece.
 #[pyfunction]
 #[pyo3(signature = (lengths, length, rows_per_batch, strategy, window, drop_last, seed))]
 #[expect(clippy::too_many_arguments, reason = "those of the sampler")]

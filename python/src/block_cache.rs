@@ -1,16 +1,16 @@
-//! `BlockCache`: what the cache of a dataset's decoded blocks has done.
+//! `BlockCache`: the statistics of the cache of a dataset's decoded blocks.
 
 use std::sync::Arc;
 
 use pyo3::prelude::*;
 use sluicegate::internal::CacheInfo;
 
-/// The cache of a dataset that decodes what it reads by blocks. It holds the dataset.
+/// The cache of a dataset that decodes its data in blocks. It keeps the dataset alive.
 #[pyclass(frozen, module = "sluicegate._core")]
 pub(super) struct BlockCache(Box<dyn Fn() -> CacheInfo + Send + Sync>);
 
 impl BlockCache {
-    /// That of `dataset`, as `info` tells.
+    /// Returns the cache of `dataset`, whose statistics `info` returns.
     pub(super) fn of<D: Send + Sync + 'static>(
         dataset: &Arc<D>,
         info: impl Fn(&D) -> CacheInfo + Send + Sync + 'static,
@@ -22,7 +22,7 @@ impl BlockCache {
 
 #[pymethods]
 impl BlockCache {
-    /// (decoded, decoded in part, found, blocks, bytes, limit) in this process.
+    /// Returns (decoded, decoded in part, found, blocks, bytes, limit) for this process.
     fn info(&self) -> (u64, u64, u64, usize, usize, usize) {
         let CacheInfo { decoded, decoded_in_part, found, blocks, bytes, limit } = (self.0)();
         (decoded, decoded_in_part, found, blocks, bytes, limit)

@@ -12,13 +12,13 @@ use super::integers::Integers;
 use super::memory::ForeignArray;
 use super::order::int64_bytes;
 
-/// An index of the core. Samplers share it, threads may.
+/// An index of the core, which samplers share. Threads may share it.
 #[pyclass(frozen, module = "sluicegate._core")]
 pub(super) struct ClassIndex(pub(super) Arc<sluicegate::ClassIndex>);
 
 #[pymethods]
 impl ClassIndex {
-    /// The index of samples with these labels: (name, dtype, address, shape, strides in bytes, owner).
+    /// Returns the index of samples with these labels: (name, dtype, address, shape, strides in bytes, owner).
     #[new]
     fn new(py: Python<'_>, labels: ForeignArray) -> PyResult<Self> {
         let mut labels = Integers::new("labels", labels).map_err(|error| to_python(py, error))?;
@@ -28,24 +28,24 @@ impl ClassIndex {
         Ok(Self(Arc::new(index)))
     }
 
-    /// The number of samples.
+    /// Returns the number of samples.
     fn __len__(&self) -> usize {
         self.0.len()
     }
 
-    /// The labels that occur, ascending: what is at place i of this list is class i.
+    /// Returns the labels that occur, in ascending order: class i is the label at position i.
     #[getter]
     fn classes(&self) -> Vec<i64> {
         self.0.classes().to_vec()
     }
 
-    /// The number of samples of each class.
+    /// Returns the number of samples of each class.
     #[getter]
     fn counts(&self) -> Vec<usize> {
         (0..self.0.classes().len()).map(|class| self.0.count(class)).collect()
     }
 
-    /// The samples of the class at `place`, ascending, as int64 in the machine's byte order.
+    /// Returns the samples of class `place` in ascending order, as int64 in native byte order.
     fn samples<'py>(&self, py: Python<'py>, place: usize) -> PyResult<Bound<'py, PyBytes>> {
         let classes = self.0.classes().len();
         if place >= classes {
@@ -55,12 +55,12 @@ impl ClassIndex {
         int64_bytes(py, &samples)
     }
 
-    /// 64 bits that tell these labels from others.
+    /// Returns 64 bits that distinguish these labels from others.
     fn digest(&self, py: Python<'_>) -> PyResult<u64> {
         detach_long(py, "sorting labels", || Ok(self.0.digest()))
     }
 
-    /// The memory that the index takes, in bytes.
+    /// Returns the size of the index in bytes.
     #[getter]
     fn nbytes(&self) -> usize {
         self.0.bytes()

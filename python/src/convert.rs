@@ -1,4 +1,4 @@
-//! Python values to the core's and back.
+//! Converts Python values to the core's and back.
 
 use std::ffi::CStr;
 
@@ -11,11 +11,11 @@ use sluicegate::internal::{TaskKind, watch};
 use super::detach::detach_long;
 use super::memory::Indices;
 
-/// How the fields of a batch are nested in what the user gets, as torch's default collate would nest them.
+/// How the fields of a batch are nested in the result, as torch's default collate would nest them.
 pub(super) enum Structure {
-    /// This field.
+    /// A field, by number.
     Field(usize),
-    /// A list, which is also what a tuple becomes.
+    /// A list; tuples are represented by lists, too.
     List(Vec<Structure>),
     /// A dictionary with these keys, in order.
     Dict(Vec<(Py<PyAny>, Structure)>),
@@ -40,7 +40,7 @@ impl<'py> FromPyObject<'_, 'py> for Structure {
 }
 
 impl Structure {
-    /// The largest number of a field that occurs.
+    /// Returns the largest field number that occurs.
     pub(super) fn last_field(&self) -> Option<usize> {
         match self {
             Self::Field(field) => Some(*field),
@@ -49,7 +49,7 @@ impl Structure {
         }
     }
 
-    /// The structure filled with `fields`.
+    /// Returns the structure filled with `fields`.
     pub(super) fn fill<'py>(
         &self,
         py: Python<'py>,
@@ -76,18 +76,18 @@ impl Structure {
     }
 }
 
-/// What lists of a structure are.
+/// The Python type that represents lists of a structure.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Containers {
     /// Tuples, as datasets return them.
     OfSample,
-    /// Lists, which torch's default collate makes of tuples.
+    /// Lists, which torch's default collate makes from tuples.
     OfBatch,
 }
 
-/// The indices in `list` as places in a dataset of `len` samples; negative ones count from the end.
+/// Returns the indices in `list` as positions in a dataset of `len` samples; negative ones count from the end.
 ///
-/// Nothing when one of them is not a plain `int` (torch gives `True`, a slice or an array a meaning of its own) or is
+/// Returns None if one of them is not a plain `int` (torch gives `True`, a slice, or an array its own meaning), or is
 /// out of range: then the dataset itself must be asked.
 pub(super) fn plain_indices(list: &Bound<'_, PyList>, len: usize) -> Option<Vec<usize>> {
     list.iter()
@@ -100,10 +100,10 @@ pub(super) fn plain_indices(list: &Bound<'_, PyList>, len: usize) -> Option<Vec<
         .collect()
 }
 
-/// So many indices are looked at before signals are handled.
+/// Number of indices to convert between two checks for signals.
 const LOOKED_AT_AT_ONCE: usize = 1 << 16;
 
-/// The same for a list as long as a dataset: signals are handled while it is read.
+/// Like [`plain_indices`], for a list as long as a dataset: handles signals meanwhile.
 pub(super) fn plain_places(list: &Bound<'_, PyList>, len: usize) -> PyResult<Option<Vec<usize>>> {
     let mut places = Vec::with_capacity(list.len());
     for index in list.iter() {
@@ -117,7 +117,7 @@ pub(super) fn plain_places(list: &Bound<'_, PyList>, len: usize) -> PyResult<Opt
     Ok(Some(places))
 }
 
-/// All of `indices` as places in a dataset of `len` samples, if they are in range; signals are handled meanwhile.
+/// Returns `indices` as positions in a dataset of `len` samples; None if one is out of range. Handles signals.
 pub(super) fn all_places(py: Python<'_>, indices: &Indices, len: usize) -> PyResult<Option<Vec<usize>>> {
     let count = indices.__len__();
     detach_long(py, "preparing an order", || {
@@ -132,13 +132,13 @@ pub(super) fn all_places(py: Python<'_>, indices: &Indices, len: usize) -> PyRes
     })
 }
 
-/// `index` as a place in a dataset of `len` samples, if there is one there.
+/// Returns `index` as a position in a dataset of `len` samples, or None if it is out of range.
 pub(super) fn wrap(index: i64, len: usize) -> Option<usize> {
     let place = if index < 0 { index.checked_add(i64::try_from(len).ok()?)? } else { index };
     usize::try_from(place).ok().filter(|&place| place < len)
 }
 
-/// A kind of task by its name.
+/// Returns the kind of task with this name.
 pub(super) fn task_kind(name: &Bound<'_, PyAny>) -> PyResult<TaskKind> {
     match name.extract::<&str>()? {
         "fetch" => Ok(TaskKind::Fetch),
@@ -148,7 +148,7 @@ pub(super) fn task_kind(name: &Bound<'_, PyAny>) -> PyResult<TaskKind> {
     }
 }
 
-/// The data type of a buffer's elements, where torch makes tensors of them; native byte order and alignment only.
+/// Returns the data type of a buffer's elements; None if torch makes no tensors from them, or they are not native.
 pub(super) fn buffer_type(format: &CStr, item_bytes: isize) -> Option<DType> {
     match (format.to_bytes(), item_bytes) {
         (b"?", 1) => Some(DType::Bool),
@@ -159,7 +159,7 @@ pub(super) fn buffer_type(format: &CStr, item_bytes: isize) -> Option<DType> {
         (b"i", 4) => Some(DType::Int32),
         (b"I", 4) => Some(DType::UInt32),
         (b"l" | b"q", 8) => Some(DType::Int64),
-        // Not `Q`: torch refuses NumPy's `ulonglong`.
+        // Not `Q`: torch rejects NumPy's `ulonglong`.
         (b"L", 8) => Some(DType::UInt64),
         (b"e", 2) => Some(DType::Float16),
         (b"f", 4) => Some(DType::Float32),

@@ -1,4 +1,4 @@
-//! `Dataset`: what can be read without Python.
+//! `Dataset`: data that can be read without Python.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl Dataset {
         dataset.map(|dataset| Self(Arc::new(dataset))).map_err(|error| to_python(py, error))
     }
 
-    /// The dataset of samples that are whole, and what was left out.
+    /// Returns the dataset without damaged samples, and a line about each of those.
     pub(crate) fn whole<D: sluicegate::Dataset + 'static>(samples: WholeSamples<D>) -> (Self, Vec<String>) {
         let damages = samples.damages().to_vec();
         (Self(Arc::new(samples)), damages)
@@ -33,7 +33,7 @@ impl Dataset {
 }
 
 impl Dataset {
-    /// As `whole`, of samples that are decoded by blocks.
+    /// Like [`whole`](Self::whole), for samples that are decoded in blocks.
     pub(crate) fn whole_blocks<D: sluicegate::Dataset + 'static>(
         samples: WholeSamples<D>,
         info: fn(&D) -> sluicegate::internal::CacheInfo,
@@ -44,7 +44,7 @@ impl Dataset {
     }
 }
 
-/// The blocks of these sizes without the samples that are left out.
+/// Returns how many samples remain in blocks of these sizes after some were left out.
 pub(crate) fn whole_sizes<D: sluicegate::Dataset>(
     rows: &WholeSamples<D>,
     all: impl IntoIterator<Item = usize>,
@@ -59,13 +59,13 @@ pub(crate) fn whole_sizes<D: sluicegate::Dataset>(
 
 #[pymethods]
 impl Dataset {
-    /// Arrays in memory, a field each: (name, dtype, address, shape, strides in bytes, owner).
+    /// Returns a dataset of arrays in memory, one field each: (name, dtype, address, shape, strides in bytes, owner).
     #[staticmethod]
     fn in_memory(py: Python<'_>, arrays: Vec<ForeignArray>) -> PyResult<Self> {
         Self::wrap(py, in_memory(arrays))
     }
 
-    /// Samples of any size in memory: the elements of an array, and where each sample begins and the last one ends.
+    /// Returns a dataset of samples of any size in memory: all elements, and each sample's start and the last's end.
     #[staticmethod]
     fn ragged(py: Python<'_>, values: ForeignArray, offsets: Vec<usize>) -> PyResult<Self> {
         Self::wrap(
@@ -77,7 +77,7 @@ impl Dataset {
         )
     }
 
-    /// The samples of `dataset` at `indices`; nothing when one of them is not a plain `int` in range.
+    /// Returns the samples of `dataset` at `indices`; None if one of them is not a plain `int` in range.
     #[staticmethod]
     fn subset(py: Python<'_>, dataset: &Self, indices: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
         let len = dataset.0.len();
@@ -88,13 +88,13 @@ impl Dataset {
         Ok(indices.map(|indices| Self(Arc::new(Subset::checked(Arc::clone(&dataset.0), indices)))))
     }
 
-    /// One dataset after the other.
+    /// Returns the concatenation of `parts`.
     #[staticmethod]
     fn concat(py: Python<'_>, parts: Vec<PyRef<'_, Self>>) -> PyResult<Self> {
         Self::wrap(py, Concat::new(parts.iter().map(|part| Arc::clone(&part.0)).collect()))
     }
 
-    /// Datasets side by side.
+    /// Returns datasets side by side.
     #[staticmethod]
     fn stack(py: Python<'_>, parts: Vec<(String, PyRef<'_, Self>)>) -> PyResult<Self> {
         Self::wrap(py, Stack::new(parts.into_iter().map(|(name, part)| (name, Arc::clone(&part.0))).collect()))
@@ -104,7 +104,7 @@ impl Dataset {
         self.0.len()
     }
 
-    /// The fields of a sample: (name, dtype, shape).
+    /// Returns the fields of a sample: (name, dtype, shape).
     #[getter]
     fn fields(&self) -> Vec<(String, &'static str, Vec<usize>)> {
         let fields = self.0.schema().fields().iter();

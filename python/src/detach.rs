@@ -7,21 +7,21 @@ use sluicegate::internal::watch::{self, Progress};
 
 use super::error::to_python;
 
-/// Runs `work` without the GIL and turns its error into a Python exception.
+/// Runs `work` without the GIL, and converts its error to a Python exception.
 ///
-/// Everything that can wait, copy a batch or take a lock goes through here: a thread that holds the GIL while it waits
-/// for one that wants it never wakes.
+/// Everything that can wait, copy a batch, or take a lock goes through here: a thread that holds the GIL while it waits
+/// for a thread that wants the GIL never wakes up.
 #[expect(clippy::disallowed_methods, reason = "this is the door that the ban points to")]
 pub(super) fn detach<T: Send>(py: Python<'_>, work: impl FnOnce() -> sluicegate::Result<T> + Send) -> PyResult<T> {
     py.detach(work).map_err(|error| to_python(py, error))
 }
 
-/// Work of less time is not shown.
+/// Work that takes less time than this shows no progress.
 const SHOWN_AFTER: Duration = Duration::from_millis(500);
 
-/// The same for work that may take long: signals are handled while it runs, and a terminal shows how far it has come.
+/// Like [`detach`], for work that may take long: handles signals while it runs, and shows its progress on a terminal.
 ///
-/// `what` is the work in a few words.
+/// `what` describes the work in a few words.
 pub(super) fn detach_long<T: Send>(
     py: Python<'_>,
     what: &'static str,
@@ -34,12 +34,12 @@ pub(super) fn detach_long<T: Send>(
     })
 }
 
-/// The same for opening a dataset, which may read all of its files.
+/// Like [`detach_long`], for opening a dataset, which may read all of its files.
 pub(super) fn opening<T: Send>(py: Python<'_>, open: impl FnOnce() -> sluicegate::Result<T> + Send) -> PyResult<T> {
     detach_long(py, "opening a dataset", open)
 }
 
-/// The same for a step of work that shows its progress by itself.
+/// Like [`detach`], for a step of work that shows its progress itself; handles signals while it runs.
 pub(super) fn detach_step<T: Send>(py: Python<'_>, work: impl FnOnce() -> sluicegate::Result<T> + Send) -> PyResult<T> {
     detach(py, || watch::within(Box::new(|_| attached(|py| py.check_signals())), work))
 }
@@ -48,11 +48,11 @@ fn attached(work: impl FnOnce(Python<'_>) -> PyResult<()>) -> sluicegate::Result
     Python::attach(work).map_err(|error| sluicegate::Error::User(Box::new(error)))
 }
 
-/// How far work has come, on the terminal.
+/// The progress of work, shown on the terminal.
 struct Line {
     what: &'static str,
     begun: Instant,
-    /// The line, and how much of the work it shows.
+    /// The progress line, and the number of steps that it shows.
     shown: Option<(Py<PyAny>, u64)>,
 }
 

@@ -1,4 +1,4 @@
-//! How DLPack (<https://dmlc.github.io/dlpack>) describes a tensor, since version 0.8: what every torch of our range reads.
+//! A tensor as described by DLPack (<https://dmlc.github.io/dlpack>) since 0.8, which every supported torch reads.
 
 use std::ffi::c_void;
 
@@ -35,7 +35,7 @@ pub(super) struct DLTensor {
 pub(super) struct DLManagedTensor {
     pub(super) tensor: DLTensor,
     pub(super) manager: *mut c_void,
-    /// A function that is given this.
+    /// A function that is called with this struct.
     pub(super) deleter: *const c_void,
 }
 
@@ -48,17 +48,17 @@ pub(super) struct ExchangeApi {
     _allocate: *const c_void,
     _export: *const c_void,
     _import: *const c_void,
-    /// A function of a tensor and of where to show it.
+    /// A function that takes a tensor, and where to write its description.
     pub(super) show: *const c_void,
 }
 
-/// True if DLPack, as every torch of our range reads it, has no code for `dtype`: it travels as bytes and is viewed as
-/// what it is.
+/// True if DLPack, as all supported torch versions read it, has no code for `dtype`: such a tensor is passed as bytes,
+/// and then viewed as `dtype`.
 pub(super) fn travels_as_bytes(dtype: DType) -> bool {
     dlpack_type(dtype).code == 1 && !matches!(dtype, DType::UInt8 | DType::UInt16 | DType::UInt32 | DType::UInt64)
 }
 
-/// DLPack's code for `dtype`; a type that it does not know travels as bytes and is viewed as what it is.
+/// Returns DLPack's code for `dtype`, or a code for bytes if it [`travels_as_bytes`].
 pub(super) fn dlpack_type(dtype: DType) -> DLDataType {
     let code = match dtype {
         DType::Int8 | DType::Int16 | DType::Int32 | DType::Int64 => 0,

@@ -1,4 +1,4 @@
-//! `Engine`: what a loader keeps from one epoch to the next.
+//! `Engine`: the resources that a loader keeps from one epoch to the next.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -19,21 +19,21 @@ pub(super) struct Engine {
     pub(super) slab: Arc<Slab>,
     pub(super) pool: Option<Arc<Pool>>,
     pub(super) bytes_ahead: Arc<sluicegate::internal::BytesAhead>,
-    /// Permutations are as long as the dataset and live as long as an epoch: apart from the batches, so that neither
-    /// takes the other's free slots away.
+    /// Permutations are as long as the dataset and live as long as an epoch. They are separate from the batches, so
+    /// that neither takes the other's free slots.
     permutations: Slab,
 }
 
 #[pymethods]
 impl Engine {
-    /// `threads` threads (none: the calling thread fetches), up to `free_slots` free slots kept for reuse, and up to
-    /// `prefetch_bytes` bytes of batches ahead (None: a quarter of what this process may use).
+    /// Returns an engine with `threads` threads (0: the calling thread fetches), up to `free_slots` free slots kept for
+    /// reuse, and up to `prefetch_bytes` bytes of batches ahead (None: a quarter of what this process may use).
     #[new]
     #[pyo3(signature = (threads, free_slots, prefetch_bytes=None))]
     fn new(threads: usize, free_slots: usize, prefetch_bytes: Option<NonZeroUsize>) -> Self {
         let bytes_ahead = Arc::new(sluicegate::internal::BytesAhead::new(prefetch_bytes));
         let slab = Slab::new(free_slots);
-        // Without threads nothing is read ahead, so the amount of memory does not matter.
+        // Without threads nothing is fetched ahead, so free memory needs no bound.
         let slab = if threads > 0 { slab.with_free_bytes(bytes_ahead.bound()) } else { slab };
         Self {
             slab: Arc::new(slab),
@@ -43,15 +43,15 @@ impl Engine {
         }
     }
 
-    /// Room for `len` indices: a capsule of an int64 array with unspecified contents. Memory of an epoch that is over is
-    /// used again, which a general allocator does not promise for blocks of this size.
+    /// Returns room for `len` indices: a capsule of an int64 array with unspecified contents. It reuses the memory of
+    /// an earlier epoch, which a general allocator does not guarantee for blocks of this size.
     fn index_capsule<'py>(&self, py: Python<'py>, len: usize) -> PyResult<Bound<'py, PyAny>> {
         let lease = detach(py, || self.permutations.lease(len.saturating_mul(size_of::<i64>())))?;
         capsule(py, &Arc::new(lease), 0, (DType::Int64, &[len]))
     }
 
-    /// The tensor that torch's default collate makes of `samples`, in a slot, or in a pinned block that `allocate` gives; None
-    /// when torch must make it itself, be it to raise its own error.
+    /// Returns the tensor that torch's default collate makes from `samples`, in a slot, or in a pinned block from
+    /// `allocate`; None if torch must make it itself, possibly to raise its own error.
     #[pyo3(signature = (kinds, samples, allocate=None))]
     fn stack<'py>(
         &self,
@@ -67,8 +67,8 @@ impl Engine {
         kinds.tensor(py, &Arc::new(lease), 0, (*dtype, shape)).map(Some)
     }
 
-    /// A tensor of data type `dtype` with unspecified contents where `stack` would put it, for a batch whose samples are still to
-    /// come; None where there is no memory for it.
+    /// Returns a tensor of data type `dtype` with unspecified contents where `stack` would put it, for a batch whose
+    /// samples have not arrived; None if there is no memory for it.
     #[pyo3(signature = (kinds, dtype, shape, allocate=None))]
     fn room<'py>(
         &self,
@@ -84,24 +84,24 @@ impl Engine {
         kinds.tensor(py, &Arc::new(lease), 0, (dtype, &shape)).map(Some)
     }
 
-    /// Gives up the pinned blocks that were offered for batches and not used.
+    /// Releases the pinned blocks that were offered for batches and not used.
     fn withdraw(&self) {
         self.slab.withdraw();
     }
 
-    /// What is fetched ahead, in bytes.
+    /// Returns the counter of bytes fetched ahead.
     #[getter]
     fn bytes_ahead(&self) -> BytesAhead {
         BytesAhead(Arc::clone(&self.bytes_ahead))
     }
 
-    /// The number of threads.
+    /// Returns the number of threads.
     #[getter]
     fn threads(&self) -> usize {
         self.pool.as_ref().map_or(0, |pool| pool.threads())
     }
 
-    /// The address space of all slots, held and free, in bytes.
+    /// Returns the address space of all slots, used and free, in bytes.
     #[getter]
     fn mapped_bytes(&self) -> usize {
         self.slab.mapped_bytes()
@@ -109,8 +109,8 @@ impl Engine {
 }
 
 impl Engine {
-    /// `bytes` bytes of a slot, or of a pinned block that `allocate` gives. With the GIL, which costs less than letting go of it:
-    /// who holds the slab's lock never waits for the GIL.
+    /// Returns `bytes` bytes of a slot, or of a pinned block from `allocate`. Keeps the GIL, which costs less than
+    /// releasing it: a thread that holds the slab's lock never waits for the GIL.
     fn lease(&self, bytes: usize, allocate: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Lease>> {
         match allocate {
             Some(allocate) => Ok(pinned_leases(allocate, vec![bytes])?.pop()),

@@ -1,4 +1,4 @@
-//! The one map from the core's errors to Python's exceptions.
+//! The only mapping from the core's errors to Python's exceptions.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -8,10 +8,10 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use sluicegate::Error;
 
-/// `sluicegate.DamagedImageError`, which is defined in Python: a class that is defined here could have one base only.
+/// `sluicegate.DamagedImageError`, which is defined in Python: a class defined here could have only one base.
 static DAMAGED_IMAGE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
-/// The exception that `error` is in Python: of the type that torch raises where torch has the error too.
+/// Returns the Python exception for `error`: of the type that torch raises, if torch has this error, too.
 pub(super) fn to_python(py: Python<'_>, error: Error) -> PyErr {
     let message = error.to_string();
     match error {
@@ -29,7 +29,7 @@ pub(super) fn to_python(py: Python<'_>, error: Error) -> PyErr {
         | Error::Sample { .. }
         | Error::State { .. } => PyValueError::new_err(message),
         Error::Image { .. } => damaged_image(py, message),
-        // Torch raises RuntimeError when its allocator gets no memory, and code that survives that catches it.
+        // Torch raises RuntimeError if its allocator has no memory, and code that recovers from that catches it.
         Error::OutOfMemory { .. }
         | Error::SharedMemory { .. }
         | Error::SlotTooSmall { .. }
@@ -37,12 +37,12 @@ pub(super) fn to_python(py: Python<'_>, error: Error) -> PyErr {
         | Error::Closed
         | Error::Threads { .. }
         | Error::Panic { .. }
-        // The crate may get other kinds of errors.
+        // The core may add kinds of errors.
         | _ => PyRuntimeError::new_err(message),
     }
 }
 
-/// `sluicegate.DamagedImageError(message)`.
+/// Returns `sluicegate.DamagedImageError(message)`.
 pub(super) fn damaged_image(py: Python<'_>, message: String) -> PyErr {
     let class = DAMAGED_IMAGE.import(py, "sluicegate.image.damaged", "DamagedImageError");
     match class.and_then(|class| class.call1((message,))) {
@@ -51,12 +51,12 @@ pub(super) fn damaged_image(py: Python<'_>, message: String) -> PyErr {
     }
 }
 
-/// `OSError(errno, text, path)`, which Python itself turns into `FileNotFoundError` and its siblings.
+/// Returns `OSError(errno, text, path)`, which Python itself turns into `FileNotFoundError` and its siblings.
 fn os_error(path: &Path, source: &std::io::Error) -> PyErr {
     match source.raw_os_error() {
         Some(errno) => {
             let text = source.to_string();
-            // Python writes the number itself.
+            // Python adds the number itself.
             let text = text.split(" (os error").next().unwrap_or_default();
             let text = format!("{text}{}", way_out(source));
             PyOSError::new_err((errno, text, path.as_os_str().to_owned()))
@@ -65,7 +65,7 @@ fn os_error(path: &Path, source: &std::io::Error) -> PyErr {
     }
 }
 
-/// What to do about a limit that was reached.
+/// Returns what to do about a limit that was reached.
 fn way_out(source: &std::io::Error) -> &'static str {
     match source.kind() {
         ErrorKind::OutOfMemory => {
@@ -76,7 +76,7 @@ fn way_out(source: &std::io::Error) -> &'static str {
     }
 }
 
-/// The error of a word that is none of those that an argument may be.
+/// Returns the error for a word that is not a valid value of `argument`.
 pub(super) fn unknown(argument: &'static str, found: &str) -> Error {
     Error::InvalidArgument { argument, reason: format!("`{found}` is not known") }
 }

@@ -1,4 +1,4 @@
-//! [`FieldKind`]: what a field is in Python, in a sample and in a batch.
+//! [`FieldKind`]: how Python represents a field, in a sample and in a batch.
 
 use std::ffi::OsStr;
 use std::ops::Range;
@@ -19,33 +19,33 @@ use super::json;
 use super::nested;
 use super::pinned_block::leased_tensor;
 
-/// What a field is in Python.
+/// How Python represents a field.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum FieldKind {
     /// A tensor, in samples and in batches.
     Tensor,
-    /// A number in samples, which torch's default collate makes a tensor of.
+    /// A number in samples; a tensor in batches, as torch's default collate makes it.
     Number,
-    /// A tensor in samples of any length; `{"values", "offsets"}` in batches.
+    /// A tensor of any length in samples; `{"values", "offsets"}` in batches.
     Ragged,
-    /// A tensor in samples of any length; `{"values", "lengths"}` in batches, padded with the value of these bytes.
+    /// A tensor of any length in samples; `{"values", "lengths"}` in batches, padded with the value of these bytes.
     Padded(Vec<u8>),
-    /// The same, but a tensor in batches.
+    /// Like `Padded`, but a tensor in batches.
     Filled(Padding),
-    /// `bytes`, and a list of them.
+    /// `bytes` in samples; a list of them in batches.
     Bytes,
-    /// `str`, and a list of them.
+    /// `str` in samples; a list of them in batches.
     Str,
-    /// `bytes` or `str`, and a tuple of them: as torch's default collate has what it found in lists.
+    /// `bytes` or `str` in samples; a tuple of them in batches, as torch's default collate makes from list elements.
     Tuple(Box<FieldKind>),
-    /// As `Str`, for what `os.fsdecode` must decode: names of files need not be UTF-8.
+    /// Like `Str`, decoded as `os.fsdecode` does: file names need not be UTF-8.
     Path,
-    /// The object that a JSON text stands for; `collate` makes the batches.
+    /// The object that a JSON text represents; `collate` makes the batches.
     Json,
-    /// Lists, dicts, and what is in them, of this type: an object in samples, a list of them in batches.
+    /// Nested lists and dicts of this type: an object in samples, a list of them in batches.
     Nested(NestedType),
-    /// `None` where there is no element, and a list of such and others in batches. Bytes, texts, JSON and tensors of any length
-    /// have one element more before them.
+    /// `None` for a missing element; in batches a list in which elements may be `None`. Bytes, strings, JSON, and
+    /// tensors of any length are stored with one more element at the start, so that missing and empty differ.
     Optional(Box<FieldKind>),
 }
 
@@ -82,7 +82,7 @@ impl<'py> FromPyObject<'_, 'py> for FieldKind {
             return values.map(Self::Nested);
         }
         match object.extract::<&str>()? {
-            // As samples these are an array or its scalar; a batch of them is a tensor.
+            // In samples these are an array or its scalar; in batches a tensor.
             "tensor" | "array" | "scalar" => Ok(Self::Tensor),
             "number" => Ok(Self::Number),
             "ragged" => Ok(Self::Ragged),
@@ -121,20 +121,20 @@ impl FieldKind {
     }
 }
 
-/// Which samples are handed over.
+/// The samples to hand over.
 #[derive(Clone, Copy)]
 pub(super) struct Samples<'a> {
     pub(super) indices: &'a [usize],
-    /// Says where they come from, for errors; nothing if there is no access by index.
+    /// Reports where samples come from, for errors; None if there is no access by index.
     pub(super) dataset: Option<&'a dyn sluicegate::Dataset>,
 }
 
-/// What fields are made of: torch's functions, and the batch that they lie in.
+/// What fields are made from: torch's functions, and the batch that contains the fields.
 pub(super) struct Materials<'a, 'py> {
     pub(super) py: Python<'py>,
-    /// Makes a tensor of a capsule.
+    /// Makes a tensor from a capsule.
     pub(super) from_dlpack: &'a Bound<'py, PyAny>,
-    /// Makes a batch of a list of objects.
+    /// Makes a batch from a list of objects.
     pub(super) collate: &'a Bound<'py, PyAny>,
     pub(super) layout: &'a BatchLayout,
     pub(super) lease: &'a Arc<Lease>,
@@ -142,7 +142,7 @@ pub(super) struct Materials<'a, 'py> {
 }
 
 impl<'py> Materials<'_, 'py> {
-    /// Field `field` of the batch.
+    /// Returns field `field` of the batch.
     pub(super) fn batch(
         &self,
         kind: &FieldKind,
@@ -190,10 +190,10 @@ impl<'py> Materials<'_, 'py> {
         }
     }
 
-    /// Calls `collate` on the objects that the texts of field `field` stand for.
+    /// Calls `collate` on the objects that the texts of field `field` represent.
     ///
-    /// The batch of objects is a dictionary of the batches of their values, so objects of equal keys are taken apart as
-    /// they are read, and `collate` is called with the values of each key and its name.
+    /// The batch of objects is a dictionary of the batches of their values. So objects with equal keys are split by key
+    /// as they are parsed, and `collate` is called with the values of each key and its name.
     fn collated_json(&self, field: usize) -> PyResult<Bound<'py, PyAny>> {
         let rows = 0..self.layout.samples;
         let text = |row| &self.lease.bytes()[self.layout.columns[field].sample(self.lease.bytes(), row)];
@@ -204,7 +204,7 @@ impl<'py> Materials<'_, 'py> {
         };
         let batch = PyDict::new(self.py);
         for (name, values) in columns {
-            // Of texts, told by the first value, the default collate gives the list.
+            // For strings, recognized by the first value, the default collate returns the list.
             let are_texts = values.is_of_texts()?;
             let values = values.into_sequence(self.py)?;
             match are_texts {
@@ -215,7 +215,7 @@ impl<'py> Materials<'_, 'py> {
         Ok(batch.into_any())
     }
 
-    /// Field `field` of the sample in row `row`.
+    /// Returns field `field` of the sample in row `row`.
     pub(super) fn sample(
         &self,
         kind: &FieldKind,
@@ -285,7 +285,7 @@ impl<'py> Materials<'_, 'py> {
     fn refuse(&self, (field, row): (usize, usize), reason: String) -> PyErr {
         let index = self.of.indices[row];
         let dataset = self.of.dataset;
-        // It may read a footer again.
+        // This may read a footer again.
         let origin = detach(self.py, || Ok(dataset.and_then(|dataset| dataset.origin(index, field))));
         let reason = match origin {
             Ok(Some(origin)) => format!("{origin}: {reason}"),
@@ -317,7 +317,7 @@ impl<'py> Materials<'_, 'py> {
     }
 }
 
-/// The text of `bytes`; why it is none, in words.
+/// Returns the string that `bytes` encode, or a message that says why they encode none.
 pub(super) fn text<'py>(py: Python<'py>, bytes: &[u8]) -> Result<Bound<'py, PyString>, String> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Ok(PyString::new(py, text)),

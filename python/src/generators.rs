@@ -1,4 +1,4 @@
-//! [`GlobalGenerators`]: the global random number generators of the process, set, saved and put back in microseconds.
+//! [`GlobalGenerators`]: sets, saves, and restores the process's global random number generators in microseconds.
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
@@ -9,18 +9,18 @@ use sluicegate::internal::{GENERATOR_WORDS, GeneratorStream};
 use super::mersenne::{Mersenne, MersennePlaces, MersenneState};
 use super::torch_generator::{TorchDoor, TorchPlaces, TorchState};
 
-/// The way to one generator.
+/// Access to one generator.
 enum Door {
-    /// There is none: nothing is set, and its state is empty.
+    /// No access: nothing is set, and its state is empty.
     Closed,
     Mersenne(Mersenne),
     Torch(TorchDoor),
-    /// A Python object that goes the library's public way, by the methods `seed(state)`, `take()` and `put(state)`.
+    /// A Python object that uses the library's public API, with methods `seed(state)`, `take()`, and `put(state)`.
     Public(Py<PyAny>),
 }
 
 impl Door {
-    /// `places` is None, a tuple of what the fast way needs, or an object that goes the public way.
+    /// `places` is None, a tuple for fast access, or an object that uses the public API.
     fn new(places: Option<Bound<'_, PyAny>>, stream: GeneratorStream) -> PyResult<Self> {
         let Some(places) = places else { return Ok(Self::Closed) };
         let py = places.py();
@@ -77,12 +77,12 @@ impl Door {
     }
 }
 
-/// The states of Python's, NumPy's and torch's generator.
+/// The states of Python's, NumPy's, and torch's generators.
 type States<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 
-/// The global generators of Python's `random`, NumPy and torch. They belong to the process: any thread may call, and each sees
-/// what the others did. Python and torch keep a thread that draws meanwhile from tearing a state apart, and so does
-/// NumPy's lock, which is taken here too; whether it draws before or after is up to the threads.
+/// The global generators of Python's `random`, NumPy, and torch. They belong to the process: any thread may call, and
+/// sees the changes of the others. A thread that draws meanwhile cannot tear a state: Python and torch prevent it, and
+/// NumPy's lock is taken here. Which of the two comes first is undefined.
 #[pyclass(frozen, module = "sluicegate._core")]
 pub(super) struct GlobalGenerators {
     python: Door,
@@ -92,7 +92,7 @@ pub(super) struct GlobalGenerators {
 
 #[pymethods]
 impl GlobalGenerators {
-    /// The generators that the three describe; None for one that is left alone.
+    /// Returns the generators that the arguments describe; None leaves one alone.
     #[new]
     #[pyo3(signature = (python=None, numpy=None, torch=None))]
     fn new(
@@ -107,32 +107,32 @@ impl GlobalGenerators {
         })
     }
 
-    /// Sets all to the states that belong to `key`.
+    /// Sets all generators to the states for `key`.
     fn seed(&self, py: Python<'_>, key: u64) -> PyResult<()> {
         self.python.seed(py, key, GeneratorStream::GlobalPython)?;
         self.numpy.seed(py, key, GeneratorStream::GlobalNumpy)?;
         self.torch.seed(py, key, GeneratorStream::GlobalTorch)
     }
 
-    /// The states of all.
+    /// Returns the states of all generators.
     fn take<'py>(&self, py: Python<'py>) -> PyResult<States<'py>> {
         Ok((self.python.take(py)?, self.numpy.take(py)?, self.torch.take(py)?))
     }
 
-    /// Sets all to states that were taken.
+    /// Restores states that [`take`](Self::take) returned.
     fn put(&self, states: States<'_>) -> PyResult<()> {
         self.python.put(&states.0)?;
         self.numpy.put(&states.1)?;
         self.torch.put(&states.2)
     }
 
-    /// Of each, whether its state is another than the one that was taken.
+    /// Returns, for each generator, true if its state differs from the given one.
     fn moved(&self, states: States<'_>) -> PyResult<(bool, bool, bool)> {
         Ok((self.python.moved(&states.0)?, self.numpy.moved(&states.1)?, self.torch.moved(&states.2)?))
     }
 }
 
-/// The key of the sample at `index`: an integer, and of a negative one its two's complement.
+/// Returns the key of the sample at `index`: an integer, or the two's complement of a negative one.
 #[pyfunction]
 pub(super) fn sample_key(seed: u64, epoch: u64, index: &Bound<'_, PyAny>) -> PyResult<u64> {
     let number = match index.extract::<u64>() {
@@ -143,7 +143,7 @@ pub(super) fn sample_key(seed: u64, epoch: u64, index: &Bound<'_, PyAny>) -> PyR
     Ok(sluicegate::sample_key(seed, epoch, number))
 }
 
-/// The 624 words of 32 bits, little end first, that belong to `key` and to the stream of this name.
+/// Returns the 624 words of 32 bits, little-endian, for `key` and the stream with this name.
 #[pyfunction]
 pub(super) fn generator_words<'py>(py: Python<'py>, key: u64, stream: &str) -> PyResult<Bound<'py, PyBytes>> {
     let stream = match stream {
@@ -165,7 +165,7 @@ pub(super) fn generator_words<'py>(py: Python<'py>, key: u64, stream: &str) -> P
     })
 }
 
-/// The sample's own generator for torch that belongs to `key`, in the form that `torch.Generator.set_state` takes.
+/// Returns the sample's own torch generator for `key`, in the form that `torch.Generator.set_state` takes.
 #[pyfunction]
 pub(super) fn torch_state<'py>(py: Python<'py>, key: u64) -> Bound<'py, PyByteArray> {
     let state = TorchState::of_key(key, GeneratorStream::SampleTorch);

@@ -1,4 +1,4 @@
-//! `HandOver`: how batches and samples of a dataset become Python objects.
+//! `HandOver`: converts batches and samples of a dataset to Python objects.
 
 use std::sync::Arc;
 
@@ -10,23 +10,23 @@ use sluicegate::{Batch, Collate, Field, PadSamples, Schema, StackSamples};
 use super::convert::{Containers, Structure};
 use super::field_kind::{FieldKind, Materials, Samples};
 
-/// How the fields of a dataset are nested, and what each of them is.
+/// How the fields of a dataset are nested, and the kind of each.
 #[pyclass(frozen, module = "sluicegate._core")]
 pub(super) struct HandOver {
     structure: Structure,
-    /// By field: what it is, and the torch data type to view it as, where DLPack has none for it.
+    /// For each field: its kind, and the torch data type to view it as, if DLPack has none for it.
     fields: Vec<(FieldKind, Option<Py<PyAny>>)>,
     from_dlpack: Py<PyAny>,
     collate: Py<PyAny>,
-    /// Makes the batch that Python gets of the one in `structure`.
+    /// Makes the batch that Python receives from the one in `structure`.
     finish: Option<Py<PyAny>>,
 }
 
 #[pymethods]
 impl HandOver {
-    /// `structure` nests the fields, `kinds` and `views` are by field, `from_dlpack` makes a tensor of a capsule, `collate`
-    /// a batch of a list of parsed JSON values, and takes the key that they belong to as a second argument. `finish` takes
-    /// each batch, and returns what is handed over in its place.
+    /// `structure` nests the fields, `kinds` and `views` are by field, `from_dlpack` makes a tensor from a capsule, and
+    /// `collate` makes a batch from a list of parsed JSON values, with their key as a second argument. `finish`
+    /// receives each batch, and returns what is handed over in its place.
     #[new]
     #[pyo3(signature = (structure, kinds, views, from_dlpack, collate, finish=None))]
     fn new(
@@ -45,7 +45,7 @@ impl HandOver {
 }
 
 impl HandOver {
-    /// The collate that lays out what is handed over.
+    /// Returns the collate that lays out the batches to hand over.
     pub(super) fn collate(&self) -> Arc<dyn Collate> {
         let padded = self.fields.iter().enumerate().fold(PadSamples::new(), |padded, (field, (kind, _))| match kind {
             FieldKind::Padded(fill) => padded.field(field, fill.clone()),
@@ -55,7 +55,7 @@ impl HandOver {
         if padded.is_empty() { Arc::new(StackSamples) } else { Arc::new(padded) }
     }
 
-    /// Fails when the samples of `schema` can't be handed over in this way.
+    /// Fails if the samples of `schema` can't be handed over in this way.
     pub(super) fn check(&self, schema: &Schema) -> PyResult<()> {
         let fields = schema.fields();
         let fits = |(field, (kind, _)): (&Field, &(FieldKind, _))| kind.is_for(field);
@@ -66,7 +66,7 @@ impl HandOver {
         Err(PyValueError::new_err(format!("{schema} is not of the kinds {kinds:?}")))
     }
 
-    /// The batch of the samples that `of` tells, all of whose tensors are on one lease.
+    /// Returns the batch of the samples `of`; all its tensors share one lease.
     pub(super) fn batch<'py>(&self, py: Python<'py>, of: Samples<'_>, batch: Batch) -> PyResult<Bound<'py, PyAny>> {
         let batch = self.with(py, of, batch, |materials| {
             let fields = self.fields.iter().enumerate();
@@ -79,7 +79,7 @@ impl HandOver {
         }
     }
 
-    /// The samples that `of` tells, all of whose tensors are on one lease.
+    /// Returns the samples `of`; all their tensors share one lease.
     pub(super) fn samples<'py>(&self, py: Python<'py>, of: Samples<'_>, batch: Batch) -> PyResult<Bound<'py, PyList>> {
         self.with(py, of, batch, |materials| {
             let samples = (0..of.indices.len()).map(|row| {

@@ -1,25 +1,25 @@
-//! [`Integers`]: an array of Python's with integers of any width.
+//! [`Integers`]: a Python array of integers of any width.
 
 use sluicegate::internal::Array;
 use sluicegate::{DType, Element, Error, Result};
 
 use super::memory::ForeignArray;
 
-/// A one-dimensional array of integers, read as int64. What is in it may change between two reads.
+/// A one-dimensional array of integers, read as int64. Its contents may change between two reads.
 pub(super) struct Integers {
     array: Array,
     dtype: DType,
-    /// The name of the argument that it came as, for messages.
+    /// The name of the argument, for error messages.
     argument: &'static str,
     bytes: Vec<u8>,
     places: Vec<usize>,
 }
 
 impl Integers {
-    /// The integers of `array`.
+    /// Wraps the integers of `array`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when it has another number of axes, or elements of another kind.
+    /// [`Error::InvalidArgument`] if it does not have one axis, or does not contain integers.
     pub(super) fn new(argument: &'static str, array: ForeignArray) -> Result<Self> {
         let (field, array) = array.into_field()?;
         let dtype = field.dtype();
@@ -45,7 +45,7 @@ impl Integers {
         self.array.len()
     }
 
-    /// Copies those from `start` on, as many as there is room for.
+    /// Fills `into` with the integers from `start` on.
     pub(super) fn read(&mut self, start: usize, into: &mut [i64]) -> Result<()> {
         self.places.clear();
         self.places.extend(start..start + into.len());

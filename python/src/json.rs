@@ -1,4 +1,4 @@
-//! JSON to Python's objects, without a detour through another tree of values.
+//! Converts JSON to Python objects, without an intermediate tree of values.
 
 use std::cell::Cell;
 use std::fmt;
@@ -14,9 +14,9 @@ use serde_json::de::SliceRead;
 
 use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 
-/// The object that `text` stands for: dictionaries, lists, texts, numbers, booleans and None, as `json.loads` makes them;
-/// except that numbers that no float can hold, and `NaN` and `Infinity`, which are not JSON, are refused. Python itself reads
-/// the few texts with integers of more than 64 bits or `-0`.
+/// Returns the object that `text` represents: dictionaries, lists, strings, numbers, booleans, and None, as from
+/// `json.loads`. But numbers beyond the range of floats, and `NaN` and `Infinity`, which are not JSON, are rejected.
+/// Python itself parses the few texts with integers of more than 64 bits or `-0`.
 ///
 /// Brackets may be nested 127 deep.
 ///
@@ -34,7 +34,7 @@ pub(super) fn parse<'py>(py: Python<'py>, text: &[u8]) -> Result<Bound<'py, PyAn
     by_python().map_err(|error| format!("invalid JSON: {error}"))
 }
 
-/// True if a float may have been written as an integer: of more than 64 bits, or as `-0`. The parser does not say.
+/// True if this may have been written as an integer of more than 64 bits, or as `-0`. The parser does not report that.
 fn may_be_an_integer(value: f64) -> bool {
     const END: f64 = 9_223_372_036_854_775_808.0; // 2^63
     value.abs() >= END || (value == 0.0 && value.is_sign_negative())
@@ -62,7 +62,7 @@ fn has_long_integer(text: &[u8]) -> bool {
     false
 }
 
-/// Where the text ends that begins after a quote, behind the closing one.
+/// Returns the position after the closing quote of the string that starts after an opening quote.
 fn end_of_text(text: &[u8]) -> usize {
     let mut at = 0;
     while let Some(&byte) = text.get(at) {
@@ -75,9 +75,9 @@ fn end_of_text(text: &[u8]) -> usize {
     text.len()
 }
 
-/// The values of all `texts` by key, in the order of the first one's keys, when each is an object of these keys in this
-/// order: what a batch is made of without a dictionary for each sample. None where they are anything else, or no JSON, or
-/// where `parse` leaves a number to Python.
+/// Returns the values of all `texts` by key, in the order of the first one's keys, if each is an object with these keys
+/// in this order: a batch is then made without a dictionary per sample. Returns None for anything else, for invalid
+/// JSON, or if `parse` leaves a number to Python.
 pub(super) fn by_key<'a, 'py>(
     py: Python<'py>,
     texts: impl Iterator<Item = &'a [u8]>,
@@ -96,7 +96,7 @@ pub(super) fn by_key<'a, 'py>(
     Some(columns.names.into_iter().zip(columns.values).collect())
 }
 
-/// What was read of objects of the same keys.
+/// The values of objects with the same keys.
 struct Columns<'a, 'py> {
     value: Value<'a, 'py>,
     names: Vec<String>,
@@ -123,7 +123,7 @@ impl<'de> Visitor<'de> for &mut Columns<'_, '_> {
         let other = || A::Error::custom("other keys than the first one's");
         if self.rows == 0 {
             while let Some(name) = entries.next_key::<String>()? {
-                // Of a key that comes twice the last value counts: that is for a dictionary to say.
+                // If a key occurs twice, the last value counts; this is left to a dictionary.
                 if self.names.contains(&name) {
                     return Err(other());
                 }
@@ -144,7 +144,7 @@ impl<'de> Visitor<'de> for &mut Columns<'_, '_> {
     }
 }
 
-/// True if a key is this one.
+/// Reads a key, and returns true if it is this one.
 struct Is<'a>(&'a str);
 
 impl<'de> DeserializeSeed<'de> for Is<'_> {
@@ -167,7 +167,7 @@ impl Visitor<'_> for Is<'_> {
     }
 }
 
-/// The next value of a column.
+/// Reads the next value of a column.
 struct Next<'a, 'py> {
     value: Value<'a, 'py>,
     column: &'a mut JsonColumn<'py>,
@@ -242,7 +242,7 @@ impl<'de> Visitor<'de> for Next<'_, '_> {
 #[derive(Clone, Copy)]
 struct Value<'a, 'py> {
     py: Python<'py>,
-    /// False after a number that may not be the one in the text.
+    /// False after a number that may differ from the one in the text.
     is_exact: &'a Cell<bool>,
 }
 
@@ -304,7 +304,7 @@ impl<'de, 'py> Visitor<'de> for Value<'_, 'py> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
         let dict = PyDict::new(self.py);
-        // Of a key that comes twice the last value counts, at the place of the first, as in `json.loads`.
+        // If a key occurs twice, the last value counts, in the position of the first, as in `json.loads`.
         while let Some(key) = entries.next_key_seed(self)? {
             dict.set_item(key, entries.next_value_seed(self)?).map_err(A::Error::custom)?;
         }

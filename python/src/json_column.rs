@@ -4,18 +4,18 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyMemoryView, PyString};
 
-/// The values of one key. Numbers are objects of Python's only where the others are not of the same type: to make them, and
-/// to make a tensor of a list of them, took most of the time of a batch.
+/// The values of one key. Numbers become Python objects only if values of another type occur: making objects, and a
+/// tensor from a list of them, took most of the time of a batch.
 pub(super) enum JsonColumn<'py> {
-    /// Integers of 64 bits, as they are in memory.
+    /// 64-bit integers, in native byte order.
     Integers(Vec<[u8; 8]>),
-    /// Floats of 64 bits, as they are in memory.
+    /// 64-bit floats, in native byte order.
     Floats(Vec<[u8; 8]>),
     Objects(Bound<'py, PyList>),
 }
 
 impl<'py> JsonColumn<'py> {
-    /// A column without values.
+    /// Returns an empty column.
     pub(super) fn new() -> Self {
         Self::Integers(Vec::new())
     }
@@ -41,7 +41,7 @@ impl<'py> JsonColumn<'py> {
         self.objects(value.py())?.append(value)
     }
 
-    /// True if the first value is a text.
+    /// True if the first value is a string.
     pub(super) fn is_of_texts(&self) -> PyResult<bool> {
         match self {
             Self::Objects(values) => Ok(values.get_item(0)?.is_instance_of::<PyString>()),
@@ -49,7 +49,7 @@ impl<'py> JsonColumn<'py> {
         }
     }
 
-    /// The values as a list or, of numbers of one type, as a `memoryview` of them.
+    /// Returns the values as a list or, for numbers of one type, as a `memoryview`.
     pub(super) fn into_sequence(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let (numbers, format) = match &self {
             Self::Integers(values) => (values, "q"),
@@ -60,7 +60,7 @@ impl<'py> JsonColumn<'py> {
         bytes.call_method1(intern!(py, "cast"), (format,))
     }
 
-    /// The values as objects, which they are from now on.
+    /// Converts the values to objects, for good, and returns them.
     fn objects(&mut self, py: Python<'py>) -> PyResult<&Bound<'py, PyList>> {
         let objects = match self {
             Self::Integers(values) => PyList::new(py, values.iter().map(|bytes| i64::from_ne_bytes(*bytes)))?,

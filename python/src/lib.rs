@@ -1,6 +1,6 @@
-//! The Python door, the only place with pyo3: newtypes over the core, one file per file of the core.
+//! The Python bindings, the only place that uses pyo3: newtypes over the core, one file per file of the core.
 //!
-//! A method converts, enters the core by [`detach`], and wraps; decisions are the core's or the Python package's.
+//! A method converts, enters the core by [`detach`], and wraps; decisions are made by the core or the Python package.
 
 mod batch_sampler;
 mod block_cache;
@@ -51,7 +51,7 @@ use pyo3::prelude::*;
 mod _core {
     use pyo3::prelude::*;
 
-    /// Before other code can fork: a child forked while another thread registers the handler would wait forever.
+    /// Registers the fork handler before other code can fork: a child forked meanwhile would wait forever.
     #[pymodule_init]
     fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
         sluicegate::internal::generation();

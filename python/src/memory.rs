@@ -1,15 +1,15 @@
-//! Memory across the border: arrays and samples of Python's that Rust reads, and our slots that become tensors.
+//! Memory across the language border: Python arrays and samples that Rust reads, and our slots that become tensors.
 //!
 //! # Rationale
-//! An address that Python hands in is believed: `sluicegate._core` is private, and the package passes
-//! `tensor.data_ptr()` or the address of a NumPy array together with the object that owns it. The owner is held until
-//! the last reader is gone; the package checks before each batch that the owner still has its memory there.
+//! An address from Python is trusted: `sluicegate._core` is private, and the package passes `tensor.data_ptr()` or the
+//! address of a NumPy array together with the object that owns it. The owner is held until the last reader is gone; the
+//! package checks before each batch that the owner still has its memory there.
 //!
-//! A sample shows its memory itself, a tensor through DLPack's exchange API, an array by Python's buffers; [`Views`] holds them.
+//! Samples expose their memory: tensors by DLPack's exchange API, arrays by Python's buffers; [`Views`] holds them.
 //!
-//! A slot leaves as DLPack capsules, one per field, all holding one [`Lease`]. Columns of a slot do not overlap and no
-//! other slot overlaps this one, so tensors never alias. The deleter drops its part of the lease and touches nothing of
-//! Python: it runs on any thread, with or without the GIL, also while the interpreter shuts down.
+//! A slot leaves as DLPack capsules, one per field, which share one [`Lease`]. Columns of a slot do not overlap, and no
+//! other slot overlaps this one, so tensors never alias. The deleter drops its share of the lease and touches no Python
+//! object: it runs on any thread, with or without the GIL, even while the interpreter shuts down.
 #![expect(unsafe_code, reason = "one of the two places that handle addresses; every block says why it is sound")]
 
 mod foreign;
@@ -33,7 +33,7 @@ use super::dlpack::{CPU, DLManagedTensor, DLTensor, ExchangeApi, dlpack_type, tr
 use super::error::to_python;
 use super::pinned_block::PinnedBlock;
 
-/// Keeps a Python object alive on behalf of Rust, and lets go of it soon after it is dropped, on whichever thread.
+/// Keeps a Python object alive on behalf of Rust, and releases it soon after it is dropped, on any thread.
 pub(super) struct Owner(pub(super) ManuallyDrop<Py<PyAny>>);
 
 impl Drop for Owner {
@@ -45,21 +45,21 @@ impl Drop for Owner {
         if is_pythons {
             return drop(object);
         }
-        // A thread of the pool, which must not wait for the GIL; pyo3 would keep the object until this library is next called.
-        // SAFETY: may be called without the GIL; `let_go` gets the reference that was taken here, once. A queue that is
-        // full does not take it: a leak is all that is left then.
+        // A pool thread must not wait for the GIL, and pyo3 would keep the object until this library is next called.
+        // SAFETY: may be called without the GIL; `let_go` receives the reference that was taken here, once. A queue
+        // that is full does not take it; then it is leaked.
         unsafe { ffi::Py_AddPendingCall(Some(let_go), object.into_ptr().cast()) };
     }
 }
 
-/// Gives up a reference: what the main thread runs for `Owner`, between two instructions of its own.
+/// Releases a reference. The main thread runs this for `Owner`, between two of its instructions.
 extern "C" fn let_go(object: *mut c_void) -> c_int {
     // SAFETY: Python calls this with the GIL and with the reference that `Owner` passed.
     unsafe { ffi::Py_DecRef(object.cast()) };
     0
 }
 
-/// A lease on each of the blocks of these sizes in bytes, which `allocate` gives in one object.
+/// Returns a lease on each block of these sizes in bytes, which `allocate` returns in one object.
 pub(super) fn pinned_leases(allocate: &Bound<'_, PyAny>, sizes: Vec<usize>) -> PyResult<Vec<Lease>> {
     let blocks = allocate.call1((PyTuple::new(allocate.py(), &sizes)?,))?;
     let addresses: Vec<usize> = blocks.getattr("addresses")?.extract()?;
@@ -69,26 +69,26 @@ pub(super) fn pinned_leases(allocate: &Bound<'_, PyAny>, sizes: Vec<usize>) -> P
         let address = address.ok_or_else(|| PyValueError::new_err("a block must be aligned to 64 bytes"))?;
         let owner = Box::new(PinnedBlock::new(Arc::clone(&blocks), number));
         // SAFETY: the package allocated these bytes for this (see the module's rationale): no other code has them, and
-        // they live as long as the object. What an allocator of another library's left in them is as good as anything.
+        // they live as long as the object. Whatever another library's allocator left in them is acceptable.
         Ok(unsafe { Lease::foreign(address, bytes, owner) })
     };
     addresses.into_iter().zip(sizes).enumerate().map(lease).collect()
 }
 
-/// An array of Python's, as the package describes it.
+/// A Python array, as described by the package.
 #[derive(FromPyObject)]
 pub(super) struct ForeignArray(String, String, usize, Vec<usize>, Vec<usize>, Py<PyAny>);
 
 impl ForeignArray {
-    /// The field that its rows are, and the array.
+    /// Returns the field that its rows form, and the array.
     pub(super) fn into_field(self) -> sluicegate::Result<(Field, Array)> {
         let Self(name, dtype, address, shape, strides, owner) = self;
         let dtype: DType = dtype.parse()?;
         let reach: usize = shape.iter().zip(&strides).map(|(&size, &stride)| size.saturating_sub(1) * stride).sum();
         let bytes = if shape.contains(&0) { 0 } else { reach + dtype.bytes() };
         let address = NonNull::new(ptr::with_exposed_provenance_mut(address)).unwrap_or(NonNull::dangling());
-        // SAFETY: the package passes the address, shape and strides of one array of `owner`'s (see the module's rationale),
-        // so these bytes are its elements, and they live as long as the owner. An array without elements has no bytes.
+        // SAFETY: the package passes the address, shape, and strides of one array of `owner` (see the rationale above),
+        // so these bytes are its elements, and they live as long as the owner. An empty array has no bytes.
         let segment = unsafe { Segment::foreign(address, bytes, Box::new(Owner(ManuallyDrop::new(owner)))) };
         let array = Array::new(Arc::new(segment), 0, dtype.bytes(), &shape, &strides)?;
         Ok((Field::new(name, dtype, shape.get(1..).unwrap_or_default()), array))
@@ -110,7 +110,7 @@ unsafe impl Sync for Indices {}
 
 #[pymethods]
 impl Indices {
-    /// `len` integers of 64 bits at `address`, which belong to `owner`.
+    /// Wraps `len` integers of 64 bits at `address`, which belong to `owner`.
     #[new]
     fn new(address: usize, len: usize, owner: Py<PyAny>) -> PyResult<Self> {
         let address = match NonNull::new(ptr::with_exposed_provenance_mut::<i64>(address)) {
@@ -127,7 +127,7 @@ impl Indices {
 }
 
 impl Indices {
-    /// The indices from `start` to `stop` as places in a dataset of `len` samples; nothing when one is out of range.
+    /// Returns indices `start` to `stop` as positions in a dataset of `len` samples; None if one is out of range.
     pub(super) fn places(&self, start: usize, stop: usize, len: usize) -> Option<Vec<usize>> {
         let stop = stop.min(self.len);
         (start..stop)
@@ -140,7 +140,7 @@ impl Indices {
     }
 }
 
-/// One tensor on its way out: the structure that DLPack shows, first, and what it points to.
+/// A tensor being handed over: the structure that DLPack exposes comes first, then what it points to.
 #[repr(C)]
 struct Handover {
     managed: DLManagedTensor,
@@ -150,8 +150,8 @@ struct Handover {
 
 const UNUSED: &CStr = c"dltensor";
 
-/// A DLPack capsule of the tensor whose first byte is at `offset` of the slot. It holds the lease until it is consumed, and
-/// the tensor made of it does from then on.
+/// Returns a DLPack capsule of the tensor whose first byte is at `offset` in the slot. It holds the lease until it is
+/// consumed; from then on, the tensor made from it holds the lease.
 pub(super) fn capsule<'py>(
     py: Python<'py>,
     lease: &Arc<Lease>,
@@ -160,13 +160,13 @@ pub(super) fn capsule<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let bytes = shape.iter().fold(dtype.bytes(), |bytes, &axis| bytes.saturating_mul(axis));
     assert!(offset.saturating_add(bytes) <= lease.len(), "a tensor lies inside its slot");
-    // SAFETY: the tensor lies inside the slot, as asserted, and the lease that keeps the slot goes with it.
+    // SAFETY: the tensor is inside the slot, as asserted, and the lease that keeps the slot goes with it.
     let address = unsafe { lease.address().add(offset) };
     hand_over(py, address, dtype, shape, Arc::clone(lease) as Arc<dyn Send + Sync>)
 }
 
-/// A DLPack capsule of tensor `field` of the batch that this worker is making, to be written at once: the memory stays
-/// mapped as long as the tensor lives, but it is the batch's only until the next tensor is placed.
+/// Returns a DLPack capsule of tensor `field` of the batch that this worker is making, to be written at once: the
+/// memory stays mapped as long as the tensor lives, but belongs to the batch only until the next tensor is placed.
 pub(super) fn making_capsule<'py>(
     py: Python<'py>,
     end: &mut WorkerEnd,
@@ -177,7 +177,7 @@ pub(super) fn making_capsule<'py>(
     hand_over(py, address, dtype, shape, segment)
 }
 
-/// A DLPack capsule of the tensor at `address`, which `owner` keeps mapped.
+/// Returns a DLPack capsule of the tensor at `address`, which `owner` keeps mapped.
 fn hand_over<'py>(
     py: Python<'py>,
     address: NonNull<u8>,
@@ -197,7 +197,7 @@ fn hand_over<'py>(
     };
     let managed = DLManagedTensor { tensor, manager: ptr::null_mut(), deleter: give_back as *const c_void };
     let mut handover = Box::new(Handover { managed, shape, owner });
-    // Now that the shape is where it stays.
+    // The shape no longer moves.
     handover.managed.tensor.shape = handover.shape.as_mut_ptr();
     let handover = Box::into_raw(handover);
     // SAFETY: the pointer is valid until `give_back` frees it, the name is a static C string, and the GIL is held.
@@ -210,13 +210,13 @@ fn hand_over<'py>(
     unsafe { Bound::from_owned_ptr_or_err(py, capsule) }
 }
 
-/// The descriptors with these numbers.
+/// Returns the descriptors with these numbers.
 pub(super) fn descriptors<'a>(numbers: &[RawFd]) -> Vec<BorrowedFd<'a>> {
     // SAFETY: the package passes descriptors that it keeps open during the call (see the module's rationale).
     numbers.iter().map(|&number| unsafe { BorrowedFd::borrow_raw(number) }).collect()
 }
 
-/// DLPack's deleter: called once, by the tensor's last view, on any thread, without the GIL.
+/// DLPack's deleter: called once, for the tensor's last view, on any thread, without the GIL.
 unsafe extern "C" fn give_back(managed: *mut DLManagedTensor) {
     // SAFETY: `managed` is the first field of a handover that `capsule` boxed, and its consumer calls this once.
     let handover = unsafe { Box::from_raw(managed.cast::<Handover>()) };
@@ -225,7 +225,7 @@ unsafe extern "C" fn give_back(managed: *mut DLManagedTensor) {
 
 /// The capsule's destructor: a consumer renames the capsule, so one that still has its name was never consumed.
 unsafe extern "C" fn drop_unused(capsule: *mut ffi::PyObject) {
-    // SAFETY: Python calls this with the capsule that is going, and holds the GIL.
+    // SAFETY: Python calls this with the capsule that is being destroyed, and holds the GIL.
     unsafe {
         if ffi::PyCapsule_IsValid(capsule, UNUSED.as_ptr()) == 1 {
             give_back(ffi::PyCapsule_GetPointer(capsule, UNUSED.as_ptr()).cast());
@@ -235,14 +235,14 @@ unsafe extern "C" fn drop_unused(capsule: *mut ffi::PyObject) {
 
 type ShowTensor = unsafe extern "C" fn(*mut ffi::PyObject, *mut DLTensor) -> c_int;
 
-/// Torch's function that shows the memory of a tensor, in the versions that have one.
+/// Torch's function that exposes the memory of a tensor, in versions that have one.
 pub(super) struct TensorDoor {
     class: Py<PyType>,
     show: ShowTensor,
 }
 
 impl TensorDoor {
-    /// The door to tensors of exactly this class.
+    /// Returns the function for tensors of exactly this class.
     pub(super) fn of(class: &Bound<'_, PyType>) -> Option<Self> {
         let capsule = class.getattr("__dlpack_c_exchange_api__").ok()?;
         // SAFETY: the GIL is held; an object that is not such a capsule gives null and an exception.
@@ -250,8 +250,8 @@ impl TensorDoor {
         drop(PyErr::take(class.py()));
         let mut table = address.cast_const().cast::<ExchangeApi>();
         while !table.is_null() {
-            // SAFETY: DLPack promises that a table lives as long as the process, and that it begins in every version as it
-            // is declared here, and so it stays in every version 1, with a function of this type or null.
+            // SAFETY: DLPack promises that a table lives as long as the process, that its header is as declared here in
+            // every version, and that in every version 1 the rest is, too, with a function of this type or null.
             unsafe {
                 if (*table).major == 1 {
                     let show: Option<ShowTensor> = std::mem::transmute((*table).show);
@@ -264,7 +264,7 @@ impl TensorDoor {
     }
 }
 
-/// Python's `Py_buffer`, part of the stable ABI from 3.11 on, and the same before.
+/// Python's `Py_buffer`: part of the stable ABI since 3.11, and the same before that.
 #[repr(C)]
 struct Buffer {
     address: *mut c_void,
@@ -293,12 +293,12 @@ struct HeldBuffer(Buffer);
 
 impl Drop for HeldBuffer {
     fn drop(&mut self) {
-        // SAFETY: it was acquired, it is released once, and what holds it holds a `Bound` as well: the GIL is held.
+        // SAFETY: it was acquired, it is released once, and its holder also holds a `Bound`, so the GIL is held.
         unsafe { PyBuffer_Release(&mut self.0) };
     }
 }
 
-/// Samples of one data type and shape, each where its owner has it. They, and their buffers, are held.
+/// Samples of one data type and shape, each in its owner's memory. The samples and their buffers are held.
 pub(super) struct Views<'py> {
     rows: Scattered,
     dtype: DType,
@@ -307,8 +307,8 @@ pub(super) struct Views<'py> {
 }
 
 impl<'py> Views<'py> {
-    /// The memory of tensors of data type `dtype`; nothing when one is not of the door's class, or of another type or shape,
-    /// or no dense memory of the CPU's. What flags say of a tensor (it is conjugated, it requires a gradient) is not asked.
+    /// Returns the memory of tensors of data type `dtype`; None if one is not of the door's class, has a different type
+    /// or shape, or is not dense CPU memory. A tensor's flags (conjugated, requires a gradient) are not checked.
     pub(super) fn of_tensors(door: &TensorDoor, dtype: DType, samples: &Bound<'py, PyTuple>) -> Option<Self> {
         let mut rows = Scattered::new(dtype.bytes(), samples.len());
         let expected = dlpack_type(dtype);
@@ -321,15 +321,15 @@ impl<'py> Views<'py> {
                 drop(PyErr::take(samples.py()));
                 return None;
             }
-            // SAFETY: zero says that it was written.
+            // SAFETY: zero means that it was written.
             let tensor = unsafe { shown.assume_init() };
             let is_expected = (tensor.dtype.bits, tensor.dtype.lanes) == (expected.bits, expected.lanes)
                 && (tensor.dtype.code == expected.code || travels_as_bytes(dtype));
             if tensor.device.device_type != CPU.device_type || tensor.byte_offset != 0 || !is_expected {
                 return None;
             }
-            // SAFETY: torch has just shown them, and the tensor has had no chance to change since. The samples are held;
-            // who takes a storage away from a tensor while it is collated takes it away from torch as well.
+            // SAFETY: torch has just exposed them, and the tensor has had no chance to change since. The samples are
+            // held; code that takes a tensor's storage away while it is collated takes it away from torch as well.
             unsafe {
                 let shape = extents(tensor.shape.cast(), tensor.ndim)?;
                 rows.push(tensor.data.cast(), shape, extents(tensor.strides.cast(), tensor.ndim)?, dtype.bytes())?;
@@ -338,8 +338,8 @@ impl<'py> Views<'py> {
         Some(Self { rows, dtype, buffers: Vec::new(), _samples: samples.clone() })
     }
 
-    /// The memory of NumPy's arrays or scalars; nothing when one is of another type or shape than the first, or of a type
-    /// that torch makes no tensors of.
+    /// Returns the memory of NumPy arrays or scalars; None if one differs in type or shape from the first, or has a
+    /// type that torch makes no tensors from.
     pub(super) fn of_arrays(samples: &Bound<'py, PyTuple>) -> Option<Self> {
         let mut views: Option<Self> = None;
         for sample in samples.iter_borrowed() {
@@ -349,7 +349,7 @@ impl<'py> Views<'py> {
                 drop(PyErr::take(samples.py()));
                 return None;
             }
-            // SAFETY: zero says that it was written.
+            // SAFETY: zero means that it was written.
             let held = HeldBuffer(unsafe { shown.assume_init() });
             let HeldBuffer(buffer) = &held;
             if buffer.format.is_null() {
@@ -364,7 +364,7 @@ impl<'py> Views<'py> {
             if dtype != views.dtype {
                 return None;
             }
-            // SAFETY: the array has just shown them, and keeps its memory until the buffer is released: with the views.
+            // SAFETY: the array has just exposed them, and keeps its memory until the views release the buffer.
             unsafe {
                 let shape = extents(buffer.shape.cast(), buffer.ndim)?;
                 views.rows.push(buffer.address.cast(), shape, extents(buffer.strides.cast(), buffer.ndim)?, 1)?;
@@ -374,18 +374,18 @@ impl<'py> Views<'py> {
         views
     }
 
-    /// The rows, which may be copied without the GIL.
+    /// Returns the rows, which may be copied without the GIL.
     pub(super) fn rows(&self) -> &Scattered {
         &self.rows
     }
 
-    /// The data type of the elements.
+    /// Returns the data type of the elements.
     pub(super) fn dtype(&self) -> DType {
         self.dtype
     }
 }
 
-/// `ndim` sizes or strides; a negative one is larger than any address. Nothing where there are none to read.
+/// Returns `ndim` sizes or strides; a negative one is larger than any address. Returns None if there are none to read.
 ///
 /// # Safety
 /// There must be that many 64-bit integers at `address`, unless it is null, for as long as they are used.

@@ -1,4 +1,4 @@
-//! [`Mersenne`]: a generator of Python's `random` or NumPy's `RandomState`, whose words are reached where they are.
+//! [`Mersenne`]: a generator of Python's `random` or NumPy's `RandomState`, whose words are accessed in place.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
@@ -8,27 +8,27 @@ use sluicegate::internal::{ForeignWords, GENERATOR_WORDS, GeneratorStream, gener
 use super::error::to_python;
 use super::memory::words_at;
 
-/// The bytes of a state that was taken: the words, the position, whether a normal deviate is kept, and which.
+/// Size of a saved state in bytes: the words, the position, a flag for the kept normal deviate, and this deviate.
 const STATE_BYTES: usize = 4 * (GENERATOR_WORDS + 2) + 8;
 
 /// Everything that such a generator's draws depend on.
 pub(super) struct MersenneState {
     words: [u32; GENERATOR_WORDS],
-    /// The word that is drawn next; at `GENERATOR_WORDS` all are spent.
+    /// The next word to draw; `GENERATOR_WORDS` if all were drawn.
     next: u32,
-    /// The second of two normal deviates that were made together, in bits.
+    /// The second of two normal deviates that were generated together, as bits.
     gauss: Option<u64>,
 }
 
 impl MersenneState {
-    /// What belongs to `key`.
+    /// Returns the state for `key`.
     pub(super) fn of_key(key: u64, stream: GeneratorStream) -> Self {
         let mut words = [0; GENERATOR_WORDS];
         generator_words(key, stream, &mut words);
         Self { words, next: 0, gauss: None }
     }
 
-    /// The state that `bytes` are.
+    /// Parses a saved state.
     pub(super) fn from_bytes(bytes: &[u8]) -> PyResult<Self> {
         if bytes.len() != STATE_BYTES {
             let message = format!("a state of a Mersenne Twister has {STATE_BYTES} bytes, not {}", bytes.len());
@@ -44,30 +44,30 @@ impl MersenneState {
         Ok(Self { words, next, gauss })
     }
 
-    /// The state as bytes, the same on every machine.
+    /// Returns the state as bytes, the same on every machine.
     pub(super) fn to_bytes(&self) -> [u8; STATE_BYTES] {
         let gauss = self.gauss.unwrap_or_default();
         bytes(&self.words, [self.next, self.gauss.is_some().into(), gauss as u32, (gauss >> u32::BITS) as u32])
     }
 }
 
-/// Where the kept normal deviate is.
+/// Where the kept normal deviate is stored.
 enum Gauss {
     /// `random.Random`'s attribute `gauss_next`.
     Attribute(Py<PyAny>),
-    /// NumPy's flag and number, and what keeps other threads from drawing.
+    /// NumPy's flag and number, and the lock that keeps other threads from drawing.
     Memory { flag: ForeignWords, value: ForeignWords, acquire: Py<PyAny>, release: Py<PyAny> },
 }
 
-/// Addresses in `random.Random` or `RandomState` objects, as the package describes them: the words, the position, and of NumPy's
-/// the flag and the value of the kept deviate and the methods of its lock; and the object that is held.
+/// Addresses in `random.Random` or `RandomState` objects, as passed by the package: the words and the position; for
+/// NumPy also the flag and the value of the kept deviate, and the methods of its lock; and the object to hold.
 #[derive(FromPyObject)]
 pub(super) enum MersennePlaces {
     Numpy(usize, usize, usize, usize, Py<PyAny>, Py<PyAny>, Py<PyAny>),
     Python(usize, usize, Py<PyAny>),
 }
 
-/// One such generator.
+/// A generator of one of these two.
 pub(super) struct Mersenne {
     words: ForeignWords,
     next: ForeignWords,
@@ -139,7 +139,7 @@ impl Mersenne {
     }
 }
 
-/// Words and other numbers of a state as bytes, little end first.
+/// Returns the words and other numbers of a state as bytes, little-endian.
 pub(super) fn bytes<const REST: usize, const BYTES: usize>(
     words: &[u32; GENERATOR_WORDS],
     rest: [u32; REST],
@@ -156,7 +156,7 @@ pub(super) fn bytes<const REST: usize, const BYTES: usize>(
     bytes
 }
 
-/// What `bytes` was made of. It has the length.
+/// Returns the arguments of the call of [`bytes()`] that returned these bytes, whose number must be right.
 pub(super) fn numbers<const REST: usize>(bytes: &[u8]) -> ([u32; GENERATOR_WORDS], [u32; REST]) {
     let (mut words, mut rest) = ([0; GENERATOR_WORDS], [0; REST]);
     let (of_words, of_rest) = bytes.as_chunks::<4>().0.split_at(GENERATOR_WORDS);
@@ -169,7 +169,7 @@ pub(super) fn numbers<const REST: usize>(bytes: &[u8]) -> ([u32; GENERATOR_WORDS
     (words, rest)
 }
 
-/// A 64-bit number of memory's, read as two words.
+/// Returns a 64-bit number that was read from memory as two words.
 pub(super) fn from_halves(halves: [u32; 2]) -> u64 {
     let mut bytes = [0; 8];
     bytes[..4].copy_from_slice(&halves[0].to_ne_bytes());
@@ -177,7 +177,7 @@ pub(super) fn from_halves(halves: [u32; 2]) -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
-/// A 64-bit number as the two words that it is in memory.
+/// Returns a 64-bit number as the two words that it occupies in memory.
 pub(super) fn to_halves(number: u64) -> [u32; 2] {
     let bytes = number.to_ne_bytes();
     std::array::from_fn(|half| u32::from_ne_bytes(std::array::from_fn(|byte| bytes[4 * half + byte])))

@@ -9,7 +9,7 @@ use super::detach::detach;
 use super::error::to_python;
 use super::memory::ForeignArray;
 
-/// So many bytes of an array are copied at once.
+/// Number of bytes of an array to copy at a time.
 const PIECE_BYTES: usize = 1 << 16;
 
 /// Exact sums of elements, and their extremes. Threads take turns.
@@ -18,7 +18,7 @@ pub(super) struct Moments(Mutex<sluicegate::internal::Moments>);
 
 #[pymethods]
 impl Moments {
-    /// Those of no elements, or those with this state.
+    /// Returns the sums of no elements, or those with this state.
     #[new]
     #[pyo3(signature = (state = None))]
     fn new(py: Python<'_>, state: Option<&[u8]>) -> PyResult<Self> {
@@ -44,54 +44,54 @@ impl Moments {
         })
     }
 
-    /// Adds what `other` has.
+    /// Adds the elements counted in `other`.
     fn merge(&self, other: &Self) {
         let other = other.lock().clone();
         self.lock().merge(&other);
     }
 
-    /// All of it, as bytes.
+    /// Returns the complete state as bytes.
     fn state<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.lock().state())
     }
 
-    /// The number of elements that are not NaN.
+    /// Returns the number of elements that are not NaN.
     #[getter]
     fn count(&self) -> u64 {
         self.lock().count()
     }
 
-    /// The number of elements that are NaN.
+    /// Returns the number of elements that are NaN.
     #[getter]
     fn missing(&self) -> u64 {
         self.lock().missing()
     }
 
-    /// The number of elements that are negative infinity, and of those that are positive infinity.
+    /// Returns the numbers of elements that are negative infinity and positive infinity.
     #[getter]
     fn infinite(&self) -> (u64, u64) {
         self.lock().infinite().into()
     }
 
-    /// The smallest element; infinity if there is none.
+    /// Returns the smallest element; infinity if there is none.
     #[getter]
     fn min(&self) -> f64 {
         self.lock().min()
     }
 
-    /// The largest element; negative infinity if there is none.
+    /// Returns the largest element; negative infinity if there is none.
     #[getter]
     fn max(&self) -> f64 {
         self.lock().max()
     }
 
-    /// The sum of the finite elements in units of 2^-1074: a little-endian signed integer.
+    /// Returns the sum of the finite elements in units of 2^-1074: a little-endian signed integer.
     #[getter]
     fn sum<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.lock().sum())
     }
 
-    /// The sum of the squares of the finite elements in units of 2^-2148: a little-endian signed integer.
+    /// Returns the sum of the squares of the finite elements in units of 2^-2148: a little-endian signed integer.
     #[getter]
     fn squares<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.lock().squares())

@@ -1,4 +1,4 @@
-//! Values of nested columns: their type as Python passes it on, and their objects.
+//! Values of nested columns: their type, as passed through Python, and their Python objects.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString};
@@ -8,8 +8,8 @@ use sluicegate::{DType, NestedType, NestedValue};
 
 use super::field_kind::text;
 
-/// The JSON text that stands for `values`: the name of a data type, "text" or "bytes", a list of one such, or a list of
-/// "dict" and (name, such) for each part.
+/// Returns the JSON text that represents `values`: the name of a data type, "text", or "bytes"; a list with one such
+/// type; or a list of "dict" and (name, type) for each part.
 pub(super) fn spec_of(values: &NestedType) -> String {
     fn spec(values: &NestedType) -> Value {
         match values {
@@ -26,7 +26,7 @@ pub(super) fn spec_of(values: &NestedType) -> String {
     spec(values).to_string()
 }
 
-/// The type that `spec_of` has made a text of.
+/// Parses the output of [`spec_of`].
 pub(super) fn of_spec(spec: &str) -> Option<NestedType> {
     fn of(spec: &Value) -> Option<NestedType> {
         Some(match spec {
@@ -47,7 +47,7 @@ pub(super) fn of_spec(spec: &str) -> Option<NestedType> {
     of(&serde_json::from_str(spec).ok()?)
 }
 
-/// Makes the objects of one type, with the keys of its dictionaries made once.
+/// Makes the objects of one type; the keys of its dictionaries are made only once.
 pub(super) enum Maker<'py> {
     Number(DType),
     Text,
@@ -56,10 +56,10 @@ pub(super) enum Maker<'py> {
     Dict(Vec<(Bound<'py, PyString>, Maker<'py>)>),
 }
 
-/// Objects, or why there are none: in words, where the bytes are to blame.
+/// Objects, or a message if the bytes are invalid.
 type Made<T> = PyResult<Result<T, String>>;
 
-/// What is made, or out with the reason why not.
+/// Unwraps what was made, or returns the reason for its failure.
 macro_rules! made {
     ($made:expr) => {
         match $made? {
@@ -70,7 +70,7 @@ macro_rules! made {
 }
 
 impl<'py> Maker<'py> {
-    /// A maker of objects of type `values`.
+    /// Returns a maker of objects of type `values`.
     pub(super) fn new(py: Python<'py>, values: &NestedType) -> Self {
         match values {
             NestedType::Number(dtype) => Self::Number(*dtype),
@@ -84,14 +84,14 @@ impl<'py> Maker<'py> {
         }
     }
 
-    /// The object that `bytes` stand for.
+    /// Returns the object that `bytes` encode.
     pub(super) fn object(&self, py: Python<'py>, bytes: &[u8]) -> Made<Bound<'py, PyAny>> {
         let mut bytes = NestedBytes::new(bytes);
         let object = made!(self.one(py, &mut bytes));
         Ok(if bytes.is_empty() { Ok(object) } else { Err(damaged()) })
     }
 
-    /// The only object of a sequence.
+    /// Reads a sequence of one object.
     fn one(&self, py: Python<'py>, bytes: &mut NestedBytes<'_>) -> Made<Bound<'py, PyAny>> {
         match bytes.presence(1) {
             Some(presence) if presence.is_there(0) => self.there(py, bytes),
@@ -100,10 +100,10 @@ impl<'py> Maker<'py> {
         }
     }
 
-    /// The objects of a sequence.
+    /// Reads a sequence of `len` objects.
     fn sequence(&self, py: Python<'py>, bytes: &mut NestedBytes<'_>, len: usize) -> Made<Bound<'py, PyList>> {
         let Some(presence) = bytes.presence(len) else { return Ok(Err(damaged())) };
-        // A value has a byte at least, except dictionaries without parts, which do not occur.
+        // A value has at least one byte, except dictionaries without parts, which do not occur.
         let mut objects = Vec::new();
         for row in 0..len {
             objects.push(match presence.is_there(row) {
@@ -145,7 +145,7 @@ impl<'py> Maker<'py> {
 fn integer(py: Python<'_>, number: i128) -> Bound<'_, PyAny> {
     match i64::try_from(number) {
         Ok(number) => PyInt::new(py, number).into_any(),
-        // No data type has larger ones.
+        // No data type has larger numbers.
         Err(_) => PyInt::new(py, number as u64).into_any(),
     }
 }

@@ -1,8 +1,8 @@
-//! What was repaired without an error, for Python to warn of.
+//! Repairs that were made without an error, for Python to warn about.
 
 use pyo3::prelude::*;
 
-/// The texts since the last call.
+/// Returns the messages since the last call.
 #[pyfunction]
 pub(super) fn take_notices() -> Vec<String> {
     sluicegate::internal::take_notices()

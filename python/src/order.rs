@@ -14,12 +14,12 @@ pub(super) struct Sampler(pub(super) Arc<dyn sluicegate::Sampler>);
 
 #[pymethods]
 impl Sampler {
-    /// Which sampler this is, in words.
+    /// Returns a text that identifies the sampler.
     fn identity(&self, py: Python<'_>) -> PyResult<String> {
         detach_long(py, "preparing an epoch", || Ok(self.0.identity()))
     }
 
-    /// The order of `epoch`.
+    /// Returns the order of `epoch`.
     fn order(&self, py: Python<'_>, epoch: u64) -> PyResult<Order> {
         detach_long(py, "preparing an epoch", || self.0.order(epoch)).map(|order| Order(order.into()))
     }
@@ -31,12 +31,12 @@ pub(super) struct BatchingSampler(pub(super) Arc<dyn sluicegate::BatchingSampler
 
 #[pymethods]
 impl BatchingSampler {
-    /// Which sampler this is, in words.
+    /// Returns a text that identifies the sampler.
     fn identity(&self, py: Python<'_>) -> PyResult<String> {
         detach_long(py, "preparing an epoch", || Ok(self.0.identity()))
     }
 
-    /// The batches of `epoch`.
+    /// Returns the batches of `epoch`.
     fn batches(&self, py: Python<'_>, epoch: u64) -> PyResult<Batches> {
         detach_long(py, "preparing an epoch", || self.0.batches(epoch)).map(|batches| Batches(batches.into()))
     }
@@ -52,7 +52,7 @@ impl Order {
         self.0.len()
     }
 
-    /// The index at `position`.
+    /// Returns the index at `position`.
     fn index_at(&self, position: usize) -> PyResult<usize> {
         let len = self.0.len();
         if position >= len {
@@ -61,7 +61,7 @@ impl Order {
         Ok(self.0.index_at(position))
     }
 
-    /// The indices from position `start` to `stop`, as int64 in the machine's byte order.
+    /// Returns the indices from position `start` to `stop`, as int64 in native byte order.
     fn indices<'py>(&self, py: Python<'py>, start: usize, stop: usize) -> PyResult<Bound<'py, PyBytes>> {
         let len = self.0.len();
         if start > stop || stop > len {
@@ -87,7 +87,7 @@ impl Batches {
         self.0.len()
     }
 
-    /// The indices of batch `batch_in_epoch`, as int64 in the machine's byte order.
+    /// Returns the indices of batch `batch_in_epoch`, as int64 in native byte order.
     fn indices<'py>(&self, py: Python<'py>, batch_in_epoch: usize) -> PyResult<Bound<'py, PyBytes>> {
         let len = self.0.len();
         if batch_in_epoch >= len {
@@ -102,7 +102,7 @@ impl Batches {
     }
 }
 
-/// Indices as int64 in the machine's byte order, which `numpy.frombuffer` takes as they are.
+/// Returns indices as int64 in native byte order, which `numpy.frombuffer` uses without conversion.
 pub(super) fn int64_bytes<'py>(py: Python<'py>, indices: &[usize]) -> PyResult<Bound<'py, PyBytes>> {
     PyBytes::new_with(py, indices.len() * size_of::<i64>(), |bytes| {
         for (into, &index) in bytes.chunks_exact_mut(size_of::<i64>()).zip(indices) {

@@ -1,4 +1,4 @@
-//! `PinnedBlock`: memory of torch's own allocator of pinned memory, as a lease knows it.
+//! `PinnedBlock`: memory from torch's allocator of pinned memory, as the owner of a lease.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use sluicegate::internal::Lease;
 
 use super::memory::{Owner, capsule};
 
-/// One of the blocks that a Python object holds. Its memory is used again when no tensor shows it and, as torch's
-/// allocator knows, no device reads it.
+/// One of the blocks that a Python object holds. Its memory is reused once no tensor uses it and, as torch's allocator
+/// tracks, no device reads it.
 pub(super) struct PinnedBlock {
     blocks: Arc<Owner>,
     number: usize,
@@ -23,9 +23,9 @@ impl PinnedBlock {
     }
 }
 
-/// The tensor whose first byte is at `offset` of the slot; one of a data type that DLPack does not know may be bytes.
+/// Returns the tensor whose first byte is at `offset` in the slot; as bytes if DLPack does not know its data type.
 ///
-/// On a pinned block torch makes it: by the storage of a tensor it knows which block a device is still reading.
+/// For a pinned block, torch makes the tensor: its storage tells torch which block a device is still reading.
 pub(super) fn leased_tensor<'py>(
     from_dlpack: &Bound<'py, PyAny>,
     lease: &Arc<Lease>,

@@ -1,4 +1,4 @@
-//! `PinnedCopy`: the tensors of a batch of a worker process, on their way to pinned memory.
+//! `PinnedCopy`: the tensors of a batch from a worker process, being copied to pinned memory.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,10 +10,10 @@ use sluicegate::internal::{Lease, PlacedField, SlotCopy};
 use super::detach::detach;
 use super::stack::Kinds;
 
-/// How long the consumer sleeps before it looks whether Ctrl-C was pressed.
+/// How long the consumer sleeps between two checks for Ctrl-C.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Tensors that a thread copies, each to a block of its own.
+/// Tensors that a thread copies, each to a separate block.
 #[pyclass(frozen, module = "sluicegate._core")]
 pub(super) struct PinnedCopy {
     copy: Mutex<SlotCopy>,
@@ -26,7 +26,7 @@ impl PinnedCopy {
         Self { copy: Mutex::new(copy), fields, kinds }
     }
 
-    /// To be called without the GIL: who waits for the copy holds this.
+    /// To be called without the GIL: a thread that waits for the copy holds this lock.
     fn copy(&self) -> MutexGuard<'_, SlotCopy> {
         self.copy.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -40,7 +40,7 @@ impl PinnedCopy {
         detach(py, || Ok(self.copy().is_done()))
     }
 
-    /// The tensors, waited for. They are given once.
+    /// Waits for the tensors, and returns them, but only once.
     fn tensors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let leases = loop {
             match detach(py, || self.copy().wait(SIGNAL_INTERVAL))? {

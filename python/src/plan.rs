@@ -14,23 +14,23 @@ use super::error::to_python;
 use super::memory::Indices;
 use super::order::{Batches, Order, int64_bytes};
 
-/// Up to this many indices of an order are computed with the GIL: to let go of it and to take it again costs more than
-/// they do, and another thread that waits for it is there some microseconds later.
+/// Up to this many indices of an order are computed with the GIL held: releasing and reacquiring it costs more, and
+/// another thread that waits for it gets it only a few microseconds later.
 const QUICK: usize = 512;
 
-/// What each batch of a rank holds. Threads may share it.
+/// The contents of each batch of a rank. Threads may share it.
 #[pyclass(frozen, module = "sluicegate._core")]
 pub(super) struct Plan {
     plan: EpochPlan,
-    /// Room for the indices of a batch that is on its way to Python. Who finds it taken has room of its own.
+    /// Buffer for the indices of a batch on its way to Python. A thread that finds it locked uses a buffer of its own.
     room: Mutex<Vec<usize>>,
     is_quick: bool,
 }
 
 #[pymethods]
 impl Plan {
-    /// The batches that `source` holds, or that are cut from it when it is an order of samples; those of rank
-    /// `shard[0]` of `shard[1]`, from global position `start` on.
+    /// Returns the batches in `source`, or, if it is an order of samples, the batches cut from it, for rank `shard[0]`
+    /// of `shard[1]`, from global position `start` on.
     #[new]
     fn new(
         py: Python<'_>,
@@ -65,37 +65,37 @@ impl Plan {
         self.plan.len()
     }
 
-    /// The length of the global order, in samples, or in batches where it is one of batches.
+    /// Returns the length of the global order, in samples, or in batches if it is an order of batches.
     #[getter]
     fn positions(&self) -> usize {
         self.plan.positions()
     }
 
-    /// Which of the ranks this plan is for.
+    /// Returns the rank that this plan is for.
     #[getter]
     fn rank(&self) -> usize {
         self.plan.rank()
     }
 
-    /// How many ranks read the epoch together.
+    /// Returns the number of ranks that read the epoch together.
     #[getter]
     fn world_size(&self) -> usize {
         self.plan.world_size()
     }
 
-    /// What `rank` reads at the same steps.
+    /// Returns the plan of `rank` for the same steps.
     fn of_rank(&self, py: Python<'_>, rank: usize) -> PyResult<Self> {
         let plan = self.plan.of_rank(rank).map_err(|error| to_python(py, error))?;
         Ok(Self { plan, room: Mutex::default(), is_quick: self.is_quick })
     }
 
-    /// Where the ranks are in the global order when each has had `batches` batches of this plan.
+    /// Returns the position of the ranks in the global order after each has received `batches` batches of this plan.
     fn position_after(&self, batches: usize) -> usize {
         self.plan.position_after(batches)
     }
 
-    /// Batch `batch` of this plan: the indices as int64 in the machine's byte order, the position of the first one, and
-    /// how many of them are part of the epoch.
+    /// Returns batch `batch` of this plan: the indices as int64 in native byte order, the position of the first one,
+    /// and how many of them are part of the epoch.
     fn batch<'py>(&self, py: Python<'py>, batch: usize) -> PyResult<(Bound<'py, PyBytes>, usize, usize)> {
         let (mut kept, mut own) = (self.room.try_lock().ok(), Vec::new());
         let room = kept.as_deref_mut().unwrap_or(&mut own);
@@ -105,13 +105,13 @@ impl Plan {
 }
 
 impl Plan {
-    /// Batch `batch` of this plan, and its indices.
+    /// Returns batch `batch` of this plan, and its indices.
     pub(super) fn planned(&self, py: Python<'_>, batch: usize) -> PyResult<(sluicegate::PlannedBatch, Vec<usize>)> {
         let mut indices = Vec::new();
         self.fill(py, batch, &mut indices).map(|planned| (planned, indices))
     }
 
-    /// Some indices of batch `batch`, as [`EpochPlan::some_of`] has them.
+    /// Adds some indices of batch `batch` to `into`: see [`EpochPlan::some_of`].
     pub(super) fn some_of(&self, batch: usize, into: &mut Vec<usize>) {
         self.plan.some_of(batch, into);
     }
@@ -128,14 +128,14 @@ impl Plan {
     }
 }
 
-/// The order that reads `indices`, none of them negative, one after the other; nothing when one is.
+/// Returns the order that reads `indices` in sequence; None if one is negative.
 #[pyfunction]
 pub(super) fn explicit_order(py: Python<'_>, indices: &Indices) -> PyResult<Option<Order>> {
     let indices = all_places(py, indices, usize::MAX)?;
     Ok(indices.map(|indices| Order(Arc::new(ExplicitOrder::new(indices)))))
 }
 
-/// The batches of these sizes that `indices`, none of them negative, are cut into; nothing when one is.
+/// Returns batches of these sizes, cut from `indices`; None if one index is negative.
 #[pyfunction]
 pub(super) fn explicit_batches(py: Python<'_>, indices: &Indices, sizes: Vec<usize>) -> PyResult<Option<Batches>> {
     let Some(indices) = all_places(py, indices, usize::MAX)? else { return Ok(None) };

@@ -26,46 +26,46 @@ use super::memory::{ForeignArray, Indices, pinned_leases};
 use super::plan::Plan;
 use super::torch_generator::draw_from;
 
-/// How long the consumer sleeps before it looks whether Ctrl-C was pressed.
+/// How long the consumer sleeps between two checks for Ctrl-C.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
 type PieceCheck = Box<dyn Fn(&[usize]) -> bool + Send + Sync>;
 
-/// Puts some indices of a batch, which has this number, into a vector.
+/// Adds some indices of the batch with this number to a vector.
 type Look = fn(usize, &mut Vec<usize>);
 
-/// So many lengths of documents are read at once.
+/// Number of document lengths to read at a time.
 const LENGTHS_AT_ONCE: usize = 8192;
 
-/// In the place of a plan: what is asked for next is not known before it is.
+/// Stands in for a plan if later requests are not known in advance.
 const NOBODY_KNOWS: Option<(usize, Look)> = None;
 
-/// Batches that were asked for and not taken yet. One consumer; a second thread waits for its turn.
+/// Batches that were requested and not taken yet. For one consumer; a second thread waits for its turn.
 #[pyclass(frozen, module = "sluicegate._core")]
 pub(super) struct Prefetch {
     window: Mutex<sluicegate::internal::Prefetch<'static>>,
-    /// Indices are below this.
+    /// All indices must be below this.
     len: usize,
-    /// True if indices stand for pieces that make rows.
+    /// For packed rows: returns true if indices encode pieces that form rows.
     packed: Option<PieceCheck>,
     hand_over: Py<HandOver>,
-    /// Where there is one that indices are of.
+    /// The dataset that indices refer to, if there is one.
     dataset: Option<Arc<dyn sluicegate::Dataset>>,
-    /// That of the batches that are asked for.
+    /// The epoch of the batches that are requested.
     epoch: AtomicU64,
-    /// The way to the generator that their samples draw from.
+    /// Access to the generator that their samples draw from.
     generator: Mutex<Option<Py<PyAny>>>,
     slab: Arc<Slab>,
     bytes_ahead: Arc<sluicegate::internal::BytesAhead>,
-    /// The threads that help the consumer where there are no others.
+    /// Number of threads that help the consumer fetch a batch itself.
     helpers: AtomicUsize,
-    /// Where batches are to lie in pinned memory: what gives blocks of it, and how many of them may wait for a batch.
+    /// For batches in pinned memory: the function that allocates blocks, and how many of them may wait for a batch.
     pinned: OnceLock<(Py<PyAny>, usize)>,
 }
 
 #[pymethods]
 impl Prefetch {
-    /// A window on `dataset`, whose batches are handed over by `hand_over`; samples that are random draw from `seed`.
+    /// Returns a window over `dataset`, whose batches are converted by `hand_over`; random samples draw from `seed`.
     #[new]
     #[pyo3(signature = (engine, dataset, hand_over, in_order, seed=None))]
     fn new(
@@ -100,24 +100,24 @@ impl Prefetch {
         })
     }
 
-    /// The batches that are asked for next are those of `epoch`: what is random about a sample follows from it.
+    /// Sets the epoch of the batches that are requested next, which determines what is random about a sample.
     fn set_epoch(&self, epoch: u64) {
         self.epoch.store(epoch, Ordering::Relaxed);
     }
 
-    /// The samples that are asked for next draw one after the other from the generator of torch's that `way` leads to, as
-    /// the core's other functions take it, if the dataset says what they draw; None where a seed says it.
+    /// Makes the samples that are requested next draw in sequence from the torch generator that `way` leads to (see
+    /// `draw_from`), if the dataset reports what they draw. None if a seed determines the draws.
     fn set_generator(&self, way: Option<Py<PyAny>>) {
         *self.generator.lock().unwrap_or_else(PoisonError::into_inner) = way;
     }
 
-    /// Up to `helpers` threads help the consumer with a batch that it fetches itself, where single samples take long.
+    /// Lets up to `helpers` threads help the consumer with a batch that it fetches itself, if single samples take long.
     fn set_helpers(&self, helpers: usize) {
         self.helpers.store(helpers, Ordering::Relaxed);
     }
 
-    /// A window on rows of `length` tokens, into which the documents of `files` are packed; there are so many `indices`,
-    /// each of which stands for a piece of one.
+    /// Returns a window over rows of `length` tokens, into which the documents of `files` are packed; `indices` is the
+    /// number of indices, each of which encodes a piece of a document.
     #[staticmethod]
     #[expect(clippy::too_many_arguments, reason = "those of the window, and those of the collate function")]
     fn packed(
@@ -138,8 +138,8 @@ impl Prefetch {
         Self::of_pieces(engine, fetch, check, indices, hand_over, in_order)
     }
 
-    /// The same for documents that are samples of `dataset`, which has these `lengths`: `tokens`, `labels` and `fields` are
-    /// the places of fields, the last with the bytes that pad them.
+    /// Like `packed`, for documents that are samples of `dataset` and have these `lengths`. `tokens`, `labels`, and
+    /// `fields` are positions of fields, the last with the bytes that pad them.
     #[staticmethod]
     #[pyo3(signature = (engine, dataset, lengths, tokens, labels, fields, *, indices, length, pad_token, shift_labels,
         hand_over, in_order))]
@@ -177,27 +177,27 @@ impl Prefetch {
         Ok(Self::of_pieces(engine, fetch, check, indices, hand_over, in_order))
     }
 
-    /// Has batches lie in pinned blocks that `allocate` gives when they are asked for; up to `most` blocks wait for batches.
+    /// Puts requested batches into pinned blocks from `allocate`; up to `most` blocks wait for batches.
     fn pin(&self, allocate: Py<PyAny>, most: usize) {
-        // Asked for once; another allocator would be no better.
+        // Only the first call counts; another allocator would be no better.
         let _ = self.pinned.set((allocate, most));
     }
 
-    /// Asks for the samples at `indices`, as batch `number` of the epoch. False, and nothing asked for, when one of them is
-    /// no plain `int` in range, or they are pieces that make no rows; the same goes for the others.
+    /// Requests the samples at `indices`, as batch `number` of the epoch. Returns false, as other `push` methods do,
+    /// and requests nothing if one is not a plain `int` in range, or if they are pieces that form no rows.
     fn push(&self, py: Python<'_>, number: u64, indices: &Bound<'_, PyList>) -> PyResult<bool> {
         self.push_indices(py, number, plain_indices(indices, self.len), NOBODY_KNOWS)
     }
 
-    /// Asks for the samples at `indices[start:stop]`. False, and nothing asked for, when one of them is out of range.
+    /// Requests the samples at `indices[start:stop]`. Returns false and requests nothing if one is out of range.
     fn push_slice(&self, py: Python<'_>, number: u64, indices: &Indices, start: usize, stop: usize) -> PyResult<bool> {
         self.push_indices(py, number, indices.places(start, stop, self.len), NOBODY_KNOWS)
     }
 
-    /// Asks for the samples from `start` to `stop`. False, and nothing asked for, when there are not that many.
+    /// Requests the samples from `start` to `stop`. Returns false and requests nothing if there are not that many.
     fn push_range(&self, py: Python<'_>, number: u64, start: usize, stop: usize) -> PyResult<bool> {
         let size = stop.saturating_sub(start).max(1);
-        // The next ones follow.
+        // The next ranges are expected to follow this one.
         let look = |batch: usize, into: &mut Vec<usize>| {
             let (first, step) = (batch.saturating_mul(size), size.div_ceil(8));
             into.extend((first..self.len.min(first.saturating_add(size))).step_by(step));
@@ -205,7 +205,7 @@ impl Prefetch {
         self.push_indices(py, number, (stop <= self.len).then(|| (start..stop).collect()), Some((start / size, look)))
     }
 
-    /// Asks for batch `batch` of `plan`. False, and nothing asked for, when an index of it is out of range.
+    /// Requests batch `batch` of `plan`. Returns false and requests nothing if one of its indices is out of range.
     fn push_planned(&self, py: Python<'_>, number: u64, plan: &Plan, batch: usize) -> PyResult<bool> {
         let (_, indices) = plan.planned(py, batch)?;
         let is_in_range = indices.iter().all(|&index| index < self.len);
@@ -213,14 +213,14 @@ impl Prefetch {
         self.push_indices(py, number, is_in_range.then_some(indices), Some((batch, look)))
     }
 
-    /// The number of batches asked for and not taken.
+    /// Returns the number of batches requested and not taken.
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
         detach(py, || Ok(self.window().len()))
     }
 
-    /// What is under the number of the next batch in `under_way`, from which it is taken out, and the batch, waited for;
-    /// the exception in the place of a batch that could not be fetched. None when nothing was asked for, or `timeout` seconds pass first; without one there is no
-    /// limit.
+    /// Waits for the next batch. Returns the entry for its number, which it removes from `under_way`, and the batch, or
+    /// an exception in its place if it could not be fetched. Returns None if nothing was requested, or if `timeout`
+    /// seconds pass first (default: no limit).
     #[pyo3(signature = (under_way, timeout=None))]
     fn pop<'py>(
         &self,
@@ -228,7 +228,7 @@ impl Prefetch {
         under_way: &Bound<'py, PyDict>,
         timeout: Option<f64>,
     ) -> PyResult<Option<(Bound<'py, PyAny>, Bound<'py, PyAny>)>> {
-        // A time that no clock can reach means no limit.
+        // A time that the clock cannot represent means no limit.
         let limit = timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
         let helpers = self.helpers.load(Ordering::Relaxed);
@@ -243,7 +243,7 @@ impl Prefetch {
                 })
             })?;
             let popped = match long {
-                // Without the window: a signal handler may ask for a batch, too.
+                // Without locking the window: a signal handler may request a batch, too.
                 Some(long) => Some(detach_step(py, || Ok(with_helpers(helpers, || long.fetch())))?),
                 None => popped,
             };
@@ -253,7 +253,7 @@ impl Prefetch {
                 let of = Samples { indices: &indices.indices, dataset: self.dataset.as_deref() };
                 return match batch.and_then(|batch| self.hand_over.get().batch(py, of, batch)) {
                     Ok(batch) => Ok(Some((entry, batch))),
-                    // What is not an `Exception` (Ctrl-C was pressed while the batch was made) belongs to no batch.
+                    // Other than an `Exception` (Ctrl-C was pressed while the batch was made): it belongs to no batch.
                     Err(error) if !error.is_instance_of::<PyException>(py) => Err(error),
                     Err(error) => Ok(Some((entry, error.into_value(py).into_bound(py).into_any()))),
                 };
@@ -290,26 +290,26 @@ impl Prefetch {
         }
     }
 
-    /// The window, when it is this thread's turn. To be called without the GIL: the turn may be a long wait.
+    /// Locks the window when it is this thread's turn. To be called without the GIL: the wait may be long.
     fn window(&self) -> MutexGuard<'_, sluicegate::internal::Prefetch<'static>> {
         self.window.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How large a block has to be for a batch of this many samples; nothing while it is unknown.
+    /// Returns the size of the block for a batch of this many samples; None while it is unknown.
     fn block_bytes(&self, py: Python<'_>, samples: usize) -> Option<usize> {
         if let Some(dataset) = self.dataset.as_ref().filter(|dataset| !dataset.schema().is_variable()) {
             let collate = self.hand_over.bind(py).get().collate();
             return collate.layout(dataset.schema(), &Sizes::fixed(samples)).ok().map(|layout| layout.bytes);
         }
-        // Torch's allocator rounds up to a power of two in any case. What is larger than all before it is copied once more.
+        // Torch's allocator rounds up to a power of two anyway. A batch larger than all before it is copied once more.
         let largest = self.bytes_ahead.largest();
         (largest > 0).then(|| largest.checked_next_power_of_two())?
     }
 
-    /// Follows the draws of the samples at `indices`, one after the other; nothing where they draw nothing, or from a seed.
+    /// Follows the draws of the samples at `indices` in sequence; returns None if they draw nothing, or from a seed.
     ///
     /// # Errors
-    /// What they depend on could not be read; nothing was drawn.
+    /// If the data that they depend on could not be read; nothing was drawn.
     fn draw(&self, py: Python<'_>, indices: &[usize]) -> PyResult<Option<Arc<[GeneratorPlace]>>> {
         let Some(drawing) = self.dataset.as_deref().and_then(sluicegate::Dataset::as_drawing) else { return Ok(None) };
         let way = self.generator.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|way| way.clone_ref(py));
@@ -325,8 +325,8 @@ impl Prefetch {
         Ok(Some(places.into()))
     }
 
-    /// Asks for the samples at `indices`. `plan` says which batch of what is to come that is, and some indices of each, as
-    /// [`look_ahead`](sluicegate::internal::Prefetch::look_ahead) takes it.
+    /// Requests the samples at `indices`. `plan` has the position of this batch in the plan, and a function that
+    /// returns some indices of later ones: see [`look_ahead`](sluicegate::internal::Prefetch::look_ahead).
     fn push_indices(
         &self,
         py: Python<'_>,
@@ -335,7 +335,7 @@ impl Prefetch {
         plan: Option<(usize, impl FnMut(usize, &mut Vec<usize>) + Send)>,
     ) -> PyResult<bool> {
         let Some(indices) = indices else { return Ok(false) };
-        // What makes no rows is Python's to complain of.
+        // Python raises the error for pieces that form no rows.
         if self.packed.as_ref().is_some_and(|make_rows| !make_rows(&indices)) {
             return Ok(false);
         }
@@ -343,17 +343,17 @@ impl Prefetch {
             && let Some(bytes) = self.block_bytes(py, indices.len())
         {
             if self.slab.offered() >= *most {
-                // Of batches that have failed, or that were smaller: they would wait forever.
+                // Blocks for batches that have failed, or that were smaller, would otherwise wait forever.
                 self.slab.withdraw_smaller(bytes);
             }
             if self.slab.offered() < *most {
-                // Which batch gets it does not matter: the threads take what has room.
+                // It does not matter which batch gets it: the threads take any block with enough room.
                 pinned_leases(allocate.bind(py), vec![bytes])?.into_iter().for_each(|block| self.slab.offer(block));
             }
         }
         let draws = match self.draw(py, &indices) {
             Ok(draws) => draws,
-            // As Python draws and fails it is.
+            // Python then draws, and fails, as it does without the core.
             Err(error) if error.is_instance_of::<PyException>(py) => return Ok(false),
             Err(error) => return Err(error),
         };
@@ -380,7 +380,7 @@ fn packed_labels(shift_labels: bool) -> PackedLabels {
     if shift_labels { PackedLabels::Shifted } else { PackedLabels::Same }
 }
 
-/// The numbers of tokens of documents.
+/// Returns the number of tokens of each document.
 fn lengths_of_documents(mut lengths: Integers) -> sluicegate::Result<Vec<u32>> {
     let mut found = Vec::with_capacity(lengths.len());
     let mut block = [0; LENGTHS_AT_ONCE];

@@ -6,8 +6,8 @@ use pyo3::prelude::*;
 use sluicegate::Error;
 use sluicegate::internal::{ChunkError, ChunkReader};
 
-/// Called with the first element and the shape of a chunk, it returns the bytes of its elements. `ValueError` says that the
-/// chunk is damaged.
+/// A Python function that takes the first element and the shape of a chunk, and returns the bytes of its elements. It
+/// raises `ValueError` if the chunk is damaged.
 pub(super) struct PythonChunks(pub(super) Py<PyAny>);
 
 impl ChunkReader for PythonChunks {

@@ -14,7 +14,7 @@ use super::detach::detach;
 use super::field_kind::Samples;
 use super::hand_over::HandOver;
 
-/// So many slots are kept for the next samples: a user holds few at a time.
+/// Slots kept for the next samples: a user holds few at a time.
 const FREE_SLOTS: usize = 2;
 
 /// Reads samples on the calling thread. Threads may share it, and a forked process may continue to use it.
@@ -27,7 +27,7 @@ pub(super) struct Reader {
 
 #[pymethods]
 impl Reader {
-    /// Reads `dataset`.
+    /// Returns a reader of `dataset`.
     #[new]
     fn new(py: Python<'_>, dataset: &Dataset, hand_over: Py<HandOver>) -> PyResult<Self> {
         hand_over.bind(py).get().check(dataset.0.schema())?;
@@ -36,25 +36,25 @@ impl Reader {
         Ok(Self { fetch, hand_over, dataset: Arc::clone(&dataset.0) })
     }
 
-    /// The sample at `index`, which is not negative.
+    /// Returns the sample at `index`, which must not be negative.
     fn sample<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyAny>> {
         let (indices, batch) = self.read(py, vec![index])?;
         self.hand_over.get().samples(py, self.of(&indices), batch)?.get_item(0)
     }
 
-    /// The samples at `indices`, of which negative ones count from the end.
+    /// Returns the samples at `indices`; negative ones count from the end.
     fn samples<'py>(&self, py: Python<'py>, indices: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyList>> {
         let (indices, batch) = self.read(py, self.places(indices)?)?;
         self.hand_over.get().samples(py, self.of(&indices), batch)
     }
 
-    /// The batch of the samples at `indices`, of which negative ones count from the end.
+    /// Returns the batch of the samples at `indices`; negative ones count from the end.
     fn batch<'py>(&self, py: Python<'py>, indices: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny>> {
         let (indices, batch) = self.read(py, self.places(indices)?)?;
         self.hand_over.get().batch(py, self.of(&indices), batch)
     }
 
-    /// Where field `field` of the sample at `index` comes from, in words, if that is known.
+    /// Returns a description of where field `field` of the sample at `index` comes from, if that is known.
     fn origin(&self, py: Python<'_>, index: usize, field: usize) -> PyResult<Option<String>> {
         detach(py, || Ok(self.dataset.origin(index, field)))
     }

@@ -1,4 +1,4 @@
-//! The core's samplers, as Python makes them.
+//! Makes the core's samplers for Python.
 
 use std::sync::Arc;
 
@@ -27,20 +27,20 @@ impl Sampler {
     }
 }
 
-/// `len` indices in ascending order.
+/// Returns a sampler of `len` indices in ascending order.
 #[pyfunction]
 pub(super) fn sequential_sampler(len: usize) -> Sampler {
     Sampler::of(SequentialSampler::new(len))
 }
 
-/// `num_samples` of `len` indices.
+/// Returns a sampler of `num_samples` of `len` indices.
 #[pyfunction]
 pub(super) fn random_sampler(len: usize, seed: u64, replacement: bool, num_samples: usize) -> Sampler {
     let sampler = RandomSampler::new(len, seed).with_num_samples(num_samples);
     Sampler::of(sampler.with_replacement(replacement_from(replacement)))
 }
 
-/// Each of an array of int64 indices.
+/// Returns a sampler of the indices in an int64 array.
 #[pyfunction]
 pub(super) fn subset_random_sampler(py: Python<'_>, indices: ForeignArray, seed: u64) -> PyResult<Sampler> {
     detach_long(py, "preparing a sampler", move || {
@@ -52,7 +52,7 @@ pub(super) fn subset_random_sampler(py: Python<'_>, indices: ForeignArray, seed:
                 reason: format!("{number} is negative: in seed mode indices count from the start"),
             })
         });
-        // Through the error first: what is collected into the sampler can't fail.
+        // Errors are kept separately: collecting into the sampler can't fail.
         let mut failed = None;
         let indices = indices.map_while(|index| index.map_err(|error| failed = Some(error)).ok());
         let sampler = SubsetRandomSampler::new(indices, seed);
@@ -60,7 +60,7 @@ pub(super) fn subset_random_sampler(py: Python<'_>, indices: ForeignArray, seed:
     })
 }
 
-/// Indices drawn by an array of float64 weights.
+/// Returns a sampler that draws indices by an array of float64 weights.
 #[pyfunction]
 pub(super) fn weighted_random_sampler(
     py: Python<'_>,
@@ -76,7 +76,7 @@ pub(super) fn weighted_random_sampler(
     })
 }
 
-/// Another sampler's order in batches.
+/// Returns the order of a sampler, in batches.
 #[pyfunction]
 pub(super) fn batch_sampler(
     py: Python<'_>,
@@ -89,7 +89,7 @@ pub(super) fn batch_sampler(
     batches.map(|batches| BatchingSampler(Arc::new(batches))).map_err(|error| to_python(py, error))
 }
 
-/// What one rank reads of another sampler's order.
+/// Returns the part of a sampler's order that one rank reads.
 #[pyfunction]
 pub(super) fn distributed_sampler(
     py: Python<'_>,
@@ -108,7 +108,7 @@ pub(super) fn distributed_sampler(
     Sampler::wrap(py, shard.map(|shard| DistributedSampler::new(Arc::clone(&sampler.0), shard, remainder)))
 }
 
-/// Blocks in random order, shuffled inside of windows.
+/// Returns a sampler of blocks in random order, shuffled within windows.
 #[pyfunction]
 pub(super) fn block_shuffle_sampler(
     py: Python<'_>,
@@ -120,7 +120,7 @@ pub(super) fn block_shuffle_sampler(
     Sampler::wrap(py, BlockShuffleSampler::new(len, block, window, seed))
 }
 
-/// Blocks of the sizes in an array of integers, in random order, shuffled inside of windows.
+/// Returns a sampler of blocks with the sizes in an array of integers, in random order, shuffled within windows.
 #[pyfunction]
 pub(super) fn uneven_block_shuffle_sampler(
     py: Python<'_>,
@@ -145,7 +145,7 @@ pub(super) fn uneven_block_shuffle_sampler(
     })
 }
 
-/// Another sampler's order, `times` times.
+/// Returns the order of a sampler, `times` times.
 #[pyfunction]
 pub(super) fn repeat_sampler(
     sampler: &Sampler,
@@ -161,7 +161,7 @@ pub(super) fn repeat_sampler(
     })
 }
 
-/// Parts of these lengths by weights: breakpoints are (position, a weight for each part).
+/// Returns a mixture of parts of these lengths; breakpoints are (position, one weight per part).
 #[pyfunction]
 pub(super) fn mixture_sampler(
     py: Python<'_>,
@@ -194,10 +194,10 @@ fn replacement_from(replacement: bool) -> Replacement {
     if replacement { Replacement::With } else { Replacement::Without }
 }
 
-/// How many numbers are copied from an array at once.
+/// How many numbers to copy from an array at a time.
 const NUMBERS_AT_ONCE: usize = 8192;
 
-/// The numbers of a flat array of this type, of 8 bytes each. Nothing but a block of them is copied at a time.
+/// Returns the numbers of a flat array of this type, of 8 bytes each. Only one block of them is copied at a time.
 fn numbers(array: ForeignArray, dtype: DType) -> sluicegate::Result<Numbers> {
     let (field, array) = array.into_field()?;
     if field.dtype() != dtype || !field.shape().is_empty() || dtype.bytes() != size_of::<[u8; 8]>() {
@@ -208,10 +208,10 @@ fn numbers(array: ForeignArray, dtype: DType) -> sluicegate::Result<Numbers> {
 
 struct Numbers {
     array: Array,
-    /// The row behind those in `block`.
+    /// The row after those in `block`.
     next: usize,
     block: Vec<u8>,
-    /// The byte of `block` that is read next.
+    /// The offset in `block` of the byte that is read next.
     in_block: usize,
 }
 

@@ -1,4 +1,4 @@
-//! `Shards`: files of bounded size, of every format that is written.
+//! `Shards`: files of bounded size, in every format that can be written.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -26,28 +26,28 @@ enum Kind {
     Parquet(Box<ParquetShards>),
 }
 
-/// (name, data type or "str" or "bytes" or "nested" with a type behind it, whether it is a list, shape of an element)
+/// (name; data type, "str", "bytes", or "nested" followed by a type; true for a list; shape of an element)
 type Field = (String, String, bool, Vec<usize>);
 
-/// (values, int64 sizes, int64 lengths, booleans of what is missing)
+/// (values, int64 sizes, int64 lengths, booleans that mark missing values)
 type Column = (PyBackedBytes, PyBackedBytes, PyBackedBytes, PyBackedBytes);
 
 #[pymethods]
 impl Shards {
-    /// Archives of at most `shard_bytes` bytes, written by `threads` threads.
+    /// Returns a writer of archives of at most `shard_bytes` bytes, with `threads` threads.
     #[staticmethod]
     fn tar(py: Python<'_>, shard_bytes: u64, threads: usize) -> PyResult<Self> {
         Self::new(py, || TarShards::new(shard_bytes, threads).map(Kind::Tar))
     }
 
-    /// Files of tokens of at most `shard_bytes` bytes, with Megatron's indices or without.
+    /// Returns a writer of token files of at most `shard_bytes` bytes, with or without Megatron's indices.
     #[staticmethod]
     fn tokens(py: Python<'_>, shard_bytes: u64, threads: usize, dtype: &str, megatron: bool) -> PyResult<Self> {
         let layout = if megatron { TokenShardLayout::Megatron } else { TokenShardLayout::Flat };
         Self::new(py, || TokenShards::new(shard_bytes, layout, dtype.parse()?, threads).map(Kind::Tokens))
     }
 
-    /// Parquet files of at most `shard_bytes` bytes before they are encoded.
+    /// Returns a writer of Parquet files of at most `shard_bytes` bytes before encoding.
     #[staticmethod]
     fn parquet(
         py: Python<'_>,
@@ -82,7 +82,7 @@ impl Shards {
         })
     }
 
-    /// Appends the archive's samples from `start` on, each of members (name, contents). Returns how many there was room for.
+    /// Appends the samples from `start` on, each with members (name, contents). Returns how many there was room for.
     #[expect(clippy::needless_pass_by_value, reason = "the references keep the bytes alive without the GIL")]
     fn append_members(
         &self,
@@ -131,7 +131,7 @@ impl Shards {
         })
     }
 
-    /// Ends the shard that is filled, and begins the one that is to be at `path`.
+    /// Ends the current shard, and begins one at `path`.
     fn begin(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         self.with(py, |kind| {
             match kind {
@@ -143,7 +143,7 @@ impl Shards {
         })
     }
 
-    /// Ends the shard that is filled.
+    /// Ends the current shard.
     fn end(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, |kind| {
             match kind {
@@ -155,7 +155,7 @@ impl Shards {
         })
     }
 
-    /// The shards that are whole since this was asked last, as (number, samples, bytes); with `wait` all that were ended.
+    /// Returns the shards completed since the last call, as (number, samples, bytes); with `wait`, all that were ended.
     fn written(&self, py: Python<'_>, wait: bool) -> PyResult<Vec<(usize, usize, u64)>> {
         let wait = if wait { Wait::ForAll } else { Wait::ForNone };
         let written = self.with(py, |kind| {
@@ -169,8 +169,8 @@ impl Shards {
         Ok(written.into_iter().map(|shard| (shard.number, shard.samples, shard.bytes)).collect())
     }
 
-    /// Gives up what is not ended: when this returns, no thread writes any more, and nothing unfinished is left. An OSError
-    /// when a thread does not end, as the file system does not answer.
+    /// Discards what was not ended: when this returns, no thread is writing, and nothing unfinished is left. Raises
+    /// OSError if a thread does not end because the file system does not respond.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, |kind| {
             match kind {
@@ -188,14 +188,14 @@ impl Shards {
         detach(py, || Ok(Self(Mutex::new(make()?))))
     }
 
-    /// Runs `work`, which has nothing to say where the shards are of another kind.
+    /// Runs `work`, which returns None if the shards are of a different kind.
     fn with<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut Kind) -> Result<Option<T>> + Send) -> PyResult<T> {
         let done = detach_step(py, || work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner)))?;
         done.ok_or_else(|| PyTypeError::new_err("these shards are of another format"))
     }
 }
 
-/// How many of `samples` there is room for.
+/// Returns how many of `samples` there is room for.
 fn fitting<T>(samples: &[T], mut append: impl FnMut(&T) -> Result<bool>) -> Result<usize> {
     for (place, sample) in samples.iter().enumerate() {
         if !append(sample)? {

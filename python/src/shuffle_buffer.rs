@@ -1,4 +1,4 @@
-//! The shuffle buffer, which knows the samples that Python holds by their slots.
+//! The shuffle buffer, which refers to the samples that Python holds by their slots.
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -19,7 +19,7 @@ impl ShuffleBuffer {
 
 #[pymethods]
 impl ShuffleBuffer {
-    /// `samples` and `bytes` are None for no bound.
+    /// None for `samples` or `bytes` means no bound.
     #[new]
     fn new(
         py: Python<'_>,
@@ -35,27 +35,27 @@ impl ShuffleBuffer {
         Ok(ShuffleBuffer(sluicegate::ShuffleBuffer::new(bound, seed, epoch, rank, worker)))
     }
 
-    /// Goes on with the samples of ordinals `held` in the slots.
+    /// Resumes with the samples of ordinals `held` in the slots.
     fn resume(&mut self, py: Python<'_>, read: u64, held: Vec<u64>, sizes: Vec<u64>) -> PyResult<()> {
         self.0.resume(&BufferPosition { read, held }, &sizes).map_err(|error| to_python(py, error))
     }
 
-    /// Holds the next sample of the stream, behind the last slot.
+    /// Holds the next sample of the stream, in a new last slot.
     fn put(&mut self, bytes: u64) {
         self.0.put(bytes);
     }
 
-    /// The slot of the sample that comes next; that of the last slot moves there.
+    /// Returns the slot of the next sample; the last slot's sample moves to this slot.
     fn take(&mut self) -> Option<usize> {
         self.0.take()
     }
 
-    /// The ordinals of the samples that are held, by slot.
+    /// Returns the ordinals of the held samples, by slot.
     fn held(&self) -> Vec<u64> {
         self.0.position().held
     }
 
-    /// The same as unsigned integers of 8 bytes: a copy that costs next to nothing.
+    /// Like `held`, as unsigned integers of 8 bytes: a copy that costs next to nothing.
     fn held_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let held = self.0.position().held;
         PyBytes::new_with(py, held.len() * size_of::<u64>(), |bytes| {

@@ -1,4 +1,4 @@
-//! `Kinds`: what samples may be made of, so that the core can stack them; [`Rows`]: samples of the same kinds.
+//! `Kinds`: the classes of samples that the core can stack; [`Rows`]: samples of the same kind.
 
 use std::sync::Arc;
 
@@ -14,24 +14,24 @@ use super::error::to_python;
 use super::memory::{TensorDoor, Views};
 use super::pinned_block::leased_tensor;
 
-/// From this size on a copy takes longer than another thread should wait for the GIL.
+/// From this size in bytes on, a copy takes longer than another thread should wait for the GIL.
 const LARGE: usize = 256 << 10;
 
-/// To ask a tensor for its flags and its memory takes twice as long as torch takes to stack one of few bytes; from this
-/// size on, what is saved by memory that is used again is more.
+/// Querying a tensor's flags and memory takes twice as long as torch takes to stack a small one; from this size in
+/// bytes on, reusing memory saves more than that.
 const SMALL_TENSOR: usize = 16 << 10;
 
-/// The classes whose objects the core stacks as torch's default collate would, and torch's part in it.
+/// The classes whose objects the core stacks as torch's default collate would, and torch's functions for it.
 ///
-/// Objects of any other class, subclasses included, are for torch: they may mean anything.
+/// Objects of any other class, including subclasses, are left to torch: they may mean anything.
 #[pyclass(frozen, module = "sluicegate._core")]
 pub(super) struct Kinds {
-    /// Nothing in versions of torch that do not show the memory of tensors.
+    /// None in versions of torch that do not expose the memory of tensors.
     door: Option<TensorDoor>,
     tensor: Py<PyType>,
-    /// Methods of a tensor that say that it is not what its bytes are.
+    /// Methods of a tensor that return true if its values are not those that its bytes show.
     flags: Vec<Py<PyString>>,
-    /// Torch's data types and their names.
+    /// Torch's data types, with the core's.
     dtypes: Vec<(Py<PyAny>, DType)>,
     arrays: Vec<Py<PyType>>,
     scalars: Vec<(Py<PyType>, DType)>,
@@ -40,8 +40,8 @@ pub(super) struct Kinds {
 
 #[pymethods]
 impl Kinds {
-    /// Tensors of class `tensor` none of whose `flags` (methods) is true, of data types `dtypes`; NumPy's classes `arrays`
-    /// and `scalars`; and Python's `int`, `float` and `bool`. `from_dlpack` makes a tensor of a capsule.
+    /// Stacks tensors of class `tensor`, none of whose `flags` (methods) returns true, of data types `dtypes`; NumPy's
+    /// `arrays` and `scalars`; and Python's `int`, `float`, and `bool`. `from_dlpack` makes a tensor from a capsule.
     #[new]
     fn new(
         tensor: Bound<'_, PyType>,
@@ -66,7 +66,7 @@ impl Kinds {
 }
 
 impl Kinds {
-    /// The tensor whose first byte is at `offset` of the slot.
+    /// Returns the tensor whose first byte is at `offset` in the slot.
     pub(super) fn tensor<'py>(
         &self,
         py: Python<'py>,
@@ -77,7 +77,7 @@ impl Kinds {
         self.viewed(leased_tensor(self.from_dlpack.bind(py), lease, offset, (dtype, shape))?, dtype)
     }
 
-    /// A tensor of the memory in `capsule`, which holds `dtype`.
+    /// Returns a tensor of the memory in `capsule`, which holds `dtype`.
     pub(super) fn of_capsule<'py>(&self, capsule: Bound<'py, PyAny>, dtype: DType) -> PyResult<Bound<'py, PyAny>> {
         self.viewed(self.from_dlpack.bind(capsule.py()).call1((capsule,))?, dtype)
     }
@@ -90,7 +90,7 @@ impl Kinds {
         tensor.call_method1(intern!(tensor.py(), "view"), (torchs,))
     }
 
-    /// The memory of tensors; nothing when torch must look at them itself, as at those that have no answer to a question.
+    /// Returns the memory of tensors; None if torch must handle them itself, for example if a query fails.
     fn views_of_tensors<'py>(&self, samples: &Bound<'py, PyTuple>) -> Option<Views<'py>> {
         let py = samples.py();
         let door = self.door.as_ref()?;
@@ -100,10 +100,10 @@ impl Kinds {
         if first.getattr(intern!(py, "nbytes")).ok()?.extract::<usize>().ok()? < SMALL_TENSOR {
             return None;
         }
-        // Packed integers show themselves as bytes, and the types that travel as bytes are not told apart by DLPack.
+        // Packed integers show up as bytes, and DLPack does not distinguish the types that are passed as bytes.
         let is_ambiguous = dtype.bytes() == 1 && dtype != DType::Bool;
         let is_complex = matches!(dtype, DType::Complex32 | DType::Complex64 | DType::Complex128);
-        // All of them before any memory is looked at: torch's methods let other threads run.
+        // All are checked before any memory is read, because torch's methods let other threads run.
         for sample in samples.iter_borrowed() {
             if !is_exactly(&sample, &self.tensor)
                 || sample.getattr(intern!(py, "requires_grad")).ok()?.is_truthy().ok()?
@@ -121,7 +121,7 @@ impl Kinds {
         Views::of_tensors(door, dtype, samples)
     }
 
-    /// The data type of a tensor of numbers like `first`, if it is one.
+    /// Returns the data type of a tensor of numbers like `first`, if it is a number.
     fn number_type(&self, first: &Bound<'_, PyAny>) -> Option<DType> {
         if first.is_exact_instance_of::<PyInt>() {
             Some(DType::Int64)
@@ -135,8 +135,8 @@ impl Kinds {
     }
 }
 
-/// The elements of a tensor of `dtype` that torch makes of these numbers; nothing when one is out of range, or the type
-/// is not one that Python's own numbers convert to.
+/// Returns the elements of the tensor of `dtype` that torch makes from these numbers; None if one is out of range, or
+/// the type is not one that Python's own numbers convert to.
 fn numbers(samples: &Bound<'_, PyTuple>, dtype: DType) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(samples.len() * dtype.bytes());
     for sample in samples.iter_borrowed() {
@@ -153,12 +153,12 @@ fn numbers(samples: &Bound<'_, PyTuple>, dtype: DType) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// True if `object` is of `class` and not of a subclass.
+/// True if `object` is of `class`, but not of a subclass.
 fn is_exactly(object: &Bound<'_, PyAny>, class: &Py<PyType>) -> bool {
     object.get_type_ptr() == class.as_ptr().cast()
 }
 
-/// Samples of one kind, data type and shape: what becomes one tensor of a batch.
+/// Samples of one kind, data type, and shape, which become one tensor of a batch.
 pub(super) struct Rows<'py> {
     field: BatchField,
     bytes: usize,
@@ -166,15 +166,15 @@ pub(super) struct Rows<'py> {
 }
 
 enum Elements<'py> {
-    /// Numbers, already as the bytes that they are in a tensor.
+    /// Numbers, already as the bytes of a tensor.
     Numbers(Vec<u8>),
     Foreign(Views<'py>),
 }
 
 impl<'py> Rows<'py> {
-    /// The samples in a list or tuple as rows of one tensor; nothing when torch must stack them itself.
+    /// Returns the samples in a list or tuple as rows of one tensor; None if torch must stack them itself.
     pub(super) fn of(samples: &Bound<'py, PyAny>, kinds: &Kinds) -> Option<Self> {
-        // Our own tuple: no other thread changes it.
+        // A separate tuple, which no other thread changes.
         let samples = match samples.cast_exact::<PyList>() {
             Ok(list) => list.to_tuple(),
             Err(_) => samples.cast_exact::<PyTuple>().ok()?.clone(),
@@ -195,7 +195,7 @@ impl<'py> Rows<'py> {
                 let field = BatchField { name: String::new(), dtype, shape: vec![samples.len()] };
                 return Some(Self { field, bytes: bytes.len(), elements: Elements::Numbers(bytes) });
             }
-            // What is left is a scalar of NumPy's, which shows its memory as an array does, or an `int` that is too large.
+            // The rest are NumPy scalars, which expose their memory like arrays, and `int`s that are too large.
             (!first.is_instance_of::<PyInt>()).then(|| Views::of_arrays(&samples))??
         };
         let rows = views.rows();
@@ -205,20 +205,20 @@ impl<'py> Rows<'py> {
         Some(Self { field, bytes, elements: Elements::Foreign(views) })
     }
 
-    /// What the rows are in a batch.
+    /// Returns the field of a batch that the rows form.
     pub(super) fn field(&self) -> &BatchField {
         &self.field
     }
 
-    /// The size of all rows.
+    /// Returns the size of all rows in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Copies the rows to `into`, one after the other; large ones without the GIL.
+    /// Copies the rows to `into`, in sequence; large ones without the GIL.
     ///
     /// # Panics
-    /// When `into` is not as long as the rows.
+    /// If `into` is not as long as the rows.
     pub(super) fn copy_into(&self, py: Python<'py>, into: &mut [u8]) -> PyResult<()> {
         match &self.elements {
             Elements::Numbers(bytes) => into.copy_from_slice(bytes),
@@ -234,10 +234,9 @@ impl<'py> Rows<'py> {
         Ok(())
     }
 
-    /// True if torch, too, stacks these into C order when it is free to choose the layout.
+    /// True if torch, too, stacks these in C order if it is free to choose the layout.
     ///
-    /// It does, except for rows of four or five axes that lie in memory as channels-last, whose layout the batch takes
-    /// over.
+    /// It does, except for rows of four or five axes in channels-last layout, which the batch adopts.
     pub(super) fn stack_in_c_order(&self) -> bool {
         match &self.elements {
             Elements::Numbers(_) => true,
@@ -249,8 +248,8 @@ impl<'py> Rows<'py> {
     }
 }
 
-/// The test of c10's `is_channels_last_strides_2d` and `_3d` (`c10/core/MemoryFormat.h`), which is about the order of the
-/// strides alone, in whichever unit they are.
+/// Implements c10's `is_channels_last_strides_2d` and `_3d` (`c10/core/MemoryFormat.h`), which depend only on the order
+/// of the strides, in any unit.
 fn is_channels_last(shape: &[usize], strides: &[usize]) -> bool {
     if !matches!(shape.len(), 4 | 5) || strides[1] == 0 {
         return false;

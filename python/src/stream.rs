@@ -1,4 +1,4 @@
-//! `Stream`: samples that are read from front to back.
+//! `Stream`: samples that are read sequentially.
 
 use std::ffi::OsString;
 use std::os::fd::RawFd;
@@ -12,10 +12,10 @@ use sluicegate::{Error, IterableDataset, StreamDataset, StreamFormat, StreamSour
 use super::error::{to_python, unknown};
 use super::memory::descriptors;
 
-/// (kind, path or command or name, descriptor): the kinds are "path", "command" and "open".
+/// (kind, path or command or name, descriptor), where the kind is "path", "command", or "open".
 pub(crate) type SourceForm = (String, OsString, Option<RawFd>);
 
-/// (unpack by content, leave out what is damaged, the most bytes of a sample, whether commands may be run).
+/// (unpack by content, leave out damaged samples, maximum bytes of a sample, commands may be run).
 pub(crate) type OptionsForm = (bool, bool, u64, bool);
 
 /// A dataset of the core without an index. Threads may share it.
@@ -27,7 +27,7 @@ impl Stream {
         Arc::clone(&self.0) as Arc<dyn IterableDataset>
     }
 
-    /// The samples of `sources` in `format`, whose errors are raised here.
+    /// Returns a stream of the samples of `sources` in `format`; raises their errors.
     pub(crate) fn open(
         py: Python<'_>,
         sources: Vec<SourceForm>,
@@ -43,7 +43,7 @@ impl Stream {
                 Ok(StreamSource::Open(Arc::new(file), name))
             }
             ("command", _) => Ok(StreamSource::Command(text.to_string_lossy().into_owned())),
-            // Whatever it is, it is not run by a shell.
+            // An unknown kind must not be run by a shell.
             _ => Err(unknown("sources", &kind)),
         };
         let sources = sources.into_iter().map(source).collect::<sluicegate::Result<Vec<_>>>();

@@ -1,11 +1,11 @@
-//! `StreamPass`: one pass over a stream, which one thread reads for several workers.
+//! `StreamPass`: one pass over a stream, by one thread for several workers.
 
 use pyo3::prelude::*;
 
 use super::detach::detach;
 use super::error::to_python;
 
-/// One pass over a stream for all workers of a rank: see the core's.
+/// One pass over a stream for all workers of a rank: see the core's type.
 #[pyclass(frozen, module = "sluicegate._core")]
 pub(super) struct StreamPass(sluicegate::internal::StreamPass);
 
@@ -22,7 +22,7 @@ impl StreamPass {
         sluicegate::internal::StreamPass::new(workers).map(Self).map_err(|error| to_python(py, error))
     }
 
-    /// Says that a worker has joined, or will not.
+    /// Records that a worker has joined or will not join.
     fn arrive(&self, py: Python<'_>, worker: usize) -> PyResult<()> {
         detach(py, || {
             self.0.arrive(worker);
@@ -30,7 +30,7 @@ impl StreamPass {
         })
     }
 
-    /// Ends reading: readers that wait for samples get an error, soon.
+    /// Stops reading: readers that wait for samples soon get an error.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         detach(py, || {
             self.0.close();

@@ -17,20 +17,20 @@ use super::shuffle_buffer::ShuffleBuffer;
 use super::stream::Stream;
 use super::stream_pass::StreamPass;
 
-/// How long the consumer sleeps before it looks whether Ctrl-C was pressed.
+/// How long the consumer sleeps between two checks for Ctrl-C.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// After a wait of this long, signals are handled before samples are taken: a handler that raises would lose them.
+/// After a longer wait, signals are handled before samples are taken: a handler that raises would lose them.
 const SIGNAL_MARGIN: Duration = Duration::from_millis(1);
 
-/// So many slots are kept for the next samples or batches.
+/// Slots kept for the next samples or batches.
 const FREE_SLOTS: usize = 4;
 
 /// One pass over one part of a stream, read ahead on a thread. For one consumer; a second thread waits for its turn.
 #[pyclass(frozen, module = "sluicegate._core")]
 pub(super) struct StreamReader {
     ahead: Mutex<ReadAhead>,
-    /// What a shuffle buffer holds, when the samples go through one.
+    /// The samples in the shuffle buffer, if there is one.
     shuffled: Mutex<ShuffledSamples>,
     slab: Slab,
     batch_bytes: AtomicUsize,
@@ -42,7 +42,7 @@ type PositionForm = (u64, u64, u64, u64);
 /// (samples read, position).
 type MarkForm = (u64, PositionForm);
 
-/// (num_workers, run, by worker the ordinal below which all was read, those below it that were held).
+/// (num_workers, run, for each worker the ordinal below which all was read, the ordinals below it that were held).
 type ConsumedForm = (u64, u64, Vec<u64>, Vec<u64>);
 
 fn form(position: &StreamPosition) -> PositionForm {
@@ -51,8 +51,8 @@ fn form(position: &StreamPosition) -> PositionForm {
 
 #[pymethods]
 impl StreamReader {
-    /// The part of one worker, (rank, world_size, worker, num_workers, run), behind `position`; without what was `consumed`
-    /// under other splits. With `shared`, one thread reads for all workers.
+    /// Returns a reader of one worker's part, (rank, world_size, worker, num_workers, run), after `position`, except
+    /// samples `consumed` under other splits. With `shared`, one thread reads for all workers.
     #[new]
     #[pyo3(signature = (stream, part, consumed, position, bytes_ahead, shared=None))]
     fn new(
@@ -82,7 +82,7 @@ impl StreamReader {
         Self { ahead, shuffled, slab: Slab::new(FREE_SLOTS), batch_bytes: AtomicUsize::new(0) }
     }
 
-    /// The fields of the samples, as (name, dtype, what it holds), when the first sample has come, or the end.
+    /// Waits for the first sample or the end; returns the fields of the samples as (name, dtype, content).
     fn begin(&self, py: Python<'_>) -> PyResult<Vec<(String, &'static str, &'static str)>> {
         self.wait(py, 1)?;
         detach(py, || {
@@ -94,7 +94,7 @@ impl StreamReader {
         })
     }
 
-    /// True if the next `samples` samples, or the end, have come. Waits for them up to `seconds`.
+    /// True if the next `samples` samples, or the end, have arrived. Waits up to `seconds` for them.
     fn has(&self, py: Python<'_>, samples: usize, seconds: f64) -> PyResult<bool> {
         if let Ok(mut ahead) = self.ahead.try_lock()
             && ahead.has(samples, Duration::ZERO)
@@ -109,7 +109,7 @@ impl StreamReader {
         })
     }
 
-    /// Up to `most` of the next samples, waiting for one; and the position behind each. No samples at the end.
+    /// Waits for a sample; returns up to `most` of the next ones, and the position after each. Returns none at the end.
     fn samples<'py>(
         &self,
         py: Python<'py>,
@@ -124,7 +124,7 @@ impl StreamReader {
             let (batch, positions) = self.batch_of(py, hand_over, samples)?;
             let ordinals: Vec<usize> = positions.iter().map(ordinal).collect();
             match hand_over.samples(py, Samples { indices: &ordinals, dataset: None }, batch) {
-                // One of them can't be had: those before it can.
+                // One of them can't be converted, but those before it can.
                 Err(_) if samples > 1 => samples = 1,
                 list => {
                     self.take(py, samples)?;
@@ -134,8 +134,8 @@ impl StreamReader {
         }
     }
 
-    /// The batch of the next `samples` samples, or of fewer at the end; and how many, and the position behind them. None
-    /// when there is none.
+    /// Returns the batch of the next `samples` samples (fewer at the end), how many there are, and the position after
+    /// them; None at the end.
     fn batch<'py>(
         &self,
         py: Python<'py>,
@@ -143,7 +143,7 @@ impl StreamReader {
         samples: usize,
     ) -> PyResult<Option<(Bound<'py, PyAny>, usize, PositionForm)>> {
         let collate = hand_over.collate();
-        // Without the GIL only once, because it costs much to get it back from busy threads.
+        // Releases the GIL only once, because getting it back from busy threads is expensive.
         let (schema, batch, positions) = self.waiting(py, || {
             let mut ahead = self.ahead();
             let start = Instant::now();
@@ -163,7 +163,7 @@ impl StreamReader {
         Ok(Some((hand_over.batch(py, of, batch)?, ordinals.len(), form(last))))
     }
 
-    /// From now on the samples go through a shuffle buffer, of which `read` were read by now: see `ShuffledSamples`.
+    /// Passes later samples through a shuffle buffer, for which `read` were read before this: see `ShuffledSamples`.
     fn shuffle(&self, py: Python<'_>, read: u64, position: PositionForm, every: u64, next_mark: u64) -> PyResult<()> {
         let (ordinal, source, first_of_source, offset) = position;
         let position = StreamPosition { ordinal, source, first_of_source, offset };
@@ -173,7 +173,7 @@ impl StreamReader {
         })
     }
 
-    /// Brings the buffer to where `held` of the first `read` samples were held; false when there are not so many.
+    /// Restores the buffer that held `held` of the first `read` samples; returns false if the stream has fewer.
     fn read_again(&self, py: Python<'_>, read: u64, held: Vec<u64>, has_ended: bool) -> PyResult<bool> {
         self.waiting(py, || {
             let (mut shuffled, mut ahead) = (self.shuffled(), self.ahead());
@@ -185,8 +185,8 @@ impl StreamReader {
         })
     }
 
-    /// The batch of the next `samples` samples that `buffer` draws, or of fewer at the end, and how many it has. None when
-    /// there is none.
+    /// Returns the batch of the next `samples` samples that `buffer` draws (fewer at the end), and how many there are;
+    /// None at the end.
     fn shuffled_batch<'py>(
         &self,
         py: Python<'py>,
@@ -214,8 +214,8 @@ impl StreamReader {
         Ok(Some((hand_over.batch(py, of, batch)?, ordinals.len())))
     }
 
-    /// How many samples the buffer has read, where the stream is behind them, whether it has ended; and the places that were
-    /// passed since this was asked last.
+    /// Returns how many samples the buffer has read, the stream position after them, true if the stream has ended, and
+    /// the marks passed since the last call.
     fn shuffled_place(&self, py: Python<'_>) -> PyResult<(u64, PositionForm, bool, Vec<MarkForm>)> {
         let place = |mut shuffled: MutexGuard<'_, ShuffledSamples>| {
             let marks = shuffled.marks().iter().map(|(read, position)| (*read, form(position))).collect();
@@ -228,7 +228,7 @@ impl StreamReader {
         }
     }
 
-    /// What was left out since this was asked last, a line for each.
+    /// Returns one line for each item skipped since the last call.
     fn left_out(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         match self.ahead.try_lock() {
             Ok(mut ahead) => Ok(ahead.left_out()),
@@ -236,30 +236,30 @@ impl StreamReader {
         }
     }
 
-    /// The bytes of the last batch.
+    /// Returns the size of the last batch in bytes.
     #[getter]
     fn batch_bytes(&self) -> usize {
         self.batch_bytes.load(Ordering::Relaxed)
     }
 }
 
-/// Which sample a position lies behind.
+/// Returns the ordinal of the sample before a position.
 fn ordinal(position: &StreamPosition) -> usize {
     usize::try_from(position.ordinal.saturating_sub(1)).unwrap_or(usize::MAX)
 }
 
 impl StreamReader {
-    /// The pass, when it is this thread's turn. To be called without the GIL: the turn may be a long wait.
+    /// Locks the pass when it is this thread's turn. To be called without the GIL: the wait may be long.
     fn ahead(&self) -> MutexGuard<'_, ReadAhead> {
         self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the shuffle buffer holds. Its lock is taken before that of the pass.
+    /// Locks the samples in the shuffle buffer. This lock is taken before that of the pass.
     fn shuffled(&self) -> MutexGuard<'_, ShuffledSamples> {
         self.shuffled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls `ask` without the GIL until it returns something; signals are handled in between.
+    /// Calls `ask` without the GIL until it returns a value; handles signals in between.
     fn waiting<T: Send>(
         &self,
         py: Python<'_>,
@@ -273,7 +273,7 @@ impl StreamReader {
         }
     }
 
-    /// Waits for this many samples, or the end; returns how many there are.
+    /// Waits for this many samples, or the end; returns how many are available.
     fn wait(&self, py: Python<'_>, samples: usize) -> PyResult<usize> {
         self.waiting(py, || self.ahead().wait(samples, SIGNAL_INTERVAL))
     }

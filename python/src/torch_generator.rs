@@ -1,4 +1,4 @@
-//! [`TorchState`] and [`TorchDoor`]: a generator of torch's on the CPU, by the state that it shows and takes.
+//! [`TorchState`] and [`TorchDoor`]: a torch generator on the CPU, through the state that it exports and imports.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
@@ -11,11 +11,11 @@ use super::error::to_python;
 use super::memory::words_at;
 use super::mersenne::{bytes, from_halves, numbers, to_halves};
 
-/// The bytes of a state that was taken: the words, the position, how many are left, the seed, the two kept normal
-/// deviates, and which of them there are.
+/// Size of a saved state in bytes: the words, the position, the number of words left, the seed, the two kept normal
+/// deviates, and which of them exist.
 const STATE_BYTES: usize = 4 * (GENERATOR_WORDS + 2) + 8 + 8 + 4 + 4;
 
-/// Torch's own form, in words of 32 bits: each state word is 64 bits wide, as it was in the days of Lua.
+/// Torch's own format, in words of 32 bits: each state word is 64 bits wide, for historical reasons (Lua).
 const FORM_WORDS: usize = 1264;
 const SEED: usize = 0;
 const LEFT: usize = 2;
@@ -27,38 +27,38 @@ const HAS_DOUBLE: usize = 1260;
 const FLOAT: usize = 1262;
 const HAS_FLOAT: usize = 1263;
 
-/// Which half of 64 bits in memory is the low one.
+/// The position of the low half of 64 bits in memory.
 const LOW: usize = cfg!(target_endian = "big") as usize;
 
-/// Everything that such a generator's draws depend on, and the seed that it names.
+/// Everything that such a generator's draws depend on, and the seed that it reports.
 pub(super) struct TorchState {
     words: [u32; GENERATOR_WORDS],
     next: u32,
-    /// One more than the draws until the generator turns.
+    /// One more than the number of draws until the generator regenerates its words.
     left: u32,
     seed: u64,
-    /// The second of two normal deviates that were made together, in bits: of float64 and of float32.
+    /// The second of two normal deviates that were generated together, as bits: of float64 and of float32.
     double: Option<u64>,
     float: Option<u32>,
 }
 
 impl TorchState {
-    /// What belongs to `key`.
+    /// Returns the state for `key`.
     pub(super) fn of_key(key: u64, stream: GeneratorStream) -> Self {
         let mut words = [0; GENERATOR_WORDS];
         generator_words(key, stream, &mut words);
-        // Torch has no way to say that all words are still to be drawn: one is always drawn when the generator turns.
+        // Torch can't represent that all words are still to be drawn: regenerating them always draws one.
         Self { words, next: 1, left: GENERATOR_WORDS as u32, seed: key, double: None, float: None }
     }
 
-    /// The state that `bytes` are.
+    /// Parses a saved state.
     pub(super) fn from_bytes(bytes: &[u8]) -> PyResult<Self> {
         if bytes.len() != STATE_BYTES {
             let message = format!("a state of a torch.Generator has {STATE_BYTES} bytes, not {}", bytes.len());
             return Err(PyValueError::new_err(message));
         }
         let (words, [next, left, seed_low, seed_high, double_low, double_high, float, kept]) = numbers(bytes);
-        // Torch reads as many words as its count says are left, wherever they are.
+        // Torch reads as many words as its count says, even past the end.
         let len = GENERATOR_WORDS as u32;
         if next > len || left == 0 || left > len || (left > 1 && next + left > len + 1) || kept > 3 {
             let message = format!("position {next} with {left} of {len} words left: no state of a torch.Generator");
@@ -75,7 +75,7 @@ impl TorchState {
         })
     }
 
-    /// The state as bytes, the same on every machine.
+    /// Returns the state as bytes, the same on every machine.
     pub(super) fn to_bytes(&self) -> [u8; STATE_BYTES] {
         let double = self.double.unwrap_or_default();
         let kept = u32::from(self.double.is_some()) + 2 * u32::from(self.float.is_some());
@@ -84,10 +84,10 @@ impl TorchState {
         bytes(&self.words, [self.next, self.left, low(seed), high(seed), low(double), high(double), float, kept])
     }
 
-    /// The generator in Rust that draws what torch's would.
+    /// Returns a generator in Rust that draws what torch's would.
     pub(super) fn generator(&self) -> PyResult<TorchGenerator> {
         let left = self.left as usize - 1;
-        // Torch draws all words in their order: none are left, or those up to the last.
+        // Torch draws all words in order: those left, if any, are the last ones.
         if left != 0 && self.next as usize + left != GENERATOR_WORDS {
             let message = format!("position {} with {} words left: draws don't lead there", self.next, self.left);
             return Err(PyValueError::new_err(message));
@@ -95,11 +95,11 @@ impl TorchState {
         Ok(TorchGenerator::from_parts(self.words, GENERATOR_WORDS - left, self.double.map(f64::from_bits)))
     }
 
-    /// The state of the generator that this was one of, when it is where `generator` is.
+    /// Returns the state of torch's generator, which was in this state, once it has moved to where `generator` is.
     pub(super) fn moved_to(&self, generator: &TorchGenerator) -> Self {
         let (&words, next, kept) = generator.parts();
         let left = (GENERATOR_WORDS - next) as u32 + 1;
-        // Of a generator that was just seeded torch says that no word is left before the first one, not behind the last.
+        // With no words left, a newly seeded torch generator is before the first word, not after the last one.
         let is_same = left == self.left && words == self.words;
         let next = if is_same { self.next } else { next as u32 };
         Self { words, next, left, seed: self.seed, double: kept.map(f64::to_bits), float: self.float }
@@ -117,12 +117,12 @@ impl TorchState {
             left: form[LEFT],
             seed: wide(SEED),
             double: (form[HAS_DOUBLE] != 0).then(|| wide(DOUBLE)),
-            // A byte, and three bytes of padding.
+            // One byte, and three bytes of padding.
             float: (form[HAS_FLOAT].to_ne_bytes()[0] != 0).then_some(form[FLOAT]),
         }
     }
 
-    /// Torch's own form of the state.
+    /// Returns the state in torch's own format.
     pub(super) fn form(&self) -> [u32; FORM_WORDS] {
         let mut form = [0; FORM_WORDS];
         let mut put = |at: usize, number: u64| form[at..at + 2].copy_from_slice(&to_halves(number));
@@ -142,11 +142,11 @@ impl TorchState {
 }
 
 /// The methods `get_state` and `set_state` of a generator, a tensor of 5056 bytes for the latter that no other code
-/// has, and its address, as the package describes them.
+/// uses, and its address, as passed by the package.
 #[derive(FromPyObject)]
 pub(super) struct TorchPlaces(Py<PyAny>, Py<PyAny>, Py<PyAny>, usize);
 
-/// One generator of torch's.
+/// One torch generator.
 pub(super) struct TorchDoor {
     get_state: Py<PyAny>,
     set_state: Py<PyAny>,
@@ -177,9 +177,9 @@ impl TorchDoor {
     }
 }
 
-/// What `draw` makes of the generator of torch's that `way` leads to, which is then where torch's own draws would have left
-/// it. `way` is a tuple of what the fast way needs, or an object that goes the public way, by the methods `take()` and
-/// `put(state)`. Where `draw` fails, nothing was drawn.
+/// Returns the result of `draw` for the torch generator that `way` leads to, and moves it to where torch's own draws
+/// would have left it. `way` is a tuple for fast access, or an object that uses the public API, with methods `take()`
+/// and `put(state)`. If `draw` fails, nothing was drawn.
 pub(super) fn draw_from<T>(
     way: &Bound<'_, PyAny>,
     draw: impl FnOnce(&mut TorchGenerator) -> PyResult<T>,

@@ -16,11 +16,11 @@ use super::memory::{descriptors, making_capsule};
 use super::stack::{Kinds, Rows};
 use super::workers::SIGNAL_INTERVAL;
 
-/// A worker that has waited for this long, as between two epochs, returns the memory of its last batch. Finding it again
-/// costs milliseconds, which a consumer as slow as that does not notice.
+/// A worker that has waited this long, as between two epochs, returns the memory of its last batch to the system.
+/// Getting it back costs milliseconds, which a consumer that slow does not notice.
 const RETURNS_MEMORY_AFTER: Duration = Duration::from_secs(1);
 
-/// Where a worker finds its requests and writes its batches. One thread at a time.
+/// A worker's access to its requests and to the memory for its batches. For one thread at a time.
 #[pyclass(frozen, module = "sluicegate._core")]
 pub(super) struct WorkerEnd {
     end: Mutex<sluicegate::internal::WorkerEnd>,
@@ -29,7 +29,7 @@ pub(super) struct WorkerEnd {
 
 #[pymethods]
 impl WorkerEnd {
-    /// The end of `worker`, by what `Workers` says of its layout and descriptors, which are duplicated.
+    /// Opens the end of `worker`, with the layout and descriptors from `Workers`; the descriptors are duplicated.
     #[new]
     fn new(
         layout: (usize, usize, usize),
@@ -44,21 +44,21 @@ impl WorkerEnd {
         Ok(Self { end: Mutex::new(end), kinds })
     }
 
-    /// Ends this process as soon as that of `process`, a pidfd, ends.
+    /// Ends this process as soon as `process`, a pidfd, ends.
     #[staticmethod]
     fn end_with(py: Python<'_>, process: RawFd) -> PyResult<()> {
         let process = descriptors(&[process])[0].try_clone_to_owned()?;
         detach(py, || sluicegate::internal::end_with(process))
     }
 
-    /// Keeps memory that this process frees for its next samples; a worker that waits returns it. False where nothing
-    /// changed: without glibc, or with an environment that sets its allocator.
+    /// Keeps memory that this process frees for its next samples; a worker that waits returns it. Returns false if
+    /// nothing changed: without glibc, or if the environment configures its allocator.
     #[staticmethod]
     fn keep_freed_memory() -> bool {
         sluicegate::internal::keep_freed_memory()
     }
 
-    /// The next task, waited for: (kind, epoch, batch in epoch, payload).
+    /// Waits for the next task: (kind, epoch, batch in epoch, payload).
     fn next<'py>(&self, py: Python<'py>) -> PyResult<(&'static str, u64, u64, Bound<'py, PyBytes>)> {
         let (began, mut is_returned) = (Instant::now(), false);
         loop {
@@ -82,14 +82,14 @@ impl WorkerEnd {
         }
     }
 
-    /// The number of tensors in the batch that is being made.
+    /// Returns the number of tensors in the batch that is being made.
     #[getter]
     fn placed(&self) -> usize {
         self.lock().placed()
     }
 
-    /// Stacks `samples` straight into the batch that is being made: the number of the tensor; None when torch must make it
-    /// itself.
+    /// Stacks `samples` straight into the batch that is being made. Returns the tensor's number; None if torch must
+    /// make it itself.
     fn stack(&self, py: Python<'_>, samples: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
         let Some(rows) = Rows::of(samples, self.kinds.get()) else { return Ok(None) };
         let field = rows.field();
@@ -101,15 +101,15 @@ impl WorkerEnd {
         Ok(Some(number))
     }
 
-    /// Room for a tensor in the batch that is being made: its number, and a tensor over its bytes, to be written at once.
+    /// Reserves room for a tensor in the batch being made; returns its number, and a tensor to write its bytes at once.
     fn place<'py>(&self, py: Python<'py>, dtype: &str, shape: Vec<usize>) -> PyResult<(usize, Bound<'py, PyAny>)> {
         let dtype: DType = dtype.parse().map_err(|error| to_python(py, error))?;
         let field = detach(py, || self.lock().place(dtype, shape))?;
         Ok((field, self.tensor(py, field)?))
     }
 
-    /// A tensor over the bytes of tensor `field` of the batch that is being made, to be written at once: they move when there
-    /// is no more room where they are.
+    /// Returns a tensor over the bytes of tensor `field` of the batch that is being made, to be written at once: they
+    /// move when they run out of room.
     fn tensor<'py>(&self, py: Python<'py>, field: usize) -> PyResult<Bound<'py, PyAny>> {
         let mut end = self.lock();
         let (dtype, shape) = end.field(field).map_err(|error| to_python(py, error))?;
@@ -119,7 +119,7 @@ impl WorkerEnd {
         self.kinds.get().of_capsule(capsule, dtype)
     }
 
-    /// Answers: the outcome ("batch", "failed" or "ended") and what is around the tensors.
+    /// Sends the answer: the outcome ("batch", "failed", or "ended"), and the structure around the tensors.
     fn answer(&self, py: Python<'_>, outcome: &str, envelope: &[u8]) -> PyResult<()> {
         let outcome = match outcome {
             "batch" => Outcome::Batch,

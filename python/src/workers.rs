@@ -17,8 +17,8 @@ use super::pinned_copy::PinnedCopy;
 use super::stack::Kinds;
 use super::worker_end::WorkerEnd;
 
-/// The longest sleep between two looks for Ctrl-C. A signal wakes the sleeper, except one that comes in the moment
-/// before it sleeps.
+/// The longest sleep between two checks for Ctrl-C. A signal wakes the sleeper, except one that arrives just before it
+/// sleeps.
 pub(super) const SIGNAL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What `receive` returns when other code has closed a descriptor.
@@ -27,15 +27,15 @@ const CLOSED: isize = -2;
 /// A batch that was not copied.
 type Unpinned = (Lease, Vec<PlacedField>);
 
-/// Shared memory, and what is under way in it. Thread-safe: while one thread waits for answers, others may send requests.
+/// Shared memory, and the requests in flight. Thread-safe: others may send requests while one thread waits for answers.
 #[pyclass(frozen, module = "sluicegate._core")]
 pub(super) struct Workers {
     workers: Mutex<sluicegate::internal::Workers>,
-    /// Of the thread that waits for answers: the others use `workers` meanwhile.
+    /// For the thread that waits for answers; other threads use `workers` meanwhile.
     wait: Mutex<AnswerWait>,
     under_way: usize,
     kinds: Py<Kinds>,
-    /// What gives pinned blocks, where batches are to be copied to such.
+    /// Allocates pinned blocks, if batches are to be copied to them.
     allocate: Mutex<Option<Py<PyAny>>>,
     /// The thread that copies them.
     pool: Pool,
@@ -43,7 +43,7 @@ pub(super) struct Workers {
 
 #[pymethods]
 impl Workers {
-    /// For `workers` workers with up to `under_way` requests each; `kinds` makes tensors of what they
+    /// Returns memory for `workers` workers with up to `under_way` requests each; `kinds` makes tensors from what they
     /// write, and answers are counted in `bytes_ahead`.
     #[new]
     fn new(
@@ -64,13 +64,13 @@ impl Workers {
         Ok(Self { workers, wait, under_way, kinds, allocate: Mutex::default(), pool: Pool::new(1) })
     }
 
-    /// What a worker has to be told to find its place.
+    /// Returns the numbers from which a worker derives the layout.
     #[getter]
     fn layout(&self, py: Python<'_>) -> PyResult<(usize, usize, usize)> {
         detach(py, || Ok(self.lock().layout()))
     }
 
-    /// The descriptors that a worker needs: of the memory, and of the consumer's doorbell.
+    /// Returns the descriptors that a worker needs: those of the memory, and of the consumer's doorbell.
     #[getter]
     fn descriptors(&self, py: Python<'_>) -> PyResult<(RawFd, RawFd)> {
         detach(py, || {
@@ -80,21 +80,20 @@ impl Workers {
         })
     }
 
-    /// The end of `worker`, in a process that was forked from this one.
+    /// Returns the end of `worker`, in a process that was forked from this one.
     fn end(&self, py: Python<'_>, worker: usize) -> PyResult<WorkerEnd> {
         let end = detach(py, || self.lock().end(worker))?;
         Ok(WorkerEnd::new_over(end, self.kinds.clone_ref(py)))
     }
 
-    /// Has what is received from now on copied to pinned blocks that `allocate` gives, on a thread of its own; None: not any
-    /// more.
+    /// Makes a separate thread copy batches received from now on to pinned blocks from `allocate`; None stops that.
     #[pyo3(signature = (allocate))]
     fn pin(&self, allocate: Option<Py<PyAny>>) {
         let before = std::mem::replace(&mut *self.allocate(), allocate);
         drop(before);
     }
 
-    /// Makes the memory ready for new processes, whose answers are counted in `bytes_ahead`; those before them have ended.
+    /// Prepares the memory for new processes, whose answers `bytes_ahead` counts; the previous ones must have ended.
     fn renew(&self, py: Python<'_>, bytes_ahead: &BytesAhead) -> PyResult<()> {
         detach(py, || {
             let mut workers = self.lock();
@@ -104,7 +103,7 @@ impl Workers {
         })
     }
 
-    /// Lets go of what was not received; the processes have ended.
+    /// Discards what was not received; the processes must have ended.
     fn forget(&self, py: Python<'_>) -> PyResult<()> {
         detach(py, || {
             self.lock().forget();
@@ -112,12 +111,12 @@ impl Workers {
         })
     }
 
-    /// Counts the answers that are there.
+    /// Counts the answers that have arrived.
     fn listen(&self, py: Python<'_>) -> PyResult<()> {
         detach(py, || self.lock().listen())
     }
 
-    /// Asks `worker` to do a task ("fetch", "resume" or "stop") with a payload. Returns at once.
+    /// Sends a task ("fetch", "resume", or "stop") with a payload to `worker`. Returns immediately.
     #[pyo3(signature = (worker, kind, epoch, batch_in_epoch, payload=None))]
     fn send(
         &self,
@@ -133,7 +132,7 @@ impl Workers {
         })
     }
 
-    /// Tells all workers to stop after what they are doing.
+    /// Tells all workers to stop after their current task.
     fn stop(&self, py: Python<'_>) -> PyResult<()> {
         detach(py, || {
             self.lock().stop();
@@ -141,10 +140,10 @@ impl Workers {
         })
     }
 
-    /// Waits up to `timeout` seconds (None: forever) for an answer, while the processes live whose descriptors (pidfds)
-    /// are given, and passes it to `hear`: (worker, epoch, batch in epoch, outcome, tensors, envelope, what counts it).
-    /// -1 then; None when the time is over; the place in `processes` of one that has ended, when there are no answers;
-    /// -2 when other code has closed one of the descriptors.
+    /// Waits up to `timeout` seconds (None: forever) for an answer, while the processes with the given descriptors
+    /// (pidfds) live, and passes it to `hear`: (worker, epoch, batch in epoch, outcome, tensors, envelope, its count).
+    /// Then returns -1; on timeout None; without answers, the position in `processes` of one that has ended; -2 if
+    /// other code has closed one of the descriptors.
     fn receive(
         &self,
         py: Python<'_>,
@@ -156,7 +155,7 @@ impl Workers {
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut woken = EventWoken::Work;
         loop {
-            // After every wait, whatever ended it: what a process answered before it ended comes first.
+            // After every wait, whatever ended it: answers that a process sent before it ended come first.
             if let Some(answer) = detach(py, || self.lock().take())? {
                 return self.hand_over(py, answer, hear).map(|()| Some(-1));
             }
@@ -165,7 +164,7 @@ impl Workers {
                 EventWoken::Closed => return Ok(Some(CLOSED)),
                 EventWoken::Work | EventWoken::TimedOut | EventWoken::Interrupted => py.check_signals()?,
             }
-            // Also where every wait is interrupted.
+            // Checked here in case every wait is interrupted.
             if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                 return Ok(None);
             }
@@ -178,30 +177,30 @@ impl Workers {
         }
     }
 
-    /// Since when `worker` has been busy with one batch, in nanoseconds of the monotonic clock; 0 when it waits.
+    /// Returns when `worker` started its current batch, in nanoseconds of the monotonic clock; 0 if it is waiting.
     fn busy_since(&self, py: Python<'_>, worker: usize) -> PyResult<u64> {
         detach(py, || Ok(self.lock().busy_since(worker)))
     }
 
-    /// Where in the memory the Python stack of `worker` is looked for: offset and size in bytes.
+    /// Returns where in the memory the Python stack of `worker` is written: offset and size in bytes.
     fn call_stack(&self, py: Python<'_>, worker: usize) -> PyResult<(usize, usize)> {
         let stack = detach(py, || Ok(self.lock().call_stack(worker)))?;
         Ok((stack.start, stack.len()))
     }
 
-    /// What `worker` wrote about its Python stack.
+    /// Returns what `worker` wrote about its Python stack.
     fn stack_of<'py>(&self, py: Python<'py>, worker: usize) -> PyResult<Bound<'py, PyBytes>> {
         let stack = detach(py, || Ok(self.lock().stack_of(worker)))?;
         Ok(PyBytes::new(py, &stack))
     }
 
-    /// The number of requests per worker that may be under way.
+    /// Returns how many requests per worker may be in flight.
     #[getter]
     fn under_way(&self) -> usize {
         self.under_way
     }
 
-    /// The memory that batches take, those that are kept included, in bytes.
+    /// Returns the memory that batches occupy in bytes, including batches that the user keeps.
     #[getter]
     fn held_bytes(&self, py: Python<'_>) -> PyResult<usize> {
         detach(py, || Ok(self.lock().held_bytes()))
@@ -209,7 +208,7 @@ impl Workers {
 }
 
 impl Workers {
-    /// This thread's turn, which may come after a long wait: to be asked for without the GIL.
+    /// Locks the workers when it is this thread's turn, maybe after a long wait: to be called without the GIL.
     fn lock(&self) -> MutexGuard<'_, sluicegate::internal::Workers> {
         self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -218,8 +217,8 @@ impl Workers {
         self.allocate.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to copy the fields to pinned blocks; the same again where there is nothing to copy, or no such memory is to be
-    /// had, which torch will have to say when it is asked to pin them.
+    /// Starts to copy the fields to pinned blocks. Returns the batch unchanged if there is nothing to copy, or no such
+    /// memory is available, which torch will report when asked to pin the batch.
     fn pinned_copy(
         &self,
         py: Python<'_>,
@@ -238,7 +237,7 @@ impl Workers {
         Ok(Ok(PinnedCopy::new(copy, fields, self.kinds.clone_ref(py))))
     }
 
-    /// Makes tensors of the fields, all on one lease.
+    /// Passes an answer to `hear`, with its tensors: on one lease, or being copied to pinned blocks.
     fn hand_over(&self, py: Python<'_>, answer: Answer, hear: &Bound<'_, PyAny>) -> PyResult<()> {
         let Answer { worker, number, outcome, lease, fields, envelope, held } = answer;
         let outcome = match outcome {
@@ -257,7 +256,7 @@ impl Workers {
         };
         let held = held.map(Held);
         let answer = (worker, number.epoch, number.batch_in_epoch, outcome, tensors, envelope, held);
-        // One argument, for functions written in C: a signal's exception can't come between taking an answer and keeping it.
+        // One argument, for functions in C: a signal's exception can't occur between taking and keeping an answer.
         hear.call1((answer,)).map(drop)
     }
 }

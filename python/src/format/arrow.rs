@@ -1,4 +1,4 @@
-//! Arrow files, and tables of Arrow's that Python holds.
+//! Arrow files, and Arrow tables that Python holds.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::block_cache::BlockCache;
 use crate::dataset::{Dataset, whole_sizes};
 use crate::detach::opening;
 
-/// The rows of the Arrow files at `paths`, of whose unpacked batches `cache_bytes` bytes are kept; how their fields are
-/// nested, what each of them is, the number of rows in each batch, and the cache.
+/// Opens the rows of the Arrow files at `paths`, caching `cache_bytes` bytes of decoded batches. Returns the dataset,
+/// the nesting of its fields, the kind of each, the number of rows in each batch, the cache, and what was left out.
 #[pyfunction]
 #[expect(clippy::type_complexity, reason = "a tuple for Python")]
 pub(crate) fn arrow_dataset<'py>(
@@ -40,8 +40,8 @@ pub(crate) fn arrow_dataset<'py>(
     Ok((Dataset(rows), structure, kinds, sizes, cache, Vec::new()))
 }
 
-/// The `columns` of the table that the capsule `stream` holds, in the data types that torch works with; nothing when it
-/// has nulls, lists of unequal lengths, or columns of other types.
+/// Returns the `columns` of the table in the capsule `stream`, in data types that torch supports; None if it has nulls,
+/// lists of unequal lengths, or columns of other types.
 #[pyfunction]
 pub(crate) fn arrow_table_dataset(
     py: Python<'_>,

@@ -1,4 +1,4 @@
-//! Tables of Arrow's that Python holds.
+//! Arrow tables that Python holds.
 
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -8,18 +8,18 @@ use crate::detach::detach;
 use crate::error::unknown;
 use crate::memory::table_at;
 
-/// (name of the field, the steps to its column, what it is: "numbers", "bytes", "bytes without zeros", "lists" or "ones").
+/// (field name, steps to its column, kind of value: "numbers", "bytes", "bytes without zeros", "lists", or "ones").
 pub(crate) type ColumnForm = (String, Vec<StepForm>, String);
 
-/// The name of a column or of a part of it, or the place of an item in lists.
+/// The name of a column or of a part of it, or the position of an item in lists.
 #[derive(FromPyObject)]
 pub(crate) enum StepForm {
     Part(String),
     Item(usize),
 }
 
-/// The columns of the table in `stream`, a capsule as Arrow's stream interface has it, which is empty afterwards; nothing when
-/// they are not as they must be.
+/// Returns the columns of the table in `stream`, a capsule of Arrow's stream interface, which is empty afterwards; None
+/// if they are not as required.
 pub(crate) fn read(
     py: Python<'_>,
     stream: &Bound<'_, PyCapsule>,

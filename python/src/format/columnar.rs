@@ -1,4 +1,4 @@
-//! Columns of Arrow's: how they are read, as Python says it, and what they are in Python.
+//! Arrow columns: the arguments for reading them, and how Python represents them.
 
 use std::path::PathBuf;
 
@@ -12,12 +12,12 @@ use crate::detach::opening;
 use crate::error::unknown;
 use crate::nested;
 
-/// How columns are read, as Python says it.
+/// The arguments for reading columns, as passed from Python.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct ColumnarArguments {
     columns: Option<Vec<String>>,
-    /// (column, or nothing for all others; "error", "mask", "mask_elements" or "fill"; the value that fills)
+    /// (column, or None for all others; "error", "mask", "mask_elements", or "fill"; the fill value)
     nulls: Vec<(Option<String>, String, Option<ValueForm>)>,
     /// "str" or "bytes".
     strings: String,
@@ -25,7 +25,7 @@ pub(crate) struct ColumnarArguments {
     decimals: String,
 }
 
-/// A value of a column, in the order in which Python's types are tried.
+/// A value of a column; Python's types are tried in this order.
 #[derive(FromPyObject, Debug)]
 pub(crate) enum ValueForm {
     Bool(bool),
@@ -50,7 +50,7 @@ impl From<ValueForm> for FillValue {
 }
 
 impl ColumnarArguments {
-    /// The core's options.
+    /// Converts them to the core's options.
     pub(crate) fn options(self) -> Result<ColumnarOptions> {
         let rule = |(name, rule, value): (Option<String>, String, Option<ValueForm>)| {
             let rule = match (rule.as_str(), value) {
@@ -79,7 +79,7 @@ impl ColumnarArguments {
     }
 }
 
-/// How fields are nested: numbers of fields in dicts.
+/// Returns how fields are nested: field numbers in dicts.
 pub(crate) fn structure<'py>(py: Python<'py>, nesting: &Nesting) -> PyResult<Bound<'py, PyAny>> {
     match nesting {
         Nesting::Field(number) => Ok(number.into_pyobject(py)?.into_any()),
@@ -93,8 +93,8 @@ pub(crate) fn structure<'py>(py: Python<'py>, nesting: &Nesting) -> PyResult<Bou
     }
 }
 
-/// What a field is: "tensor", "list", "list mask", "raw", "str", "bytes", "optional str", "optional bytes" or "nested" with the type
-/// behind it.
+/// Returns the kind of a field: "tensor", "list", "list mask", "raw", "str", "bytes", "optional str", "optional bytes",
+/// or "nested" followed by the type.
 pub(crate) fn kind_name(kind: &ColumnKind) -> String {
     let name = match kind {
         ColumnKind::Tensor => "tensor",
@@ -110,13 +110,13 @@ pub(crate) fn kind_name(kind: &ColumnKind) -> String {
     name.into()
 }
 
-/// The text under `key` in the metadata of the schema of the Parquet file at `path`.
+/// Returns the text under `key` in the schema metadata of the Parquet file at `path`.
 #[pyfunction]
 pub(crate) fn parquet_metadata(py: Python<'_>, path: PathBuf, key: &str) -> PyResult<Option<String>> {
     opening(py, || Parquet::metadata(path, key))
 }
 
-/// The same of an Arrow file.
+/// Like [`parquet_metadata`], for an Arrow file.
 #[pyfunction]
 pub(crate) fn arrow_metadata(py: Python<'_>, path: PathBuf, key: &str) -> PyResult<Option<String>> {
     opening(py, || Arrow::metadata(path, key))

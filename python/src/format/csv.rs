@@ -11,8 +11,8 @@ use crate::dataset::Dataset;
 use crate::detach::opening;
 use crate::stream::{OptionsForm, SourceForm, Stream};
 
-/// The rows of the CSV files at `paths`: the columns that `fields` describe, or all, with `defaults` (name, text) for empty
-/// cells; and what each column holds; without broken ones where `leave_out` says so, and what was left out.
+/// Opens the rows of the CSV files at `paths`: the columns that `fields` describe, or all, with `defaults` (name, text)
+/// for empty cells. Returns the dataset, what each column holds, and the broken rows, which only `leave_out` allows.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "as many as Python's constructor has")]
 pub(crate) fn csv_dataset(
@@ -39,7 +39,7 @@ pub(crate) fn csv_dataset(
     Ok((Dataset(Arc::new(rows)), contents, Vec::new()))
 }
 
-/// A stream of rows: the columns that `fields` describe, or all, with `defaults` (name, text) for empty cells.
+/// Opens a stream of rows: the columns that `fields` describe, or all, with `defaults` (name, text) for empty cells.
 #[pyfunction]
 pub(crate) fn csv_stream(
     py: Python<'_>,

@@ -11,8 +11,8 @@ use sluicegate::{Folder, FolderClasses, FolderLinks, FolderOptions};
 use crate::dataset::Dataset;
 use crate::detach::opening;
 
-/// The files below the `folders` of `root` that have one of the `extensions` (or any) and are meant by `pattern` (or are
-/// anywhere), without those that can't be opened where `leave_out` says so; the names of the classes, and what was left out.
+/// Opens the files below the `folders` of `root` with one of the `extensions` (or any) that match `pattern` (or
+/// anything). Returns the dataset, the class names, and the files that can't be opened, which only `leave_out` allows.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "as many as Python's constructor has")]
 pub(crate) fn folder_dataset(

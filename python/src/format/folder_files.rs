@@ -1,4 +1,4 @@
-//! `FolderFiles`: the files below a folder and the classes they are of, before any of them is read.
+//! `FolderFiles`: the files below a folder and their classes, before any file is read.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -21,8 +21,8 @@ pub(crate) struct FolderFiles(Arc<Folder>);
 
 #[pymethods]
 impl FolderFiles {
-    /// The files below `root` that have one of the `extensions` (or any): anywhere, or where there are classes in the folders of
-    /// these, which may be without files. Links that lead nowhere are files where `leave_out`, and an error elsewhere.
+    /// Lists the files below `root` with one of the `extensions` (or any): anywhere, or, if there are classes, in class
+    /// folders, which may be empty. Broken links count as files if `leave_out` is set; otherwise they are an error.
     #[new]
     fn new(
         py: Python<'_>,
@@ -39,24 +39,24 @@ impl FolderFiles {
         Ok(Self(Arc::new(detach_long(py, "listing files", open)?)))
     }
 
-    /// The names of the classes, by number.
+    /// Returns the names of the classes, by number.
     #[getter]
     fn class_names(&self) -> Vec<OsString> {
         self.0.class_names().iter().map(|name| OsString::from_vec(name.clone())).collect()
     }
 
-    /// The paths of all files, from the root.
+    /// Returns the paths of all files, from the root.
     fn paths(&self, py: Python<'_>) -> PyResult<Vec<&OsStr>> {
         let path = |index| self.0.path(index).map(OsStr::from_bytes).map_err(|error| to_python(py, error));
         (0..self.0.len()).map(path).collect()
     }
 
-    /// The numbers of the classes of all files.
+    /// Returns the class numbers of all files.
     fn classes(&self) -> Vec<u32> {
         (0..self.0.len()).filter_map(|index| self.0.class(index)).collect()
     }
 
-    /// Which of the files `indices` can't be opened, or decoded by `decoder`, and why; what was found is kept in `index_folder`.
+    /// Returns which files of `indices` can't be opened or decoded, and why; the result is kept in `index_folder`.
     fn broken_images(
         &self,
         py: Python<'_>,
@@ -69,7 +69,7 @@ impl FolderFiles {
         Ok((indices, damages))
     }
 
-    /// What reads the files.
+    /// Returns the dataset that reads the files.
     fn dataset(&self) -> Dataset {
         Dataset(Arc::clone(&self.0) as Arc<dyn sluicegate::Dataset>)
     }

@@ -11,8 +11,8 @@ use crate::dataset::Dataset;
 use crate::detach::opening;
 use crate::stream::{OptionsForm, SourceForm, Stream};
 
-/// The lines of the files at `paths`, whole, or their fields, without broken ones where `leave_out` says so; and what was
-/// left out.
+/// Opens the lines of the files at `paths`, whole, or as fields. Returns the dataset and the broken lines, which only
+/// `leave_out` allows.
 #[pyfunction]
 pub(crate) fn json_lines_dataset(
     py: Python<'_>,
@@ -29,7 +29,7 @@ pub(crate) fn json_lines_dataset(
     Ok((Dataset(Arc::new(lines)), Vec::new()))
 }
 
-/// A stream of lines, whole, or of their fields.
+/// Opens a stream of lines, whole, or as fields.
 #[pyfunction]
 pub(crate) fn json_lines_stream(
     py: Python<'_>,

@@ -1,4 +1,4 @@
-//! Folders in MDS.
+//! MDS folders.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use crate::block_cache::BlockCache;
 use crate::dataset::{Dataset, whole_sizes};
 use crate::detach::opening;
 
-/// The columns called `fields`, or all, of the folder `folder` in MDS, of whose unpacked shards `cache_bytes` bytes are
-/// kept; what each column holds, the number of samples in each shard, and the cache; without broken samples where
-/// `leave_out` says so, which ones is kept in `index_folder`, and what was left out.
+/// Opens the columns `fields`, or all, of the MDS folder `folder`, caching `cache_bytes` bytes of unpacked shards.
+/// Returns the dataset, what each column holds, the number of samples in each shard, the cache, and the broken samples,
+/// which only `leave_out` allows and `index_folder` keeps.
 #[pyfunction]
 #[expect(clippy::type_complexity, reason = "a tuple for Python")]
 pub(crate) fn mds_dataset(

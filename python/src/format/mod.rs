@@ -1,4 +1,4 @@
-//! One file for each format, and what several of them take from Python.
+//! One file per format, and the types that several of them take from Python.
 
 pub(crate) mod arrow;
 pub(crate) mod arrow_table;

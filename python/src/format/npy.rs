@@ -8,7 +8,7 @@ use sluicegate::Npy;
 use crate::dataset::Dataset;
 use crate::detach::opening;
 
-/// The `.npy` files at `paths`, memory-mapped, one after the other.
+/// Opens the `.npy` files at `paths`, memory-mapped and concatenated.
 #[pyfunction]
 pub(crate) fn npy_dataset(py: Python<'_>, name: String, paths: Vec<PathBuf>) -> PyResult<Dataset> {
     if let [path] = &paths[..] {

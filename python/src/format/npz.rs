@@ -8,7 +8,7 @@ use sluicegate::Npz;
 use crate::dataset::Dataset;
 use crate::detach::opening;
 
-/// The arrays called `fields` (all, where there are none) of the `.npz` files at `paths`.
+/// Opens the arrays `fields` (default: all) of the `.npz` files at `paths`.
 #[pyfunction]
 pub(crate) fn npz_dataset(py: Python<'_>, paths: Vec<PathBuf>, fields: Option<Vec<String>>) -> PyResult<Dataset> {
     let rows = opening(py, || Npz::open_all(&paths, fields.as_deref()))?;

@@ -12,7 +12,7 @@ use crate::dataset::{Dataset, whole_sizes};
 use crate::detach::opening;
 use crate::error::unknown;
 
-/// How Parquet files are read, as Python says it.
+/// The arguments for reading Parquet files, as passed from Python.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct ParquetArguments {
@@ -24,7 +24,7 @@ pub(crate) struct ParquetArguments {
 }
 
 impl ParquetArguments {
-    /// The core's options.
+    /// Converts them to the core's options.
     pub(crate) fn options(self) -> Result<ParquetOptions> {
         let filter = self
             .filter
@@ -58,8 +58,8 @@ fn relation_of(name: &str, values: Vec<ValueForm>) -> Result<Relation> {
     })
 }
 
-/// The rows of the Parquet files at `paths`; how their fields are nested, what each of them is, the number of rows in each
-/// row group, and the cache.
+/// Opens the rows of the Parquet files at `paths`. Returns the dataset, the nesting of its fields, the kind of each,
+/// the number of rows in each row group, the cache, and what was left out.
 #[pyfunction]
 #[expect(clippy::type_complexity, reason = "a tuple for Python")]
 pub(crate) fn parquet_dataset<'py>(

@@ -1,4 +1,4 @@
-//! Files of samples of one size.
+//! Files of fixed-size samples.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::dataset::Dataset;
 use crate::detach::opening;
 use crate::stream::{OptionsForm, SourceForm, Stream};
 
-/// A field of a sample of one size: (name, dtype, shape, offset, is swapped).
+/// A field of a fixed-size sample: (name, dtype, shape, offset, is swapped).
 type RawForm = (String, String, Vec<usize>, usize, bool);
 
 fn raw_fields(forms: Vec<RawForm>) -> Result<Vec<RawField>> {
@@ -20,7 +20,7 @@ fn raw_fields(forms: Vec<RawForm>) -> Result<Vec<RawField>> {
     forms.into_iter().map(field).collect()
 }
 
-/// The samples of `sample_bytes` bytes in the files at `paths`, which have these fields.
+/// Opens the files at `paths`, whose samples have `sample_bytes` bytes and these fields.
 #[pyfunction]
 pub(crate) fn raw_dataset(
     py: Python<'_>,
@@ -33,7 +33,7 @@ pub(crate) fn raw_dataset(
     Dataset::wrap(py, Ok(samples))
 }
 
-/// A stream of samples of `sample_bytes` bytes, which have these fields.
+/// Opens a stream of samples of `sample_bytes` bytes with these fields.
 #[pyfunction]
 pub(crate) fn raw_stream(
     py: Python<'_>,

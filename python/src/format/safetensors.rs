@@ -8,7 +8,7 @@ use sluicegate::Safetensors;
 use crate::dataset::Dataset;
 use crate::detach::opening;
 
-/// The tensors called `fields` (all by name, where there are none) of the safetensors files at `paths`.
+/// Opens the tensors `fields` (default: all, by name) of the safetensors files at `paths`.
 #[pyfunction]
 pub(crate) fn safetensors_dataset(
     py: Python<'_>,

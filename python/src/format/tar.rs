@@ -12,11 +12,11 @@ use crate::detach::opening;
 use crate::error::unknown;
 use crate::stream::{OptionsForm, SourceForm, Stream};
 
-/// How archives are read, as Python says it.
+/// The arguments for reading archives, as passed from Python.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct TarArguments {
-    /// (extension, what its bytes are); nothing for all that the first sample has, as bytes.
+    /// (extension, type of its value); None for all that the first sample has, as bytes.
     fields: Option<Vec<(String, String)>>,
     on_missing: String,
     skip_damaged: bool,
@@ -28,7 +28,7 @@ pub(crate) struct TarArguments {
     excluded: Vec<(PathBuf, Vec<u8>)>,
 }
 
-/// Archives, the names of their fields, what was left out, and by archive how many samples it has.
+/// Archives, the names of their fields, what was left out, and the number of samples in each archive.
 type OpenTar = (Tar, Vec<String>, Vec<String>, Vec<usize>);
 
 impl TarArguments {
@@ -48,7 +48,7 @@ impl TarArguments {
             Some(fields) => fields,
             None => {
                 let extensions = Tar::open(paths.clone(), Vec::new(), &options)?.first_extensions()?;
-                // What is not text can't be requested.
+                // A name that is not UTF-8 can't be requested.
                 let names = extensions.into_iter().filter_map(|name| String::from_utf8(name).ok());
                 names.map(|name| (name, "bytes".to_owned())).collect()
             }
@@ -61,7 +61,7 @@ impl TarArguments {
     }
 }
 
-/// The key and the archive of a sample, and these fields: (extension, what its bytes are).
+/// Returns the fields for the key and the archive of a sample, and for these: (extension, type of its value).
 fn tar_fields(fields: Vec<(String, String)>) -> Result<Vec<TarField>> {
     let mut of_sample = vec![TarField::new("__key__", TarValue::Key), TarField::new("__url__", TarValue::Url)];
     for (name, value) in fields {
@@ -78,12 +78,12 @@ fn tar_fields(fields: Vec<(String, String)>) -> Result<Vec<TarField>> {
     Ok(of_sample)
 }
 
-/// Where an archive ends.
+/// Returns where an archive ends.
 fn end_of(concatenated: bool) -> TarEnd {
     if concatenated { TarEnd::FileEnd } else { TarEnd::ZeroBlock }
 }
 
-/// What becomes of samples that lack a field, by its word.
+/// Returns how to treat samples that lack a field, by name.
 fn on_missing_of(word: &str) -> Result<OnMissing> {
     match word {
         "error" => Ok(OnMissing::Refuse),
@@ -93,8 +93,8 @@ fn on_missing_of(word: &str) -> Result<OnMissing> {
     }
 }
 
-/// The samples in the archives at `paths`, the names of their fields, what was left out of damaged archives, how many
-/// samples each archive has, and how many of them are counted.
+/// Opens the samples in the archives at `paths`. Returns the dataset, the names of its fields, what was left out of
+/// damaged archives, how many samples each archive has, and how many of those the dataset has.
 #[pyfunction]
 #[expect(clippy::type_complexity, reason = "a tuple is what Python gets")]
 pub(crate) fn tar_dataset(
@@ -107,8 +107,8 @@ pub(crate) fn tar_dataset(
     Ok((Dataset(Arc::new(tar)), names, damages, samples, sizes))
 }
 
-/// A stream of the samples in archives: (extension, what its bytes are), or all that the first sample has, as bytes.
-/// `on_missing` is "error", "skip" or "none".
+/// Opens a stream of the samples in archives: (extension, type of its value), or all that the first sample has, as
+/// bytes. `on_missing` is "error", "skip", or "none".
 #[pyfunction]
 pub(crate) fn tar_stream(
     py: Python<'_>,
@@ -119,7 +119,7 @@ pub(crate) fn tar_stream(
     concatenated: bool,
 ) -> PyResult<Stream> {
     let format = on_missing_of(on_missing).and_then(|on_missing| {
-        // With fields, those of the sample are the first of them.
+        // Given fields already include those for the key and the archive.
         let (fields, first) = match fields {
             Some(fields) => (Some(tar_fields(fields)?), Vec::new()),
             None => (None, tar_fields(Vec::new())?),

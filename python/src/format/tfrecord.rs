@@ -11,7 +11,7 @@ use crate::dataset::Dataset;
 use crate::detach::opening;
 use crate::stream::{OptionsForm, SourceForm, Stream};
 
-/// What is read of each record: its bytes, these features, or those that the first ones have.
+/// Returns what to read of each record: its bytes, these features, or those of the first records.
 fn features_of(is_raw: bool, features: Option<Vec<TypedForm>>) -> Result<Features> {
     Ok(match features {
         _ if is_raw => Features::Raw,
@@ -20,8 +20,8 @@ fn features_of(is_raw: bool, features: Option<Vec<TypedForm>>) -> Result<Feature
     })
 }
 
-/// The samples of the TFRecord files at `paths`: their bytes, their features, or those that the first ones have; and what
-/// each feature holds; without broken ones where `leave_out` says so, and what was left out.
+/// Opens the samples of the TFRecord files at `paths`: their bytes, their features, or those of the first records.
+/// Returns the dataset, what each feature holds, and the broken samples, which only `leave_out` allows.
 #[pyfunction]
 pub(crate) fn tfrecord_dataset(
     py: Python<'_>,
@@ -44,7 +44,7 @@ pub(crate) fn tfrecord_dataset(
     Ok((Dataset(Arc::new(samples)), contents, Vec::new()))
 }
 
-/// A stream of the samples of TFRecords: their bytes, their features, or those that the first ones have.
+/// Opens a stream of the samples of TFRecords: their bytes, their features, or those of the first records.
 #[pyfunction]
 pub(crate) fn tfrecord_stream(
     py: Python<'_>,

@@ -1,4 +1,4 @@
-//! Files of tokens, their documents, and datasets of both.
+//! Token files, their documents, and datasets of both.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::detach::{detach, detach_long, opening};
 use crate::engine::Engine;
 use crate::memory::capsule;
 
-/// Opened files of tokens. Threads may share them.
+/// Open token files. Threads may share them.
 #[pyclass(frozen, module = "sluicegate._core")]
 pub(crate) struct TokenFiles(pub(crate) Arc<sluicegate::TokenFiles>);
 
 #[pymethods]
 impl TokenFiles {
-    /// The files at `paths`: flat ones of `dtype` after `offset` bytes, and Megatron's, which have an index.
+    /// Opens the files at `paths`: flat ones of `dtype` after `offset` bytes, and Megatron's, which have an index.
     #[new]
     fn new(py: Python<'_>, paths: Vec<PathBuf>, dtype: &str, offset: u64, apart: bool) -> PyResult<Self> {
         let documents = if apart { Documents::Apart } else { Documents::Joined };
@@ -31,24 +31,24 @@ impl TokenFiles {
         Ok(Self(Arc::new(files)))
     }
 
-    /// The number of documents.
+    /// Returns the number of documents.
     fn __len__(&self) -> usize {
         self.0.documents()
     }
 
-    /// The number of tokens.
+    /// Returns the number of tokens.
     #[getter]
     fn tokens(&self) -> u64 {
         self.0.tokens()
     }
 
-    /// By file, the data type of its tokens.
+    /// Returns the data type of the tokens in each file.
     #[getter]
     fn dtypes(&self) -> Vec<&'static str> {
         self.0.dtypes().map(DType::name).collect()
     }
 
-    /// The number of tokens of each document: int64.
+    /// Returns the number of tokens of each document: int64.
     fn document_lengths<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let lengths = (0..self.0.documents()).map(|document| self.0.document_len(document));
         PyBytes::new_with(py, 8 * self.0.documents(), |bytes| {
@@ -57,7 +57,7 @@ impl TokenFiles {
         })
     }
 
-    /// The tokens of these pieces of documents (document, start, stop), one piece after the other: a capsule of int64.
+    /// Returns the tokens of these pieces of documents (document, start, stop), concatenated: a capsule of int64.
     fn read<'py>(
         &self,
         py: Python<'py>,
@@ -84,7 +84,7 @@ impl TokenFiles {
     }
 }
 
-/// What is in a sample, by its name.
+/// Returns what a sample contains, by name.
 pub(crate) fn token_output(name: &str) -> PyResult<TokenOutput> {
     match name {
         "tokens" => Ok(TokenOutput::Tokens),
@@ -94,7 +94,7 @@ pub(crate) fn token_output(name: &str) -> PyResult<TokenOutput> {
     }
 }
 
-/// Windows of `length` tokens, `stride` apart. `output` is "tokens", "shifted" or "same".
+/// Returns windows of `length` tokens, `stride` apart. `output` is "tokens", "shifted", or "same".
 #[pyfunction]
 #[pyo3(signature = (files, length, stride, output, vocabulary_size))]
 pub(crate) fn tokens_dataset(
@@ -110,7 +110,7 @@ pub(crate) fn tokens_dataset(
     Dataset::wrap(py, Ok(tokens))
 }
 
-/// The documents of `files`, each whole.
+/// Returns the documents of `files`, each as a whole.
 #[pyfunction]
 pub(crate) fn token_documents_dataset(files: &TokenFiles) -> Dataset {
     Dataset(Arc::new(TokenDocuments::new(Arc::clone(&files.0))))

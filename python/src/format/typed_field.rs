@@ -1,11 +1,11 @@
-//! Fields that are parsed, as Python describes them.
+//! Fields that are parsed, as passed from Python.
 
 use sluicegate::{Content, Error, Field, Result, TypedField};
 
-/// (name, dtype, shape, is variable, content, bytes that stand for it where it is missing).
+/// (name, dtype, shape, is variable, content, default as bytes).
 pub(crate) type TypedForm = (String, String, Vec<usize>, bool, String, Option<Vec<u8>>);
 
-/// The fields that `forms` describe.
+/// Converts `forms` to the core's fields.
 pub(crate) fn typed_fields(forms: Vec<TypedForm>) -> Result<Vec<TypedField>> {
     let typed = |(name, dtype, shape, is_variable, content, default): TypedForm| {
         let typed = match content.as_str() {
@@ -28,7 +28,7 @@ pub(crate) fn typed_fields(forms: Vec<TypedForm>) -> Result<Vec<TypedField>> {
     forms.into_iter().map(typed).collect()
 }
 
-/// What `typed` holds: a "number", "numbers" of any count, "text", "bytes", "json", "texts" or "byte strings".
+/// Returns what `typed` holds: "number", "numbers" (any count), "text", "bytes", "json", "texts", or "byte strings".
 pub(crate) fn content_of(typed: &TypedField) -> &'static str {
     match typed.content() {
         Content::Number if typed.field().is_variable() => "numbers",

@@ -1,4 +1,4 @@
-//! Zarr stores: how they are read, as Python says it, and the blocks of their windows.
+//! Zarr stores: the arguments for reading them, and the blocks of their windows.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use crate::detach::opening;
 use crate::error::unknown;
 use crate::python_chunks::PythonChunks;
 
-/// The dataset of windows; whether the store is an array; the cache of its chunks, the blocks of the windows, and what was
-/// left out.
+/// The dataset of windows; true if the store is one array; the cache of its chunks, the blocks of the windows, and what
+/// was left out.
 type Opened = (Dataset, bool, BlockCache, WindowBlocks, Vec<String>);
 
-/// The windows of the store of Zarr or netCDF-3 at `path`.
+/// Opens the windows of the Zarr or netCDF-3 store at `path`.
 #[pyfunction]
 pub(crate) fn zarr_windows(py: Python<'_>, path: PathBuf, arguments: ZarrArguments) -> PyResult<Opened> {
     opening(py, || {
@@ -30,10 +30,10 @@ pub(crate) fn zarr_windows(py: Python<'_>, path: PathBuf, arguments: ZarrArgumen
     })
 }
 
-/// The name of an array, the paths of files, chunks that are in the table itself, and the places of the chunks.
+/// The name of an array, the paths of files, chunks in the table itself, and the locations of the chunks.
 type NamedTable = (String, Vec<String>, Vec<Vec<u8>>, Vec<u8>);
 
-/// The windows of a store at `path` whose metadata is in JSON, as kerchunk writes it, and the references to chunks in tables.
+/// Opens the windows of a store at `path` with kerchunk's JSON metadata, and chunk references in tables.
 #[pyfunction]
 pub(crate) fn reference_windows(
     py: Python<'_>,
@@ -53,7 +53,7 @@ pub(crate) fn reference_windows(
     })
 }
 
-/// The windows of `arrays` of HDF5.
+/// Opens the windows of HDF5 `arrays`.
 #[pyfunction]
 pub(crate) fn hdf5_windows(py: Python<'_>, arrays: Vec<ArrayArguments>, arguments: ZarrArguments) -> PyResult<Opened> {
     opening(py, || {
@@ -78,7 +78,7 @@ fn opened(windows: Zarr, leave_out: bool) -> Result<Opened> {
     Ok((dataset, is_one_array, cache, WindowBlocks(BlocksOf::All(windows)), Vec::new()))
 }
 
-/// How a Zarr store is read, as Python says it.
+/// The arguments for reading a Zarr store, as passed from Python.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct ZarrArguments {
@@ -94,7 +94,7 @@ pub(crate) struct ZarrArguments {
 }
 
 impl ZarrArguments {
-    /// The core's options.
+    /// Converts them to the core's options.
     pub(crate) fn options(self) -> Result<ZarrOptions> {
         Ok(ZarrOptions {
             fields: self.fields,
@@ -118,7 +118,7 @@ impl ZarrArguments {
     }
 }
 
-/// An array of another format than Zarr, as Python says it.
+/// An array of a format other than Zarr, as passed from Python.
 #[derive(FromPyObject)]
 pub(crate) struct ArrayArguments {
     name: String,
@@ -127,21 +127,21 @@ pub(crate) struct ArrayArguments {
     attributes: String,
     single_attributes: Vec<String>,
     fill: Vec<u8>,
-    /// Name, data type (`"S"`: a text, whose shape is the number of its bytes), first byte in a record, and shape.
+    /// (name, data type (`"S"`: a string, whose shape is its number of bytes), offset in a record, shape).
     members: Vec<(String, String, usize, Vec<usize>)>,
-    /// Where the elements are in the file, if they are in one piece.
+    /// Offset of the elements in the file, if they are contiguous.
     offset: Option<u64>,
-    /// By chunk: its number, its first byte, the number of its bytes, and which codecs were not applied. In the machine's
-    /// byte order.
+    /// For each chunk: its number, its offset, its number of bytes, and which codecs were not applied. In native byte
+    /// order.
     chunks: Option<Vec<u8>>,
     /// The elements themselves.
     inline: Option<Vec<u8>>,
-    /// What reads them, if the core cannot.
+    /// The Python object that reads them, if the core cannot.
     library: Option<Py<PyAny>>,
 }
 
 impl ArrayArguments {
-    /// The core's description of the array.
+    /// Converts this to the core's description of the array.
     pub(crate) fn array(self) -> Result<ForeignArray> {
         let refuse = |reason: String| Error::InvalidArgument { argument: "arrays", reason };
         let member = |(name, dtype, offset, shape): (String, String, usize, Vec<usize>)| {
@@ -193,20 +193,20 @@ impl ArrayArguments {
     }
 }
 
-/// The blocks of the windows of a Zarr store, which are listed only when they are asked for.
+/// The blocks of the windows of a Zarr store, which are listed only on request.
 #[pyclass(frozen, module = "sluicegate._core")]
 pub(crate) struct WindowBlocks(BlocksOf);
 
-/// What has the blocks.
+/// The windows that have the blocks.
 enum BlocksOf {
     All(Arc<Zarr>),
-    /// Without those that were left out.
+    /// Without the windows that were left out.
     Whole(Arc<WholeSamples<Zarr>>),
 }
 
 #[pymethods]
 impl WindowBlocks {
-    /// The number of windows in each block, along each axis that has windows; of all windows.
+    /// Returns the number of windows in each block, along each axis that has windows, before any are left out.
     fn counts(&self) -> Vec<Vec<usize>> {
         match &self.0 {
             BlocksOf::All(windows) => windows.block_counts(),
@@ -214,7 +214,7 @@ impl WindowBlocks {
         }
     }
 
-    /// How many of the windows in blocks of these sizes are left.
+    /// Returns how many windows remain in blocks of these sizes.
     fn left(&self, sizes: Vec<usize>) -> Vec<usize> {
         match &self.0 {
             BlocksOf::All(_) => sizes,

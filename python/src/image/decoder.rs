@@ -1,4 +1,4 @@
-//! `ImageDecoder`: the pixels of encoded images, as tensors.
+//! `ImageDecoder`: decodes images to tensors.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::detach::detach;
 use crate::error::{damaged_image, to_python};
 use crate::memory::capsule;
 
-/// So many slots are kept for the next images: a user holds few at a time.
+/// Slots kept for the next images: a user holds few at a time.
 const FREE_SLOTS: usize = 2;
 
 /// Decodes images on the calling thread. Threads may share it, and a forked process may continue to use it.
@@ -23,8 +23,8 @@ pub(crate) struct ImageDecoder {
 
 #[pymethods]
 impl ImageDecoder {
-    /// Decodes to `mode` ("RGB", "L", "RGBA" or "unchanged"), turns as EXIF data say where `is_turned`, takes what there is of
-    /// damaged JPEGs where `is_filled`, and refuses images of more than `max_pixels`. `from_dlpack` makes a tensor of a capsule.
+    /// Decodes to `mode` ("RGB", "L", "RGBA", or "unchanged"), applies the EXIF orientation if `is_turned`, fills in
+    /// damaged JPEGs if `is_filled`, and rejects more than `max_pixels`. `from_dlpack` makes a tensor from a capsule.
     #[new]
     fn new(
         py: Python<'_>,
@@ -43,7 +43,7 @@ impl ImageDecoder {
         Ok(Self { options, slab: Slab::new(FREE_SLOTS), from_dlpack })
     }
 
-    /// The tensor (channels, height, width) of the image that `encoded` is.
+    /// Returns the tensor (channels, height, width) of the image in `encoded`.
     fn decode<'py>(&self, py: Python<'py>, encoded: &[u8]) -> PyResult<Bound<'py, PyAny>> {
         let decoded = detach(py, || {
             let image = match decode_image(encoded, &self.options) {
@@ -59,7 +59,7 @@ impl ImageDecoder {
         self.from_dlpack.bind(py).call1((capsule(py, &Arc::new(lease), 0, (dtype, &shape))?,))
     }
 
-    /// The width and the height of the image that `encoded` is, as they are stored.
+    /// Returns the width and the height of the image in `encoded`, as stored.
     #[staticmethod]
     fn size(py: Python<'_>, encoded: &[u8]) -> PyResult<(usize, usize)> {
         detach(py, || Ok(image_size(encoded)))?.map_err(|reason| damaged_image(py, reason))

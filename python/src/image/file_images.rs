@@ -1,4 +1,4 @@
-//! `file_images`: images in files, transformed on the way; and what is left to Pillow and torch.
+//! `file_images`: images in files, transformed as they are read; some are left to Pillow, and `exp` to torch.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -19,8 +19,8 @@ use crate::memory::ForeignArray;
 /// The error for a thread that calls Python after the interpreter has ended.
 const ENDED: &str = "the interpreter has ended";
 
-/// A Python object with methods `size(path)`, which returns (height, width), and `decode(path)`, which returns these and the
-/// bytes of the pixels, in color.
+/// A Python object with methods `size(path)`, which returns (height, width), and `decode(path)`, which returns (height,
+/// width, bytes of the pixels, in color).
 struct InPython(Py<PyAny>);
 
 impl InPython {
@@ -49,7 +49,7 @@ impl OtherImages for InPython {
     }
 }
 
-/// `torch.exp` of a tensor of one float32.
+/// Returns `torch.exp` of a tensor of one float32.
 fn torch_exp(power: f32) -> Result<f32, String> {
     let ask = |py: Python<'_>| -> PyResult<f32> {
         let torch = py.import("torch")?;
@@ -61,15 +61,15 @@ fn torch_exp(power: f32) -> Result<f32, String> {
     asked.unwrap_or_else(|| Err(ENDED.into()))
 }
 
-/// Makes random transforms compute as torch does, in everything that is made afterwards.
+/// Makes random transforms that are created later compute `exp` as torch does.
 pub(crate) fn ask_torch_for_exp() {
     ask_torch(torch_exp);
 }
 
-/// The images in the files at `paths`, which are separated by zeros, transformed by what `transforms`, a list in JSON,
-/// describes, in a field of its own; and the other `arrays` after it. `others` reads what the core leaves to Pillow, which is
-/// gray images, too, unless `converts`. Relative paths start
-/// from `folder`. A ValueError where images don't always get one form.
+/// Returns the images in the files at `paths` (separated by zeros), transformed by `transforms` (a list in JSON), in a
+/// field of their own, followed by the other `arrays`. `others` reads what the core leaves to Pillow, including gray
+/// images unless `converts`. Relative paths start from `folder`. Raises ValueError if images don't always get the same
+/// form.
 #[pyfunction]
 pub(crate) fn file_images(
     py: Python<'_>,

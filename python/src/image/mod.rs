@@ -1,4 +1,4 @@
-//! Images: decoders, transforms, and the datasets of them.
+//! Images: decoders, transforms, and datasets.
 
 pub(crate) mod decoder;
 pub(crate) mod file_images;

@@ -1,4 +1,4 @@
-//! `ImageOperations`: what is done to an image, to its boxes and to its masks, with all that is random about it drawn.
+//! `ImageOperations`: operations on an image, its boxes, and its masks, with all their random values already drawn.
 
 use std::sync::{Arc, LazyLock};
 
@@ -12,27 +12,27 @@ use crate::detach::detach;
 use crate::error::to_python;
 use crate::memory::{ForeignArray, capsule};
 
-/// So many slots are kept for the next images: a user holds few at a time.
+/// Slots kept for the next images: a user holds few at a time.
 const FREE_SLOTS: usize = 4;
 
-/// One for all: operations are drawn again for each image.
+/// Shared by all: operations are drawn again for each image.
 static SLAB: LazyLock<Slab> = LazyLock::new(|| Slab::new(FREE_SLOTS));
 
 /// `sluicegate._torch.from_dlpack`.
 static FROM_DLPACK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
-/// A tensor on its way out.
+/// A tensor to hand over.
 type Tensor = (Lease, DType, [usize; 3]);
-/// What is refused, in words, or fails.
+/// A result, or the reason why it is refused; or an error.
 type Refusable<T> = sluicegate::Result<Result<T, String>>;
 
-/// Steps, one after the other. Threads may share them, and a forked process may continue to use them.
+/// Steps, in sequence. Threads may share them, and a forked process may continue to use them.
 #[pyclass(frozen, module = "sluicegate._core")]
 pub(crate) struct ImageOperations(pub(crate) Vec<Operation>);
 
 #[pymethods]
 impl ImageOperations {
-    /// The operations of a JSON list.
+    /// Parses the operations of a JSON list.
     #[new]
     fn new(json: &str) -> PyResult<Self> {
         let operations = serde_json::from_str(json);
@@ -43,22 +43,22 @@ impl ImageOperations {
         serde_json::to_string(&self.0).map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
-    /// The tensor (channels, height, width) of an image's after all steps: (name, dtype, address, shape, strides in bytes,
-    /// owner) of one of uint8 or float32.
+    /// Returns an image after all steps, a tensor (channels, height, width). `image` is such a tensor of uint8 or
+    /// float32: (name, dtype, address, shape, strides in bytes, owner).
     fn apply<'py>(&self, py: Python<'py>, image: ForeignArray) -> PyResult<Bound<'py, PyAny>> {
         let (dtype, shape, array) = parts(py, image)?;
         hand_over(py, detach(py, || self.image(dtype, shape, &array))?)
     }
 
-    /// The same of a mask, or of several (masks, height, width), of any data type.
+    /// Like `apply`, for masks (masks, height, width) of bools, integers, or floats of 32 or 64 bits.
     fn mask<'py>(&self, py: Python<'py>, mask: ForeignArray) -> PyResult<Bound<'py, PyAny>> {
         let (dtype, shape, array) = parts(py, mask)?;
         hand_over(py, detach(py, || self.masks(dtype, shape, &array))?)
     }
 
-    /// The boxes after all steps, four numbers each in `format`, and the (height, width) of the image that they are in then.
-    /// `numbers` is "float32", "float64" or "integer". Then the indices of those that are left, if some may have been dropped,
-    /// and their format.
+    /// Returns the boxes after all steps, four numbers each in `format`, and the (height, width) of the image that they
+    /// are then in; then the indices of those that remain, if some may have been dropped, and their format. `numbers`
+    /// is "float32", "float64", or "integer".
     #[expect(clippy::type_complexity, reason = "a tuple for Python")]
     fn boxes(
         &self,
@@ -78,7 +78,7 @@ impl ImageOperations {
         Ok((boxes.numbers, (boxes.height, boxes.width), boxes.rows, boxes.format.name()))
     }
 
-    /// The key points after all steps, x and y each, in an image of this (height, width). `numbers` is as for boxes.
+    /// Returns the key points (x, y) after all steps, in an image of this (height, width). `numbers` is as for boxes.
     fn key_points(&self, places: Vec<[f64; 2]>, size: (usize, usize), numbers: &str) -> PyResult<Vec<[f64; 2]>> {
         let coordinates = coordinates_of(numbers)?;
         let mut points = KeyPoints { places, height: size.0, width: size.1, coordinates };
@@ -125,7 +125,7 @@ impl ImageOperations {
         }
     }
 
-    /// One by one: their number does not depend on the number of pixels.
+    /// Transforms masks one by one: their number does not depend on the number of pixels.
     fn masks_of<T: MaskValue, const BYTES: usize>(
         &self,
         dtype: DType,
@@ -155,10 +155,10 @@ impl ImageOperations {
     }
 }
 
-/// Boxes as they come: four numbers each, in a format, and "float32", "float64" or "integer".
+/// Boxes from Python: four numbers each, their format, and "float32", "float64", or "integer".
 pub(crate) type GivenBoxes = (Vec<[f64; 4]>, String, String);
 
-/// The boxes, in an image of no size yet.
+/// Returns the boxes, in an image whose size is not set yet.
 pub(crate) fn boxes_of(py: Python<'_>, (numbers, format, kind): GivenBoxes) -> PyResult<Boxes> {
     let coordinates = coordinates_of(&kind)?;
     let format = format.parse().map_err(|error| to_python(py, error))?;
@@ -174,7 +174,7 @@ fn coordinates_of(kind: &str) -> PyResult<Coordinates> {
     }
 }
 
-/// The data type, the shape and the elements of a tensor of three dimensions.
+/// Returns the data type, shape, and elements of a tensor with three axes.
 fn parts(py: Python<'_>, array: ForeignArray) -> PyResult<(DType, [usize; 3], Array)> {
     let (field, array) = array.into_field().map_err(|error| to_python(py, error))?;
     match field.shape()[..] {
@@ -193,7 +193,7 @@ fn hand_over<'py>(py: Python<'py>, tensor: Result<Tensor, String>) -> PyResult<B
     )?,))
 }
 
-/// The picture of planes, one channel behind the other.
+/// Returns the picture of planes, which are stored one channel after the other.
 fn interleaved<T: Copy + Default, const BYTES: usize>(
     planes: &[u8],
     [channels, height, width]: [usize; 3],
@@ -232,7 +232,7 @@ fn lease_planes<T: Copy, const BYTES: usize>(
     let plane = (picture.height() * picture.width()).max(1);
     for (channel, plane) in planes.chunks_exact_mut(plane).enumerate() {
         match picture.channels() {
-            // With the step known when it is compiled.
+            // A step that is known at compile time is faster.
             3 => {
                 for (bytes, pixel) in plane.iter_mut().zip(picture.pixels().as_chunks::<3>().0) {
                     *bytes = write(pixel[channel]);
@@ -248,7 +248,7 @@ fn lease_planes<T: Copy, const BYTES: usize>(
     Ok((lease, dtype, shape))
 }
 
-/// How warps round sums of products in this process: "fused" or "separate", as torch does on this machine.
+/// Sets how warps round sums of products in this process: "fused" or "separate", as torch does on this machine.
 #[pyfunction]
 pub(crate) fn round_products(rounding: &str) -> PyResult<()> {
     match rounding {

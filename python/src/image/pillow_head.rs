@@ -1,4 +1,4 @@
-//! `PillowHead`: the first transforms of a pipeline whose later ones are Python.
+//! `PillowHead`: the first transforms of a pipeline whose later ones are in Python.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -33,8 +33,8 @@ impl PillowHead {
         self.0.is_random()
     }
 
-    /// Returns the shape and the values of the image in `encoded`, in color. Returns None, having drawn nothing, if it is
-    /// not a JPEG that is known to give Pillow's values, or is damaged. `generator` is the way to one of torch's.
+    /// Returns the shape and the values of the image in `encoded`, in color. Returns None, having drawn nothing, unless
+    /// it is a sound JPEG that is known to give Pillow's values. `generator` gives access to torch's (`draw_from`).
     fn run<'py>(
         &self,
         py: Python<'py>,
@@ -49,7 +49,7 @@ impl PillowHead {
             let made = detach(py, || Ok(self.0.run_plain(encoded, &file, drawn)))?;
             made.map_err(|reason| {
                 was_refused = true;
-                // Any error makes `draw_from` leave the generator as it was.
+                // Any error makes `draw_from` leave the generator unchanged.
                 PyValueError::new_err(reason)
             })
         };

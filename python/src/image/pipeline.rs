@@ -1,4 +1,4 @@
-//! `ImagePipeline`: encoded images, transformed, as tensors.
+//! `ImagePipeline`: decodes and transforms images to tensors.
 
 use std::iter;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use crate::error::{damaged_image, to_python};
 use crate::memory::capsule;
 use crate::torch_generator::draw_from;
 
-/// So many slots are kept for the next images: a user holds few at a time.
+/// Slots kept for the next images: a user holds few at a time.
 const FREE_SLOTS: usize = 2;
 
 /// Decodes and transforms images on the calling thread. Threads may share it, and a forked process may continue to use
@@ -32,8 +32,8 @@ pub(crate) struct ImagePipeline {
 
 #[pymethods]
 impl ImagePipeline {
-    /// Decodes as `decoder` does, and does what `transforms`, a list in JSON, describes. JPEG is decoded at full size where
-    /// `is_exact`; channels come last where `is_last`; images are kept in `cache`, by their numbers.
+    /// Decodes like `decoder`, and applies `transforms`, a list in JSON. JPEG is decoded at full size if `is_exact`;
+    /// channels come last if `is_last`; images are kept in `cache`, by number.
     #[new]
     #[pyo3(signature = (transforms, decoder, is_exact, is_last, cache=None))]
     fn new(
@@ -57,8 +57,8 @@ impl ImagePipeline {
         Ok(Self { pipeline, slab: Slab::new(FREE_SLOTS), from_dlpack: decoder.from_dlpack.clone_ref(py) })
     }
 
-    /// The tensor that becomes of the image that `encoded` is, and that has this number. What is random is drawn from
-    /// `generator`, the way to one of torch's.
+    /// Returns the tensor of the image in `encoded`, which has this number. Random values are drawn from `generator`,
+    /// as for `draw_from`.
     fn decode<'py>(
         &self,
         py: Python<'py>,
@@ -69,8 +69,8 @@ impl ImagePipeline {
         Ok(self.run(py, (encoded, number), None, generator)?.0)
     }
 
-    /// The same, with the steps that moved its pixels and the height and the width that it had before: for its boxes and masks.
-    /// `boxes` are those that transforms draw by: four numbers each, their format, and "float32", "float64" or "integer".
+    /// Like `decode`; also returns the steps that moved pixels, and the image's original (height, width), for its boxes
+    /// and masks. Transforms draw by `boxes`: four numbers each, their format, and "float32", "float64", or "integer".
     #[pyo3(signature = (encoded, number, generator, boxes=None))]
     fn decode_moved<'py>(
         &self,
@@ -86,8 +86,8 @@ impl ImagePipeline {
         Ok((image, ImageOperations(moves.operations().to_vec()), (height, width)))
     }
 
-    /// The same for several images of one form, drawn one after the other: the tensors, which share their memory, and which one
-    /// failed, and why. What comes behind that one was not drawn.
+    /// Like `decode`, for several images of one form, drawn in sequence. Returns the tensors, which share their memory,
+    /// and which one failed, and why. Images after that one were not drawn.
     #[expect(clippy::type_complexity, reason = "a tuple for Python")]
     fn decode_many<'py>(
         &self,
@@ -123,8 +123,8 @@ impl ImagePipeline {
         Ok(((0..files.len()).map(tensor).collect::<PyResult<_>>()?, failed))
     }
 
-    /// The same in one tensor, with the row that failed and why: its memory, and that behind it, holds anything. By row `keys`
-    /// tell of generators of their own; without them all draw from `generator`, and the one that failed drew nothing.
+    /// Like `decode_many`, in one tensor: rows from the failed one on have unspecified contents. With `keys`, each row
+    /// has its own generator; without, all draw from `generator`, and the failed one drew nothing.
     #[expect(clippy::type_complexity, reason = "a tuple for Python")]
     fn decode_batch<'py>(
         &self,
@@ -166,13 +166,13 @@ impl ImagePipeline {
         Ok((self.from_dlpack.bind(py).call1((capsule,))?, failed))
     }
 
-    /// True if something is drawn.
+    /// True if random values are drawn.
     #[getter]
     fn is_random(&self) -> bool {
         self.pipeline.is_random()
     }
 
-    /// The data type and the shape that every image gets; None where they depend on the image.
+    /// Returns the data type and shape that every image gets; None if they depend on the image.
     #[getter]
     fn form(&self) -> Option<(&'static str, [usize; 3])> {
         self.pipeline.form().map(|form| (form.dtype.name(), form.shape))
@@ -204,7 +204,7 @@ impl ImagePipeline {
         Ok((self.from_dlpack.bind(py).call1((capsule,))?, moves))
     }
 
-    /// What `run` gives with the generator that `way` leads to, where one is needed.
+    /// Returns the result of `run`, with the generator that `way` leads to if one is needed.
     fn draw_for<T>(
         &self,
         way: Option<&Bound<'_, PyAny>>,
@@ -217,13 +217,13 @@ impl ImagePipeline {
     }
 }
 
-/// Images before anything of them is drawn. Threads may share it, and so do forked processes.
+/// Cached images, before anything random is applied. Threads and forked processes may share the cache.
 #[pyclass(frozen, module = "sluicegate._core")]
 pub(crate) struct ImageCache(Arc<sluicegate::internal::ImageCache>);
 
 #[pymethods]
 impl ImageCache {
-    /// Room for the images of the numbers below `images`, of `bytes` together: in memory, or in a file of `folder`.
+    /// Returns a cache of `bytes` bytes for images with numbers below `images`: in memory, or in a file in `folder`.
     #[new]
     fn new(py: Python<'_>, images: usize, bytes: usize, folder: Option<PathBuf>) -> PyResult<Self> {
         let made = match folder {
@@ -233,17 +233,17 @@ impl ImageCache {
         made.map(|cache| Self(Arc::new(cache))).map_err(|error| to_python(py, error))
     }
 
-    /// So many bytes are taken.
+    /// Returns the number of bytes in use.
     #[getter]
     fn bytes(&self) -> usize {
         self.0.bytes()
     }
 }
 
-/// The samples of `dataset` with these fields: the number of each there, the pipeline of one that holds the bytes of images, and
-/// of what moves with an image the place of that; boxes have a format. `links` are fields of
-/// bytes, and fields with the paths of files, from `folder`, that are read where there are no bytes. `rows` are places of boxes, and
-/// of fields with a row for each of them.
+/// Returns the samples of `dataset` with these fields: (number; the pipeline, for encoded images and masks; the
+/// position of the image that a mask or boxes belong to; the format of boxes). `links` are fields of bytes, each with
+/// the field of the paths of files that are read where there are no bytes, and the folder of relative paths. `rows` are
+/// positions of boxes, and of fields with a row per box.
 #[pyfunction]
 #[expect(clippy::type_complexity, reason = "a tuple of Python's")]
 pub(crate) fn decoded_images(
@@ -271,9 +271,9 @@ pub(crate) fn decoded_images(
     images.map(|images| Dataset(Arc::new(images))).map_err(|error| to_python(py, error))
 }
 
-/// Which samples of `dataset` have broken images, and why: `fields` are the number of each, what decodes it, and how many bytes
-/// stand before it. What was found is kept for as long as the files at `paths` stay as they are, for these `parameters`, in
-/// `index_folder`.
+/// Returns which samples of `dataset` have broken images, and why. `fields` are (number, decoder, number of bytes
+/// before the image). The result is kept in `index_folder` for these `parameters`, as long as the files at `paths` do
+/// not change.
 #[pyfunction]
 pub(crate) fn broken_images(
     py: Python<'_>,
@@ -296,14 +296,14 @@ pub(crate) fn broken_images(
     Ok((broken.indices, broken.damages))
 }
 
-/// Fields of bytes with the fields of the paths of their files, and the folder where these begin.
+/// Fields of bytes, each with the field of the paths of their files; and the folder of relative paths.
 type Links = (Vec<(usize, usize)>, Option<PathBuf>);
 
 fn image_links((fields, folder): &Links) -> Vec<ImageLink> {
     fields.iter().map(|&(bytes, path)| ImageLink { bytes, path, folder: folder.clone() }).collect()
 }
 
-/// The bytes of the image file at `path`, which may begin at `folder`.
+/// Returns the bytes of the image file at `path`, which may be relative to `folder`.
 #[pyfunction]
 pub(crate) fn linked_image<'py>(py: Python<'py>, path: &str, folder: Option<PathBuf>) -> PyResult<Bound<'py, PyBytes>> {
     let link = ImageLink { bytes: 0, path: 0, folder };
@@ -311,7 +311,7 @@ pub(crate) fn linked_image<'py>(py: Python<'py>, path: &str, folder: Option<Path
     read.map(|bytes| PyBytes::new(py, &bytes)).map_err(|reason| damaged_image(py, reason))
 }
 
-/// What is called now and then where something may take minutes, so that an interrupt takes effect soon.
+/// Handles signals. Called regularly by work that may take minutes, so that an interrupt takes effect soon.
 pub(crate) fn signals_are_seen_to() -> sluicegate::Result<()> {
     Python::attach(|py| py.check_signals()).map_err(|error| sluicegate::Error::User(Box::new(error)))
 }

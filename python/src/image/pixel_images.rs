@@ -1,4 +1,4 @@
-//! `pixel_images`: images in memory, transformed on the way; and what draws as they do.
+//! `pixel_images`: images in memory, transformed as they are read; `draws_in_order` for these and similar datasets.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use crate::error::to_python;
 use crate::in_memory::in_memory;
 use crate::memory::ForeignArray;
 
-/// The `images`, an array of bytes in memory, transformed by what `transforms`, a list in JSON, describes, in a field of its
-/// own; and the other `arrays` after it. Channels are the last axis of an image where `is_last`, or the first; an image of
-/// two axes has one. A ValueError where such images don't always get one form, or are refused.
+/// Returns `images`, an array of bytes in memory, transformed by `transforms` (a list in JSON), in a field of their
+/// own, followed by the other `arrays`. Channels are the last axis if `is_last`, else the first; an image with two axes
+/// has one channel. Raises ValueError if images don't always get the same form, or are rejected.
 #[pyfunction]
 pub(crate) fn pixel_images(
     py: Python<'_>,
@@ -37,7 +37,7 @@ pub(crate) fn pixel_images(
     made.map(|images| Dataset(Arc::new(images))).map_err(|error| to_python(py, error))
 }
 
-/// True if random samples of `dataset` can draw one after the other from one generator.
+/// True if random samples of `dataset` can draw from one generator in sequence.
 #[pyfunction]
 pub(crate) fn draws_in_order(dataset: &Dataset) -> bool {
     dataset.0.as_drawing().is_some()

@@ -1,4 +1,4 @@
-//! `ImageTransforms`: what is random about an image's transforms, drawn from a generator of torch's.
+//! `ImageTransforms`: draws the random values of image transforms from a torch generator.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -7,12 +7,12 @@ use sluicegate::{DType, ImageShape, ImageTransform, Operation};
 
 use crate::torch_generator::draw_from;
 
-/// The transforms that `json`, a list that the argument `transforms` gives, describes.
+/// Parses the transforms in `json`, a list passed as the argument `transforms`.
 pub(crate) fn transforms_of(json: &str) -> PyResult<Vec<ImageTransform>> {
     serde_json::from_str(json).map_err(|error| PyValueError::new_err(format!("transforms: {error}")))
 }
 
-/// Transforms, one after the other. Threads may share them.
+/// Transforms, in sequence. Threads may share them.
 #[pyclass(frozen, module = "sluicegate._core")]
 pub(crate) struct ImageTransforms {
     transforms: Vec<ImageTransform>,
@@ -20,7 +20,7 @@ pub(crate) struct ImageTransforms {
 
 #[pymethods]
 impl ImageTransforms {
-    /// The transforms that `json`, a list, describes.
+    /// Parses the transforms in `json`, a list.
     #[new]
     fn new(json: &str) -> PyResult<Self> {
         let transforms = serde_json::from_str(json);
@@ -28,9 +28,9 @@ impl ImageTransforms {
         Ok(Self { transforms: transforms.map_err(refuse)? })
     }
 
-    /// The operations for an image of this shape, as a list in JSON. They are drawn from `generator`: a tuple of what the
-    /// fast way to it needs, or an object that goes the public way, by the methods `take()` and `put(state)`. It is left
-    /// alone where nothing is random.
+    /// Returns the operations for an image of this shape, as a list in JSON. They are drawn from `generator`: a tuple
+    /// for fast access, or an object that uses the public API, with methods `take()` and `put(state)`. It is not used
+    /// if nothing is random.
     fn draw_json(
         &self,
         height: usize,
@@ -43,17 +43,17 @@ impl ImageTransforms {
         serde_json::to_string(&operations).map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
-    /// True if anything is drawn.
+    /// True if random values are drawn.
     fn is_random(&self) -> bool {
         self.transforms.iter().any(ImageTransform::is_random)
     }
 
-    /// The height and the width that every image ends with; None where they depend on the image.
+    /// Returns the height and the width that every image ends with; None if they depend on the image.
     fn fixed_size(&self) -> Option<(usize, usize)> {
         fixed_size(&self.transforms).map(|[height, width]| (height, width))
     }
 
-    /// The channels and the data type of images that began with these.
+    /// Returns the final channels and data type of images that start with these.
     fn output(&self, channels: usize, dtype: &str) -> PyResult<(usize, &'static str)> {
         let before = (channels, parse(dtype)?);
         let after = self.transforms.iter().try_fold(before, |(channels, dtype), each| each.output(channels, dtype));
@@ -72,7 +72,7 @@ impl ImageTransforms {
     ) -> PyResult<Vec<Operation>> {
         let shape = ImageShape { height, width, channels, dtype: parse(dtype)? };
         if !self.is_random() {
-            // No state is looked at.
+            // The generator's state is not read.
             return self.draw(shape, &mut sluicegate::TorchGenerator::new(0));
         }
         draw_from(generator, |generator| self.draw(shape, generator))
