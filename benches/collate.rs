@@ -1,4 +1,4 @@
-//! What it costs to lay a batch out: paid once a batch, whatever its size.
+//! The cost of laying out a batch, which is paid once per batch, whatever its size.
 
 use std::hint::black_box;
 

@@ -1,4 +1,4 @@
-//! What it costs to fetch a batch on one thread, each kind of rows beside a plain gather of as many bytes as the limit.
+//! The cost of fetching a batch on one thread: each kind of rows, next to a plain gather of as many bytes as the limit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterio
 use sluicegate::internal::{Array, Fetch, FetchSamples, IndexBatch, Segment, Slab};
 use sluicegate::{DType, Dataset, Field, InMemory, Permutation, StackSamples};
 
-/// Enough bytes that hardly a row is in a cache when its turn comes.
+/// Large enough that hardly any row is in a cache when it is read.
 const SOURCE_BYTES: usize = 256 << 20;
 
 /// One array of a dataset: the shape of its samples, and the strides of all axes, in bytes.
@@ -38,7 +38,7 @@ fn batches(len: usize, batch_size: usize, shuffle: bool) -> Vec<Vec<usize>> {
     positions.chunks(batch_size).map(<[usize]>::to_vec).collect()
 }
 
-/// Measures batches of `batch_size` samples with `fields`, and the plain gather of dense rows of as many bytes.
+/// Measures batches of `batch_size` samples with `fields`, and a plain gather of dense rows with as many bytes.
 fn compare(
     group: &mut BenchmarkGroup<'_, WallTime>,
     name: &str,

@@ -1,4 +1,4 @@
-//! What an epoch costs from the consumer's side, and how soon its first batch is there.
+//! The cost of an epoch for the consumer, and the time until its first batch.
 
 use std::io::{BufWriter, Write};
 use std::sync::Arc;
@@ -55,7 +55,7 @@ fn file(criterion: &mut Criterion) {
     measure_epochs(criterion, "npy_12KB_x256", &dataset, 256);
 }
 
-/// Samples that are stored nowhere.
+/// Samples that are not stored.
 struct Virtual(Schema);
 
 impl Dataset for Virtual {
@@ -79,7 +79,7 @@ fn first_batch(criterion: &mut Criterion) {
     let dataset: Arc<dyn Dataset> = Arc::new(Virtual(Schema::new([Field::new("number", DType::UInt64, [])])));
     for threads in [0, 2] {
         group.bench_function(format!("{threads}_threads"), |bencher| {
-            // A new loader each time, so that starting its threads counts.
+            // A new loader each time, so that starting its threads is measured, too.
             bencher.iter(|| {
                 let builder = DataLoader::builder(Arc::clone(&dataset)).batch_size(256).shuffle(7).threads(threads);
                 let mut batches = builder.build().and_then(|loader| loader.epoch(1)).expect("the settings are sound");

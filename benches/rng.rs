@@ -1,16 +1,16 @@
-//! What randomness costs: an index of a computed order, a stored order as torch makes it, one draw, one sample's key.
+//! The cost of randomness: an index of a computed order, an order stored like torch's, one draw, one sample's key.
 
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use sluicegate::{Permutation, TorchGenerator, randperm, sample_key};
 
-/// An epoch reads positions in ascending order, so that is what is measured; a thousand indices an iteration.
+/// Epochs read positions in ascending order, so that is measured; a thousand indices per iteration.
 const INDICES: u64 = 1000;
 
 fn permutation(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("permutation");
-    // Just above a power of two the walk is longest; below 256 a table answers.
+    // Just above a power of two the walk is longest; below 256 a table is used.
     let lens = [200, 257, 1_000_000, 1_000_000_000, (1 << 30) + 1];
     for len in lens {
         let order = Permutation::new(len, 7, 0);
@@ -34,7 +34,7 @@ fn permutation(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Each index is the next position, so none starts before the one before is known: the latency, not the throughput.
+/// Each index is the next position, so each waits for the previous one: this measures latency, not throughput.
 fn permutation_chain(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("permutation_chain");
     for len in [1_000_000, 1_000_000_000, (1 << 30) + 1] {

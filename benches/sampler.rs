@@ -1,4 +1,4 @@
-//! What an epoch's order costs: the time to its first batch, and a batch in its midst.
+//! The cost of an epoch's order: the time until its first batch, and a batch in the middle.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ fn batches_of(sampler: Arc<dyn Sampler>) -> BatchSampler {
 fn first_batch(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("first_batch");
     group.sample_size(20);
-    // An order that is stored is measured at a thousandth of the length: its cost grows with it.
+    // A stored order is measured at a thousandth of the length, because its cost grows with the length.
     let samplers: [(&str, usize, Arc<dyn Sampler>); 3] = [
         ("sequential", 1_000_000_000, Arc::new(SequentialSampler::new(1_000_000_000))),
         ("random", 1_000_000_000, Arc::new(RandomSampler::new(1_000_000_000, 7))),

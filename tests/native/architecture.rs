@@ -72,7 +72,7 @@ fn code(text: &str) -> String {
 /// Returns the names directly after `prefix` in `code`, one by one if they are in braces.
 fn names_behind(code: &str, prefix: &str) -> Vec<String> {
     let mut names = Vec::new();
-    // In `super::super::name`, nothing but `super` stands behind the first `super::`.
+    // In `super::super::name`, only `super` follows the first `super::`.
     for (at, _) in code.match_indices(prefix).filter(|&(at, _)| !code[..at].ends_with(':')) {
         let rest = &code[at + prefix.len()..];
         let first =
@@ -130,7 +130,7 @@ fn modules_know_only_what_lies_below_them() {
     assert!(uses > 50, "only {uses} uses were found: the check has gone blind");
 }
 
-/// A name that comes or goes is a decision: it is promised to users, in the list and in the changelog.
+/// Adding or removing a public name is a decision: it is promised to users, in the list and in the changelog.
 #[test]
 fn public_names_are_those_of_the_list() {
     let lib = sources().into_iter().find(|(path, _)| path == Path::new("lib.rs")).unwrap().1;

@@ -242,7 +242,7 @@ fn what_fails_is_an_error_in_its_place() {
 
     let refused = BurnLoader::of_items(numbers(), Items, Device::flex(), |loader| loader.batch_size(0)).err().unwrap();
     assert!(refused.to_string().contains("batch_size"), "{refused}");
-    // burn expects no result here, so the error comes with the first batch, and only once.
+    // burn's method returns no error, so the error comes with the first batch, and only once.
     let too_long = Arc::new(sluicegate::SequentialSampler::new(100));
     let settings = move |loader: sluicegate::ItemLoaderBuilder<'static, _>| loader.sampler(Arc::clone(&too_long) as _);
     let whole = BurnLoader::of_items(numbers(), Items, Device::flex(), settings).unwrap();

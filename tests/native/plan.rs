@@ -129,7 +129,7 @@ fn batches_are_dealt_whole() {
             let plan = EpochPlan::of_batches(batches()).start_at(start);
             assert_eq!((plan.positions(), plan.position_after(1)), (5, (start + 1).min(5)));
             let ranks = of_ranks(&plan, world_size, rule);
-            // As samples: the number of the batch takes the place of the sample.
+            // The same as for samples, with the numbers of batches in the place of samples.
             let as_samples: Vec<Planned> = (ranks.iter())
                 .map(|rank| {
                     let number = |(planned, indices): &(PlannedBatch, Vec<usize>)| {
@@ -197,7 +197,7 @@ fn the_longest_orders_do_not_overflow() {
                 assert_eq!(plan.position_after(batch) as u128, positions.min(len as u128));
                 let end = (local as u128 * world_size as u128).min(len as u128);
                 assert_eq!(plan.position_after(usize::MAX) as u128, end);
-                // From there on it is the last batch again.
+                // A plan that starts there has only the last batch.
                 let rest = plan.clone().start_at(plan.position_after(batch));
                 let mut again = Vec::new();
                 assert_eq!((rest.len(), rest.batch(0, &mut again)), (1, planned));

@@ -85,7 +85,7 @@ proptest! {
         seen.extend(samples(batches.by_ref()));
         prop_assert_eq!(seen, expected.clone());
 
-        // To the end, and then nothing remains, whatever was dropped there.
+        // Read to the end, nothing remains, even if a last batch was dropped.
         let mut whole = begin(batch_size).last_batch(last_batch);
         let dropped = if last_batch == LastBatch::Drop { expected.len() % batch_size } else { 0 };
         prop_assert_eq!(samples(whole.by_ref()), &expected[..expected.len() - dropped]);
@@ -325,7 +325,7 @@ fn a_stream_with_fewer_files_is_refused() {
         panic!("the state is in the second")
     };
     assert!(reason.contains("source 2 of the stream, which has 1 now"), "{reason}");
-    // One more is the next one.
+    // An additional source comes next.
     let whole: Vec<u64> = samples(batches);
     assert_eq!(whole, [8, 9]);
     let mut over = lines(&["seq 0 5"]);

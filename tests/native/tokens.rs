@@ -325,7 +325,7 @@ fn a_file_that_grows_or_vanishes_is_read_as_it_was() {
 #[test]
 fn thousands_of_files_are_one_dataset() {
     let folder = TempDir::new().unwrap();
-    // More than are mapped.
+    // More files than can be mapped.
     let count = 4_200_u16;
     let paths: Vec<PathBuf> =
         (0..count).map(|number| file(&folder, &format!("{number}"), &uint16(number..number + 5))).collect();

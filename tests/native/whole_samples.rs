@@ -61,7 +61,7 @@ fn samples_whose_checksum_is_wrong_have_no_index() {
     let open = || TfRecord::open_whole(vec![path.clone()], Features::Raw, None).unwrap();
     dataset_conformance(&open(), &texts(&["one", "three", "four"]));
     check(&open(), &[0, 2, 3], 4, &["x, byte 31: the checksum of the 3 bytes"]);
-    // The length of the last one, without which it cannot be found.
+    // Damages the length of the last sample, without which it cannot be found.
     let four = whole.windows(4).position(|bytes| bytes == b"four").unwrap();
     whole[four - 12] = 5;
     put(&folder, "x", &whole);

@@ -91,7 +91,7 @@ fn every_cut_of_netcdf3_is_an_error() {
     for end in 0..whole.len() {
         let path = put(&folder, "x.nc", &whole[..end]);
         let read = Zarr::open(&path, &fields(&["a", "b"]));
-        // Padding may lack.
+        // The padding at the end may be missing.
         let is_whole = end + 3 >= whole.len();
         match read {
             Ok(rows) => assert!(is_whole || read_rows(&rows).is_err(), "{end}"),

@@ -1,10 +1,10 @@
-//! Our loader against other crates', side by side: `cargo bench` here, or `make bench-native` in the root of the repository,
-//! prints one table.
+//! Compares our loader with those of other crates: `cargo bench` here, or `make bench-native` in the root of the
+//! repository, prints one table.
 //!
-//! Every contender loads every workload in a process of its own, three times, in turns; the median counts. All of them have
-//! samples of one type from the same functions, the same batch sizes, two threads, shuffling, four batches ahead where that can
-//! be set, and a consumer that reads every byte. They have one collate too, into a new batch; our fields write samples into
-//! slots instead, and the row "batches used again" fills batches that the consumer is done with.
+//! Every contender loads every workload in a separate process, three times, in turn; the median counts. All have
+//! samples of one type from the same functions, the same batch sizes, two threads, shuffling, four batches ahead if
+//! that can be set, and a consumer that reads every byte. They also share one collate, into a new batch; our fields
+//! write samples into slots instead, and the row "batches used again" fills batches that the consumer is done with.
 
 mod contender;
 mod measure;
@@ -18,15 +18,15 @@ use std::process::Command;
 use measure::{Figures, Meter};
 use workload::{Kind, Order, Workload};
 
-/// Threads of each contender.
+/// Number of threads of each contender.
 pub const THREADS: usize = 2;
-/// Batches under way, where a contender lets one say so.
+/// Number of batches in flight, if a contender lets one set it.
 pub const AHEAD: usize = 4;
 /// How often each pair is measured.
 const ROUNDS: usize = 3;
 
 fn main() {
-    // Cargo adds it to those of the caller.
+    // Cargo adds it to the caller's arguments.
     let arguments: Vec<String> = env::args().skip(1).filter(|argument| argument != "--bench").collect();
     match &arguments[..] {
         [contender, workload, spins] => one(contender, workload, spins),
@@ -51,7 +51,7 @@ fn one(contender: &str, workload: &str, spins: &str) {
     println!("{}", figures.to_line());
 }
 
-/// Measures every pair whose name has `filter` in it, each in a process of its own.
+/// Measures every pair whose name contains `filter`, each in a separate process.
 fn all(filter: Option<&str>) {
     let spins = workload::calibrate();
     let is_wanted =

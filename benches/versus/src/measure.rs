@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
-/// How long is measured, after one epoch that is not.
+/// Minimum duration of a measurement, which follows one unmeasured epoch.
 const LONG_ENOUGH: Duration = Duration::from_millis(1500);
 
 /// Takes batches, reads every byte of them, and measures.
@@ -29,12 +29,12 @@ enum Purpose {
 }
 
 impl Meter {
-    /// For epochs of `samples_per_epoch` samples: as many epochs as take long enough.
+    /// Returns a meter of epochs of `samples_per_epoch` samples: as many epochs as take long enough.
     pub fn timed(samples_per_epoch: usize) -> Self {
         Self::new(samples_per_epoch, Purpose::Time)
     }
 
-    /// For one epoch, to see in which order its samples come.
+    /// Returns a meter of one epoch, to see the order of its samples.
     pub fn of_order(samples_per_epoch: usize) -> Self {
         Self::new(samples_per_epoch, Purpose::Order)
     }
@@ -54,7 +54,7 @@ impl Meter {
         }
     }
 
-    /// The number of the next epoch to run, if there is to be one.
+    /// Returns the number of the next epoch to run, if there is one.
     pub fn next_epoch(&mut self) -> Option<u64> {
         let epoch = self.epoch;
         assert!(
@@ -63,7 +63,7 @@ impl Meter {
             self.samples_in_epoch
         );
         if epoch == 1 {
-            // The first one was for warming up.
+            // The first epoch was for warming up.
             (self.start, self.cpu_at_start, self.samples) = (Instant::now(), cpu_seconds(), 0);
             self.waits.clear();
         }
@@ -95,7 +95,7 @@ impl Meter {
         self.in_order
     }
 
-    /// What was measured. To be called right after the last epoch.
+    /// Returns the measurements. To be called right after the last epoch.
     pub fn figures(mut self) -> Figures {
         let (seconds, cpu) = (self.start.elapsed().as_secs_f64(), cpu_seconds() - self.cpu_at_start);
         self.waits.sort_unstable();
@@ -111,7 +111,7 @@ impl Meter {
     }
 }
 
-/// What came of one contender on one workload; times are in seconds.
+/// The results of one contender on one workload; times are in seconds.
 #[derive(Debug, Clone)]
 pub struct Figures {
     pub samples_per_second: f64,
@@ -151,7 +151,7 @@ impl Figures {
     }
 }
 
-/// The CPU time of all threads of this process.
+/// Returns the CPU time of all threads of this process.
 fn cpu_seconds() -> f64 {
     let mut usage = MaybeUninit::<libc::rusage>::uninit();
     // SAFETY: the call fills the struct that it is given.
@@ -163,7 +163,7 @@ fn cpu_seconds() -> f64 {
     seconds(usage.ru_utime) + seconds(usage.ru_stime)
 }
 
-/// The most memory that this process ever had, with the pages of mapped files.
+/// Returns the peak memory of this process, including the pages of mapped files.
 fn peak_mib() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();

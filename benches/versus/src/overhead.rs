@@ -1,4 +1,4 @@
-//! What a batch of small samples costs beyond the copy of them.
+//! The cost of a batch of small samples in addition to copying them.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use crate::THREADS;
 
 const LEN: usize = 1 << 16;
 const BATCH: usize = 256;
-/// Epochs per measurement, of which the fastest counts.
+/// Epochs per measurement; the fastest one counts.
 const EPOCHS: u64 = 200;
 
-/// A line that says it, for both of our loaders.
+/// Returns a line with the result, for both of our loaders.
 pub fn measure() -> String {
     let values: &'static [i64] = (0..LEN as i64).collect::<Vec<_>>().leak();
     let copy = quickest(|epoch| {
-        // The order is known before: to make it is part of what a loader costs.
+        // Made before the measurement: making an order is part of what a loader costs.
         let order = Permutation::new(LEN as u64, 7, epoch);
         let indices: Vec<usize> = (0..LEN as u64).map(|position| order.index_at(position) as usize).collect();
         let mut batch = vec![0; BATCH];
@@ -53,7 +53,7 @@ pub fn measure() -> String {
     )
 }
 
-/// Microseconds a batch: `run` runs an epoch, and says when it began.
+/// Returns microseconds per batch: `run` runs an epoch, and returns when it began.
 fn quickest(run: impl Fn(u64) -> Instant) -> f64 {
     let quickest = (0..EPOCHS).map(|epoch| run(epoch).elapsed()).min().expect("there are some");
     quickest.as_secs_f64() * 1e6 / (LEN / BATCH) as f64

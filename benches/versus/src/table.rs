@@ -10,7 +10,7 @@ const LOCK: &str = include_str!("../Cargo.lock");
 pub struct Row {
     kind: Kind,
     name: String,
-    /// That with the median throughput.
+    /// Those with the median throughput.
     figures: Figures,
 }
 
@@ -23,7 +23,7 @@ impl Row {
     }
 }
 
-/// The version of `package` that was built.
+/// Returns the version of `package` that was built.
 fn version(package: &str) -> &'static str {
     let entry = LOCK.split("[[package]]").find(|entry| entry.contains(&format!("\nname = \"{package}\"\n")));
     let line = entry.and_then(|entry| entry.lines().find_map(|line| line.strip_prefix("version = ")));

@@ -1,4 +1,4 @@
-//! [`Workload`]: what is loaded.
+//! [`Workload`]: the data that is loaded.
 
 use std::borrow::Cow;
 use std::fs::{self, File};
@@ -9,15 +9,15 @@ use std::sync::LazyLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What a sample costs to decode, in the workload of that name.
+/// The cost of decoding a sample, in the workload of that name.
 const DECODE: Duration = Duration::from_micros(300);
-/// So much of that do the fast samples cost where some are slow.
+/// In workloads with slow samples, the others cost one part in this many of it.
 const FAST_PART: u64 = 3;
-/// How long a slow sample takes, and how many there is one among.
+/// How long a slow sample takes; one sample in `ONE_IN` is slow.
 const SLOW: Duration = Duration::from_millis(10);
 const SLOWER: Duration = Duration::from_millis(30);
 const ONE_IN: usize = 100;
-/// Bytes of a sample that is made by work.
+/// Bytes of a generated sample.
 const MADE_BYTES: usize = 3 * 32 * 32;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,9 +30,9 @@ pub enum Kind {
     Decode,
     /// Samples that cost 100 µs of CPU, and one in a hundred that sleeps for 10 ms.
     Slow,
-    /// The same, but the slow ones are the first of the dataset, and its order is kept, as for validation.
+    /// Like `Slow`, but the slow samples are the first of the dataset, whose order is kept, as for validation.
     SlowFirst,
-    /// The same, but they sleep for 30 ms.
+    /// Like `SlowFirst`, but the slow samples sleep for 30 ms.
     SlowerFirst,
 }
 
@@ -51,7 +51,7 @@ impl Kind {
         }
     }
 
-    /// What it is, for the table.
+    /// Returns its description, for the table.
     pub fn title(self) -> &'static str {
         match self {
             Self::Small => "W1: 60,000 images of 28x28 bytes and a label, in memory, batches of 256",
@@ -63,7 +63,7 @@ impl Kind {
         }
     }
 
-    /// The order in which it is measured.
+    /// Returns the order in which it is measured.
     pub fn order(self) -> Order {
         if matches!(self, Self::SlowFirst | Self::SlowerFirst) { Order::Sequential } else { Order::Shuffled }
     }
@@ -71,12 +71,12 @@ impl Kind {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// Random, another one in each epoch.
+    /// Random, and different in each epoch.
     Shuffled,
     Sequential,
 }
 
-/// A sample, as every contender gets it: of what lies in memory no copy.
+/// A sample, as every contender receives it: data in memory is not copied.
 #[derive(Debug, Clone)]
 pub struct Sample {
     pub bytes: Cow<'static, [u8]>,
@@ -91,7 +91,7 @@ pub struct Collated {
     pub labels: Vec<i64>,
 }
 
-/// The same into a batch that is there already.
+/// Like [`collate`], into an existing batch.
 pub fn collate_into(samples: &[Sample], into: &mut Collated) {
     into.bytes.clear();
     into.labels.clear();
@@ -105,10 +105,10 @@ pub fn collate(samples: Vec<Sample>) -> Collated {
     Collated { bytes, labels: samples.iter().map(|sample| sample.label).collect() }
 }
 
-/// Where samples lie.
+/// Where samples are stored.
 #[derive(Debug)]
 enum Stored {
-    /// Made at the first use: our fields have an array of their own, and none should pay for two.
+    /// Made at the first use: our fields have a separate array, and no process should need both.
     InMemory(LazyLock<Vec<u8>>),
     Mapped(memmap2::Mmap),
     Nowhere,
@@ -120,7 +120,7 @@ pub struct Workload {
     pub len: usize,
     pub batch_size: usize,
     pub sample_bytes: usize,
-    /// The bytes of all samples, where they lie in memory.
+    /// The bytes of all samples, if they are in memory.
     stored: Stored,
     /// The file that is mapped.
     pub path: Option<PathBuf>,
@@ -128,7 +128,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// `spins` rounds of work are what a sample costs to decode.
+    /// Returns a workload in which decoding a sample costs `spins` rounds of work.
     pub fn new(kind: Kind, spins: u64) -> &'static Self {
         let (len, batch_size, sample_bytes) = match kind {
             Kind::Small => (60_000, 256, 28 * 28),
@@ -155,7 +155,7 @@ impl Workload {
         Box::leak(Box::new(Self { kind, len, batch_size, sample_bytes, stored, path, spins }))
     }
 
-    /// The bytes of sample `index`, where they are stored.
+    /// Returns the bytes of sample `index`, if they are stored.
     pub fn stored(&self, index: usize) -> &[u8] {
         let stored: &[u8] = match &self.stored {
             Stored::InMemory(bytes) => bytes,
@@ -165,7 +165,7 @@ impl Workload {
         &stored[index * self.sample_bytes..][..self.sample_bytes]
     }
 
-    /// Sample `index`.
+    /// Returns sample `index`.
     pub fn sample(&'static self, index: usize) -> Sample {
         let bytes = match self.kind {
             Kind::Small | Kind::Mapped => Cow::Borrowed(self.stored(index)),
@@ -178,7 +178,7 @@ impl Workload {
         Sample { bytes, label: index as i64 }
     }
 
-    /// Makes the bytes of a sample that is not stored.
+    /// Generates the bytes of a sample that is not stored.
     pub fn make(&self, index: usize, into: &mut [u8]) {
         let is_first = index < self.len / ONE_IN;
         let (slow, rounds) = match self.kind {
@@ -194,7 +194,7 @@ impl Workload {
     }
 }
 
-/// The bytes of the images of W1.
+/// Returns the bytes of the images of W1.
 pub fn small_images() -> Vec<u8> {
     pattern(60_000 * 28 * 28).collect()
 }
@@ -203,13 +203,13 @@ fn pattern(bytes: usize) -> impl Iterator<Item = u8> {
     (0..bytes).map(|byte| (byte % 251) as u8)
 }
 
-/// Not inlined: where a loop lies changes what it costs by some per cent, and it is to cost all the same.
+/// Not inlined: the address of a loop changes its cost by a few percent, and it must cost the same for all.
 #[inline(never)]
 fn spin(rounds: u64, seed: u64) -> u64 {
     (0..rounds).fold(seed | 1, |state, _| black_box(state.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17)))
 }
 
-/// How many rounds take [`DECODE`]: work is counted in rounds, so that it is the same for all, however busy the machine is.
+/// Returns how many rounds take [`DECODE`]: work in rounds is the same for all, however busy the machine is.
 pub fn calibrate() -> u64 {
     let rounds = 1 << 18;
     let quickest = (0..20).map(|seed| {

@@ -1,11 +1,11 @@
-//! What the modules of one folder may know of each other.
+//! Which modules of one folder may use each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::{code, exports, module_of, names_behind, sources};
 
-/// What the formats share, from the bottom to the top: each folder, and what it knows of those before it.
+/// The folders that formats share, from bottom to top, each with the earlier ones that it uses.
 const MACHINERY: &[(&str, &[&str])] = &[
     ("block", &[]),
     ("file", &["block"]),
@@ -19,7 +19,7 @@ const MACHINERY: &[(&str, &[&str])] = &[
     ("sequential", &["field", "file", "index", "packing"]),
 ];
 
-/// Each format, and what it knows of that. Formats do not know each other.
+/// Each format, with the shared folders that it uses. Formats do not use each other.
 const FORMATS: &[(&str, &[&str])] = &[
     ("arrow", &["block", "columnar", "file", "index"]),
     ("csv", &["field", "file", "index", "sequential"]),
@@ -37,7 +37,7 @@ const FORMATS: &[(&str, &[&str])] = &[
     ("zarr", &["block", "file", "index"]),
 ];
 
-/// Folders whose modules do not know each other, directly or not, except for these groups.
+/// Folders whose modules do not use each other, directly or indirectly, except for these groups.
 const FOLDERS: &[(&str, &[&[&str]])] = &[
     // A stream yields blocks of a format's fields, and formats are read as streams.
     ("dataset", &[&["format", "iterable"]]),
@@ -46,14 +46,14 @@ const FOLDERS: &[(&str, &[&[&str]])] = &[
     ("memory", &[]),
 ];
 
-/// Who knows whom of the modules of a folder, and how often.
+/// Which modules of a folder use which others, and how often.
 struct Folder {
     knows: BTreeMap<String, BTreeSet<String>>,
     uses: usize,
 }
 
 impl Folder {
-    /// The folder of `module`, a path from the root of the crate. Tests in its files may know anything.
+    /// Reads the folder of `module`, a path from the root of the crate. Tests in its files may use anything.
     fn read(module: &str) -> Self {
         let folder = Path::new(&module.replace("::", "/")).to_path_buf();
         let sources = sources();
@@ -93,7 +93,7 @@ impl Folder {
         Self { knows, uses }
     }
 
-    /// The groups of modules each of which knows all others of its group, directly or not.
+    /// Returns the groups of modules that all use each other, directly or indirectly.
     fn cycles(&self) -> BTreeSet<Vec<&str>> {
         let reached = |start: &str| {
             let (mut reached, mut open) = (BTreeSet::new(), vec![start.to_owned()]);

@@ -24,7 +24,7 @@ pub(super) fn columns(input: &mut Input<'_>) -> ColumnarOptions {
     }
 }
 
-/// Writes the file: as given, or made of its footer and the data before it, with the correct length of the footer.
+/// Writes the file: as given, or assembled from its footer and the data before it, with the correct footer length.
 pub(super) fn framed(name: &str, mut input: Input<'_>, magic: &[u8]) -> PathBuf {
     match input.byte() % 2 {
         0 => file(name, input.rest()),

@@ -263,7 +263,7 @@ pub(super) fn of_tfrecord(bytes: &[u8]) {
     TFRECORD.with(|cell| with_index(cell, make_tfrecord, bytes, open_tfrecord));
 }
 
-/// By target, the input that is the true index.
+/// For each target, the input that is the true index.
 #[cfg(test)]
 pub(super) fn true_indices() -> Vec<(&'static str, Vec<u8>)> {
     let indices = [

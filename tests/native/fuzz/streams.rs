@@ -117,7 +117,7 @@ impl Way {
             let slowly = self.read_slowly(path, bytes, format);
             // How much of damaged data can be unpacked depends on how much of it is available at once.
             let is_packed = [&whole, &slowly].iter().any(|found| found.says("it can't be unpacked"));
-            // A pipe is not waited for to tell another format by more bytes than the first sample takes.
+            // To recognize another format, a pipe is not waited on for more bytes than the first sample has.
             let is_foreign = whole.says("the file is ");
             assert!(
                 is_packed || is_foreign || whole == slowly,

@@ -1,4 +1,4 @@
-//! Zarr: the metadata of an array in both versions, and one chunk; references to chunks; and files of netCDF-3.
+//! Zarr: the metadata of an array in both versions, and one chunk; references to chunks; and netCDF-3 files.
 
 use std::fs;
 
@@ -11,8 +11,8 @@ use super::scratch::scratch;
 /// Larger chunks and windows are not read.
 const MOST_BYTES: usize = 1 << 22;
 
-/// Input: how it is read, the metadata, the attributes of version 2, and the chunk, which has the names of all first chunks.
-/// References are the metadata, to a file that has the chunk; a file of netCDF-3 is the chunk.
+/// Input: how it is read, the metadata, the attributes of version 2, and the chunk, under the names of all first
+/// chunks. Read as references, the metadata refers to a file with the chunk; read as netCDF-3, the chunk is the file.
 pub(super) fn zarr(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let options = ZarrOptions {
@@ -52,7 +52,7 @@ pub(super) fn zarr(bytes: &[u8]) {
         put(name, chunk);
     }
     let opened = Zarr::open(&path, &options);
-    // Few bytes may stand for very many that are all the same; then there is nothing more to find out.
+    // A few bytes may represent very many equal elements; then there is nothing more to find.
     let is_small = |opened: &Zarr| {
         let elements = |shape: &[usize]| shape.iter().try_fold(16_usize, |bytes, &axis| bytes.checked_mul(axis));
         let kept = opened.as_blocks().map_or(0, |blocks| blocks.size_of(0).kept);

@@ -1,4 +1,4 @@
-//! ai-dataloader: the samples of a batch are read in parallel when it is asked for, and none before.
+//! ai-dataloader: reads the samples of a batch in parallel when it is requested, and none before.
 
 use ai_dataloader::collate::{Collate, DefaultCollate};
 use ai_dataloader::indexable::DataLoader;

@@ -1,4 +1,4 @@
-//! burn's loader. How far its threads run ahead can't be set: 100 batches.
+//! burn's loader. How far its threads run ahead can't be set: it is 100 batches.
 
 use burn_core::data::dataloader::DataLoaderBuilder;
 use burn_core::data::dataloader::batcher::Batcher;

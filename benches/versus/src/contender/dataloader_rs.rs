@@ -32,7 +32,7 @@ impl Collator<Sample> for Collate {
 
 pub fn run(workload: &'static Workload, order: Order, meter: &mut Meter) {
     let builder = DataLoader::builder(Samples(workload)).batch_size(workload.batch_size).collator(Collate);
-    // One batch more in each worker's hands.
+    // Each worker holds one more batch.
     let builder = builder.num_workers(THREADS).prefetch_depth(AHEAD - THREADS);
     match order {
         Order::Shuffled => run_epochs(builder.sampler(RandomSampler::new(7)).build(), meter),

@@ -8,7 +8,7 @@ use crate::measure::Meter;
 use crate::workload::{Kind, Order, Workload, small_images};
 use crate::{AHEAD, THREADS};
 
-/// Samples that are made when they are read.
+/// Samples that are generated when they are read.
 struct Made {
     workload: &'static Workload,
     schema: Schema,

@@ -1,5 +1,5 @@
-//! What two threads can copy: rows into buffers that are used again, every other batch by each. A bound, and no loader: the
-//! orders are made, the threads run and the buffers have grown before anything is measured.
+//! What two threads can copy: rows into reused buffers, with alternate batches on each thread. An upper bound, not a
+//! loader: orders, running threads, and grown buffers exist before the measurement.
 
 use std::thread;
 
@@ -10,10 +10,10 @@ use crate::measure::Meter;
 use crate::workload::{Collated, Order, Workload};
 use crate::{AHEAD, THREADS};
 
-/// So many orders are made; they are used in turns.
+/// Number of orders made in advance, which are used in turn.
 const ORDERS: u64 = 4;
 
-/// The way of batches from one thread to the consumer, and back.
+/// The channels for batches from one thread to the consumer, and back.
 struct Way {
     epochs: Sender<u64>,
     full: Receiver<Collated>,

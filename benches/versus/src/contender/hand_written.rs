@@ -1,4 +1,4 @@
-//! What one writes without a loader: a rayon pool, a channel, and a map that puts the batches in order again.
+//! What one would write without a loader: a rayon pool, a channel, and a map that restores the order of batches.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Our loader of items, with a collate that allocates each batch, and with one that reuses those of before.
+//! Our loader of items, with a collate that allocates each batch, and with one that reuses earlier batches.
 
 use std::ops::Deref;
 

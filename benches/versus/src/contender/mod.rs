@@ -1,4 +1,4 @@
-//! Who is compared, one a file.
+//! The contenders, one per file.
 
 mod ai_dataloader;
 mod burn;
@@ -13,11 +13,11 @@ use crate::workload::{Kind, Order, Workload};
 
 pub struct Contender {
     pub name: &'static str,
-    /// Its name in the table, and the package whose version belongs into it.
+    /// Its name in the table, and the package whose version is shown there.
     pub title: &'static str,
     pub package: Option<&'static str>,
     pub takes: fn(Kind) -> bool,
-    /// Runs the epochs that the meter wants.
+    /// Runs the epochs that the meter requests.
     pub run: fn(&'static Workload, Order, &mut Meter),
 }
 
@@ -76,7 +76,7 @@ pub const ALL: &[Contender] = &[
     },
 ];
 
-/// The indices of one epoch, for those that bring no sampler.
+/// Returns the indices of one epoch, for contenders without a sampler.
 fn indices(len: usize, order: Order, epoch: u64) -> Vec<usize> {
     let mut indices: Vec<usize> = (0..len).collect();
     if order == Order::Shuffled {
