@@ -22,6 +22,7 @@ from sluicegate.order.epoch_progress import EpochProgress
 from sluicegate.order.ids import BatchIds
 from sluicegate.order.plan import planned_len
 from sluicegate.order.settings import LoaderSettings
+from sluicegate.order.torch_order import is_known
 from sluicegate.rng.global_generators import global_state, set_global_state
 from sluicegate.state.loader_state import LoaderState
 
@@ -172,10 +173,18 @@ class PreparedLoader(DataLoader[_T_co]):
         return self._loop(self._to_the_last(iterator, progress, count))
 
     def _draws_in_loop(self) -> bool:
-        """Return True if samples may draw from the global generators of the training loop."""
-        if self.seed is not None or self.num_workers > 0:
+        """Return True if samples or the sampler may draw from generators that the training loop draws from, too."""
+        settings = LoaderSettings.of(self)
+        if settings.seed is not None or settings.ordering is not None:
             return False
-        source = readable(LoaderSettings.of(self))
+        batches = self._index_sampler
+        batches = batches.sampler if isinstance(batches, ProcessBatches) else batches
+        # Torch's `RandomSampler` draws from its own generator once more at the end, but from the global one at first only.
+        if not is_known(batches) or getattr(batches.sampler, "generator", None) is not None:
+            return True
+        if settings.num_workers > 0:
+            return False
+        source = readable(settings)
         return source is None or source.is_random or source.draws_on_delivery
 
     def _loop(self, batches: Iterator[_T_co]) -> Iterator[_T_co]:

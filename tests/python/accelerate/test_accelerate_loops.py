@@ -10,11 +10,12 @@ from typing import Any
 import accelerate
 import pytest
 import torch
-from torch.utils.data import IterableDataset, Sampler
+from torch.utils.data import BatchSampler, IterableDataset, Sampler
 
 import sluicegate
 from cases.loader_kinds import plain
 from checks import fresh_accelerate
+from checks.equality import assert_same
 from doubles.stateful import DrawingRows, GeneratorStream, Indices
 from sluicegate import DataLoader
 from sluicegate.accelerate import Accelerator, skip_first_batches
@@ -169,14 +170,55 @@ def test_the_last_batch_is_told_whatever_is_left_out(in_order: bool) -> None:
 
 
 @pytest.mark.parametrize("length", [2, 4])
-def test_a_batch_sampler_with_a_wrong_length_is_an_error(length: int) -> None:
+def test_a_batch_sampler_with_a_wrong_length_is_read_to_its_end(length: int) -> None:
     class Wrong(list[list[int]]):
         def __len__(self) -> int:
             return length
 
-    loader = Accelerator(cpu=True).prepare(DataLoader(torch.arange(3), batch_sampler=Wrong([[0], [1], [2]])))
-    with pytest.raises(RuntimeError, match=f"the length of Wrong is {length}.*correct its __len__"):
+    accelerator = Accelerator(cpu=True)
+    loader = accelerator.prepare(DataLoader(torch.arange(3), batch_sampler=Wrong([[0], [1], [2]])))
+    assert flags(accelerator, loader) == [([0], False), ([1], False), ([2], True)]
+
+
+@pytest.mark.parametrize("length", [2, 4])
+def test_a_changed_length_of_torchs_batch_sampler_is_an_error(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    loader = Accelerator(cpu=True).prepare(DataLoader(torch.arange(3)))
+    monkeypatch.setattr(BatchSampler, "__len__", lambda _: length)
+    with pytest.raises(RuntimeError, match=f"the length of BatchSampler is {length}.*correct its __len__"):
         list(loader)
+
+
+class DrawnOneByOne(Sampler[int]):
+    """Draws each index from the global generator when it is asked for it."""
+
+    def __len__(self) -> int:
+        return 12
+
+    def __iter__(self) -> Iterator[int]:
+        return (int(torch.randint(8, ())) for _ in range(12))
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize("dataset", [torch.utils.data.TensorDataset(torch.arange(8)), range(8)])
+def test_a_sampler_draws_when_it_would_with_torchs_loader(dataset: Any, num_workers: int) -> None:
+    def trained(of: Any, module: Any) -> list[Any]:
+        torch.manual_seed(0)
+        loader = module.DataLoader(dataset, batch_size=2, sampler=DrawnOneByOne(), num_workers=num_workers)
+        return [(batch, torch.rand(1)) for batch in of(cpu=True).prepare(loader)]
+
+    assert_same(trained(Accelerator, sluicegate), trained(accelerate.Accelerator, torch.utils.data))
+
+
+def test_a_generator_that_loaders_share_ends_an_epoch_when_it_would_with_torchs_loader() -> None:
+    """Torch's sampler draws from it once more at the end, before the loop has the last batch."""
+
+    def trained(of: Any, module: Any) -> list[Any]:
+        generator = torch.Generator().manual_seed(5)
+        train, valid = (module.DataLoader(torch.arange(8), 4, True, generator=generator) for _ in range(2))
+        train, valid = of(cpu=True).prepare(train, valid)
+        return [[batch, list(valid)] for batch in train]
+
+    assert_same(trained(Accelerator, sluicegate), trained(accelerate.Accelerator, torch.utils.data))
 
 
 def test_an_abandoned_epoch_is_as_with_torchs_loader() -> None:
