@@ -135,9 +135,8 @@ pub use shard::{Remainder, Shard, ShardPosition};
 pub use state::{LoaderState, StreamState};
 #[cfg(feature = "image")]
 pub use transform::{
-    Antialias, AugMix, AugmentPolicy, BoxFormat, Boxes, ChannelOrder, Clamping, Coordinates, CropDraws, DecodeOptions,
-    Eraser, ErasingValue, Frame, GaussianNoise, Image, ImageMode, ImagePipeline, ImageShape, ImageTransform,
-    Interpolation, JpegQuality, JpegScale, KeyPoints, Noise, Operation, Orientation, PaddingMode, Picture,
-    RandomIoUCrop, RandomPerspective, RandomResize, RandomShortestSize, RandomZoomOut, ResizeTo, ScaleJitter,
-    SmallImage, Torchvision, Truncated, Values, decode_image,
+    Antialias, AugmentPolicy, BoxFormat, Boxes, ChannelOrder, Clamping, Coordinates, CropDraws, DecodeOptions, Eraser,
+    ErasingValue, Frame, Image, ImageMode, ImagePipeline, ImageShape, ImageTransform, Interpolation, JpegScale,
+    KeyPoints, Noise, Operation, Orientation, PaddingMode, Picture, ResizeTo, SmallImage, Torchvision, Truncated,
+    Values, decode_image,
 };

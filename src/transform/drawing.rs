@@ -2,9 +2,14 @@
 
 use super::image_shape::ImageShape;
 use super::image_transform::ImageTransform;
-use super::operation::Operation;
+use super::operation::{Noise, Operation};
 use super::random::affine::{self, AffineRanges};
-use super::random::{augment, blur, color, crop, erase, gate, resize, resized_crop, rotation};
+use super::random::aug_mix::AugMix;
+use super::random::random_iou_crop::RandomIoUCrop;
+use super::random::{
+    augment, blur, color, crop, erase, gate, gaussian_noise, jpeg, random_perspective, random_resize,
+    random_shortest_size, resize, resized_crop, rotation, scale_jitter, zoom_out,
+};
 use super::{Boxes, Reason, Torchvision};
 use crate::TorchGenerator;
 
@@ -124,20 +129,49 @@ impl ImageTransform {
                 let order = color::permuted(transforms.len(), generator)?;
                 return order.into_iter().try_for_each(|which| transforms[which].draw_for(subject, generator, into));
             }
-            Self::RandomResize(size) => into.push(size.draw(shape, generator)?),
-            Self::RandomShortestSize(size) => into.push(size.draw(shape, generator)?),
-            Self::ScaleJitter(jitter) => into.push(jitter.draw(shape, generator)?),
-            Self::RandomPerspective(perspective) => into.extend(perspective.draw(shape, generator)?),
-            Self::AugMix(mix) => into.push(mix.draw(shape, generator)?),
-            Self::GaussianNoise(noise) => into.push(noise.draw(shape, generator)?),
-            Self::Jpeg(quality) => into.push(quality.draw(generator)),
+            Self::RandomResize { min_size, max_size, interpolation, antialias } => {
+                let how = (*interpolation, *antialias);
+                into.push(random_resize::draw([*min_size, *max_size], how, shape, generator)?);
+            }
+            Self::RandomShortestSize { min_size, max_size, interpolation, antialias } => {
+                let how = (*interpolation, *antialias);
+                into.push(random_shortest_size::draw(min_size, *max_size, how, shape, generator)?);
+            }
+            Self::ScaleJitter { target_size, scale_range, interpolation, antialias } => {
+                let how = (*interpolation, *antialias);
+                into.push(scale_jitter::draw(*target_size, *scale_range, how, shape, generator)?);
+            }
+            Self::RandomPerspective { distortion_scale, p, interpolation, fill } => {
+                let how = (*interpolation, &fill[..]);
+                into.extend(random_perspective::draw(*p, *distortion_scale, how, shape, generator)?);
+            }
+            &Self::AugMix { severity, mixture_width, chain_depth, alpha, all_ops, interpolation, ref fill } => {
+                let mix = AugMix { severity, mixture_width, chain_depth, alpha, all_ops, interpolation, fill };
+                into.push(mix.draw(shape, generator)?);
+            }
+            Self::GaussianNoise { mean, sigma, clip } => {
+                let limits = if *clip { Noise::Clipped } else { Noise::Free };
+                into.push(gaussian_noise::draw(*mean, *sigma, limits, shape, generator)?);
+            }
+            Self::Jpeg { quality } => into.push(jpeg::draw(*quality, generator)),
             Self::ClampBoundingBoxes => into.push(Operation::ClampBoxes),
             Self::ConvertBoundingBoxFormat { format } => into.push(Operation::ConvertBoxes { format: *format }),
             Self::SanitizeBoundingBoxes { min_size, min_area } => {
                 into.push(Operation::SanitizeBoxes { min_size: *min_size, min_area: *min_area });
             }
-            Self::RandomZoomOut(zoom) => into.extend(zoom.draw(shape, generator)?),
-            Self::RandomIoUCrop(crop) => {
+            Self::RandomZoomOut { fill, side_range, p } => {
+                into.extend(zoom_out::draw(*p, *side_range, fill, shape, generator)?);
+            }
+            &Self::RandomIoUCrop {
+                min_scale,
+                max_scale,
+                min_aspect_ratio,
+                max_aspect_ratio,
+                ref sampler_options,
+                trials,
+            } => {
+                let (scales, ratios) = ([min_scale, max_scale], [min_aspect_ratio, max_aspect_ratio]);
+                let crop = RandomIoUCrop { scales, ratios, sampler_options, trials };
                 into.extend(crop.draw(shape, subject.boxes.as_ref(), generator)?.into_iter().flatten());
             }
             Self::Compose { transforms } => return subject.draw_all(transforms, generator, into),

@@ -4,10 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use super::box_format::BoxFormat;
 use super::operation::{Antialias, Frame, Interpolation, PaddingMode, Values, dtype_name};
-use super::random::{
-    AugMix, GaussianNoise, JpegQuality, RandomIoUCrop, RandomPerspective, RandomResize, RandomShortestSize,
-    RandomZoomOut, ScaleJitter,
-};
 use super::resize_to::ResizeTo;
 use super::torchvision::Torchvision;
 use super::transform_arguments::{AugmentPolicy, CropDraws, ErasingValue, SmallImage};
@@ -166,14 +162,63 @@ pub enum ImageTransform {
         p: f64,
     },
     RandomChannelPermutation,
-    RandomResize(RandomResize),
-    RandomShortestSize(RandomShortestSize),
-    ScaleJitter(ScaleJitter),
-    GaussianNoise(GaussianNoise),
-    AugMix(AugMix),
-    RandomPerspective(RandomPerspective),
+    /// The shorter edge gets a length from `min_size` up to, but not including, `max_size` pixels.
+    RandomResize {
+        min_size: usize,
+        max_size: usize,
+        interpolation: Interpolation,
+        antialias: Antialias,
+    },
+    /// The shorter edge gets a length of `min_size`, unless the longer edge would exceed `max_size`.
+    RandomShortestSize {
+        min_size: Vec<usize>,
+        max_size: Option<usize>,
+        interpolation: Interpolation,
+        antialias: Antialias,
+    },
+    /// Fits the image into `target_size`, and scales it by a factor from `scale_range`.
+    ///
+    /// Source: Ghiasi et al., "Simple copy-paste is a strong data augmentation method for instance segmentation", CVPR
+    /// 2021.
+    ScaleJitter {
+        target_size: [usize; 2],
+        scale_range: [f64; 2],
+        interpolation: Interpolation,
+        antialias: Antialias,
+    },
+    /// Adds normal deviates with this `mean` and standard deviation `sigma`, in units of white, and clamps the sums to
+    /// black and white if `clip` is set.
+    GaussianNoise {
+        mean: f64,
+        sigma: f64,
+        clip: bool,
+    },
+    /// Mixes the image with the results of `mixture_width` chains of operations, which use the first `severity` of
+    /// ten strengths. A chain has `chain_depth` operations, or 1 to 3 if that is not positive.
+    ///
+    /// Source: Hendrycks et al., "AugMix: a simple data processing method to improve robustness and uncertainty", ICLR
+    /// 2020.
+    AugMix {
+        severity: usize,
+        mixture_width: usize,
+        chain_depth: i64,
+        alpha: f32,
+        all_ops: bool,
+        interpolation: Interpolation,
+        fill: Vec<f32>,
+    },
+    /// With probability `p`, each corner moves inward by up to `distortion_scale` of half the edges.
+    RandomPerspective {
+        distortion_scale: f64,
+        p: f64,
+        interpolation: Interpolation,
+        fill: Vec<f32>,
+    },
+    /// Encodes the image with a quality in the range `quality` (1 to 100, inclusive), and decodes it.
     #[serde(rename = "JPEG")]
-    Jpeg(JpegQuality),
+    Jpeg {
+        quality: [u8; 2],
+    },
     RandomPhotometricDistort {
         brightness: [f64; 2],
         contrast: [f64; 2],
@@ -195,8 +240,28 @@ pub enum ImageTransform {
         min_size: f64,
         min_area: f64,
     },
-    RandomZoomOut(RandomZoomOut),
-    RandomIoUCrop(RandomIoUCrop),
+    /// With probability `p`, puts the image at a random position in one whose edges are longer by a factor from
+    /// `side_range`.
+    ///
+    /// Source: Liu et al., "SSD: Single shot multibox detector", ECCV 2016.
+    RandomZoomOut {
+        fill: Vec<f32>,
+        side_range: [f64; 2],
+        p: f64,
+    },
+    /// Draws parts of the image until one contains the center of a box and overlaps such a box enough.
+    ///
+    /// Source: Liu et al., "SSD: Single shot multibox detector", ECCV 2016.
+    RandomIoUCrop {
+        min_scale: f64,
+        max_scale: f64,
+        min_aspect_ratio: f64,
+        max_aspect_ratio: f64,
+        /// The minimum overlaps, one of which is drawn; 1 or more keeps the image as it is. At least one must be 1 or
+        /// more: otherwise drawing would never end for an image without boxes.
+        sampler_options: Vec<f64>,
+        trials: usize,
+    },
     Compose {
         transforms: Vec<ImageTransform>,
     },

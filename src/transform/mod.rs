@@ -66,10 +66,6 @@ pub use picture::{AnyPicture, Picture};
 pub use pixel_pipeline::PixelPipeline;
 pub use product_rounding::ProductRounding;
 pub use random::ask_torch;
-pub use random::{
-    AugMix, GaussianNoise, JpegQuality, RandomIoUCrop, RandomPerspective, RandomResize, RandomShortestSize,
-    RandomZoomOut, ScaleJitter,
-};
 pub use resize_to::ResizeTo;
 pub use torchvision::Torchvision;
 pub use transform_arguments::{AugmentPolicy, CropDraws, ErasingValue, SmallImage};

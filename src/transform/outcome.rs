@@ -86,7 +86,7 @@ impl ImageTransform {
                         .into()),
                 }
             }
-            Self::Jpeg(_) if dtype != DType::UInt8 || ![1, 3].contains(&channels) => {
+            Self::Jpeg { .. } if dtype != DType::UInt8 || ![1, 3].contains(&channels) => {
                 let name = dtype.name();
                 Err(format!("JPEG needs an image of uint8 with 1 or 3 channels, and this one has {channels} of {name}"))
             }
@@ -127,11 +127,11 @@ impl ImageTransform {
             }
             Self::Pad { padding, .. } => size.and_then(|[height, width]| padded_size(height, width, *padding).ok()),
             Self::RandomRotation { frame: Frame::Expanded, .. }
-            | Self::RandomResize(_)
-            | Self::RandomShortestSize(_)
-            | Self::RandomZoomOut(_)
-            | Self::RandomIoUCrop(_)
-            | Self::ScaleJitter(_) => None,
+            | Self::RandomResize { .. }
+            | Self::RandomShortestSize { .. }
+            | Self::RandomZoomOut { .. }
+            | Self::RandomIoUCrop { .. }
+            | Self::ScaleJitter { .. } => None,
             Self::Compose { transforms } | Self::OfPillow { transforms, .. } => {
                 transforms.iter().fold(size, |size, each| each.size_after(size))
             }

@@ -3,9 +3,8 @@
 
 use sluicegate::internal::{Coordinates, CropDraws, SmallImage, fixed_size};
 use sluicegate::{
-    Antialias, AugMix, AugmentPolicy, BoxFormat, Boxes, DType, ErasingValue, Frame, GaussianNoise, ImagePipeline,
-    ImageShape, ImageTransform, Interpolation, JpegQuality, Operation, PaddingMode, RandomIoUCrop, RandomPerspective,
-    RandomResize, RandomShortestSize, ResizeTo, ScaleJitter, TorchGenerator, Values,
+    Antialias, AugmentPolicy, BoxFormat, Boxes, DType, ErasingValue, Frame, ImagePipeline, ImageShape, ImageTransform,
+    Interpolation, Operation, PaddingMode, ResizeTo, TorchGenerator, Values,
 };
 
 const PHOTOGRAPH: ImageShape = ImageShape { height: 400, width: 500, channels: 3, dtype: DType::UInt8 };
@@ -221,15 +220,21 @@ fn size_of(transform: &ImageTransform, seed: u64) -> (usize, usize) {
 #[test]
 fn drawn_sizes_are_torchvisions() {
     let (interpolation, antialias) = BILINEAR;
-    let random = |min_size, max_size| RandomResize { min_size, max_size, interpolation, antialias };
-    assert_eq!(size_of(&ImageTransform::RandomResize(random(100, 300)), 0), (144, 180));
-    let shortest = RandomShortestSize { min_size: vec![64, 128, 256], max_size: Some(300), interpolation, antialias };
-    assert_eq!(size_of(&ImageTransform::RandomShortestSize(shortest), 2), (64, 80));
-    let jitter = ScaleJitter { target_size: [320, 240], scale_range: [0.1, 2.0], interpolation, antialias };
-    assert_eq!(size_of(&ImageTransform::ScaleJitter(jitter), 1), (369, 461));
+    let random = |min_size, max_size| ImageTransform::RandomResize { min_size, max_size, interpolation, antialias };
+    assert_eq!(size_of(&random(100, 300), 0), (144, 180));
+    let shortest = ImageTransform::RandomShortestSize {
+        min_size: vec![64, 128, 256],
+        max_size: Some(300),
+        interpolation,
+        antialias,
+    };
+    assert_eq!(size_of(&shortest, 2), (64, 80));
+    let jitter =
+        ImageTransform::ScaleJitter { target_size: [320, 240], scale_range: [0.1, 2.0], interpolation, antialias };
+    assert_eq!(size_of(&jitter, 1), (369, 461));
 
     let (mut shape, mut operations) = (PHOTOGRAPH, Vec::new());
-    let none = ImageTransform::RandomResize(random(9, 9));
+    let none = random(9, 9);
     let reason = none.draw(&mut shape, &mut TorchGenerator::new(0), &mut operations).unwrap_err();
     assert!(reason.contains("max_size"), "{reason}");
 }
@@ -238,7 +243,7 @@ fn drawn_sizes_are_torchvisions() {
 fn perspectives_and_qualities_are_torchvisions() {
     let perspective = |p| {
         let interpolation = Interpolation::Nearest;
-        ImageTransform::RandomPerspective(RandomPerspective { distortion_scale: 0.5, p, interpolation, fill: vec![] })
+        ImageTransform::RandomPerspective { distortion_scale: 0.5, p, interpolation, fill: vec![] }
     };
     assert_eq!(drawn(&perspective(0.0), 0).0, []);
     let (operations, _) = drawn(&perspective(1.0), 0);
@@ -255,7 +260,7 @@ fn perspectives_and_qualities_are_torchvisions() {
     ];
     assert_eq!(*coefficients, torchs);
 
-    let quality = ImageTransform::Jpeg(JpegQuality { quality: [10, 90] });
+    let quality = ImageTransform::Jpeg { quality: [10, 90] };
     assert_eq!(drawn(&quality, 0).0, [Operation::Jpeg { quality: 90 }]);
     assert_eq!(quality.output(3, DType::UInt8), Ok((3, DType::UInt8)));
     assert!(quality.output(3, DType::Float32).unwrap_err().contains("uint8"));
@@ -264,7 +269,7 @@ fn perspectives_and_qualities_are_torchvisions() {
 
 #[test]
 fn noise_is_torchs_normal_deviates() {
-    let noise = |sigma| ImageTransform::GaussianNoise(GaussianNoise { mean: 0.0, sigma, clip: true });
+    let noise = |sigma| ImageTransform::GaussianNoise { mean: 0.0, sigma, clip: true };
     let (operations, _) = drawn(&noise(0.1), 0);
     let [Operation::GaussianNoise { deviates, .. }] = &operations[..] else { panic!("noise") };
     assert_eq!(deviates.len(), 3 * 400 * 500);
@@ -276,59 +281,59 @@ fn noise_is_torchs_normal_deviates() {
 
 #[test]
 fn chains_are_mixed_by_torchs_shares() {
-    let mix = AugMix {
-        severity: 3,
+    let mix = |severity, alpha| ImageTransform::AugMix {
+        severity,
         mixture_width: 3,
         chain_depth: 2,
-        alpha: 1.0,
+        alpha,
         all_ops: true,
         interpolation: Interpolation::Nearest,
         fill: vec![],
     };
-    let (operations, _) = drawn(&ImageTransform::AugMix(mix.clone()), 0);
+    let (operations, _) = drawn(&mix(3, 1.0), 0);
     let [Operation::Mix { shares, chains }] = &operations[..] else { panic!("a mixture") };
     assert_eq!(*shares, [0.863_761_6, 0.039_001_558, 0.017_798_863, 0.079_437_986]);
     assert!(chains.iter().all(|chain| chain.len() == 2));
-    for wrong in [AugMix { severity: 0, ..mix.clone() }, AugMix { alpha: 0.0, ..mix }] {
+    for wrong in [mix(0, 1.0), mix(3, 0.0)] {
         let (mut shape, mut operations) = (PHOTOGRAPH, Vec::new());
-        let transform = ImageTransform::AugMix(wrong);
-        assert!(transform.draw(&mut shape, &mut TorchGenerator::new(0), &mut operations).is_err());
+        assert!(wrong.draw(&mut shape, &mut TorchGenerator::new(0), &mut operations).is_err());
     }
 }
 
 #[test]
 fn a_crop_is_drawn_by_boxes() {
-    let crop = RandomIoUCrop {
-        min_scale: 0.3,
-        max_scale: 1.0,
+    let transform = |[min_scale, max_scale]: [f64; 2], options: &[f64]| ImageTransform::RandomIoUCrop {
+        min_scale,
+        max_scale,
         min_aspect_ratio: 0.5,
         max_aspect_ratio: 2.0,
-        sampler_options: vec![0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0],
+        sampler_options: options.to_vec(),
         trials: 40,
     };
+    let options = [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0];
+    let crop = transform([0.3, 1.0], &options);
     let mut image = b"P5 500 400 255 ".to_vec();
     image.resize(image.len() + 500 * 400, 0);
     let boxes = || {
         let numbers = vec![[100.0, 50.0, 200.0, 300.0], [300.0, 100.0, 60.0, 90.0], [0.0, 0.0, 40.0, 40.0]];
         Some(Boxes { numbers, format: BoxFormat::CornerAndSize, coordinates: Coordinates::Whole, ..Boxes::default() })
     };
-    let transform = ImageTransform::RandomIoUCrop;
-    let run = |crop: RandomIoUCrop, boxes, generator: &mut TorchGenerator| {
-        let pipeline = ImagePipeline::new(vec![transform(crop)]);
+    let run = |crop: &ImageTransform, boxes, generator: &mut TorchGenerator| {
+        let pipeline = ImagePipeline::new(vec![crop.clone()]);
         let made = pipeline.run_number_with_boxes(0, || &image, boxes, Some(generator));
         made.map(|image| image.moves().operations().to_vec())
     };
     let mut generator = TorchGenerator::new(5);
-    let drawn = run(crop.clone(), boxes(), &mut generator).unwrap();
+    let drawn = run(&crop, boxes(), &mut generator).unwrap();
     let kept = vec![false, true, false];
     let part = Operation::Crop { top: 7, left: 228, height: 166, width: 190 };
     assert_eq!(drawn, [part, Operation::BlankBoxes { kept }]);
     assert_eq!(generator.rand_f32(), 0.994_184_73);
 
-    assert_eq!(fixed_size(&[ImageTransform::CenterCrop { size: [9, 9] }, transform(crop.clone())]), None);
-    let mut refused = |crop, boxes| run(crop, boxes, &mut generator).unwrap_err();
-    assert!(refused(crop.clone(), None).contains("none given"));
-    assert!(refused(RandomIoUCrop { sampler_options: vec![0.5], ..crop.clone() }, boxes()).contains("sampler_options"));
-    assert!(refused(RandomIoUCrop { max_scale: 1e30, ..crop.clone() }, boxes()).contains("max_scale"));
-    assert!(refused(RandomIoUCrop { min_scale: 0.0, max_scale: 0.0, ..crop }, boxes()).contains("min_scale"));
+    assert_eq!(fixed_size(&[ImageTransform::CenterCrop { size: [9, 9] }, crop.clone()]), None);
+    let mut refused = |crop: &ImageTransform, boxes| run(crop, boxes, &mut generator).unwrap_err();
+    assert!(refused(&crop, None).contains("none given"));
+    assert!(refused(&transform([0.3, 1.0], &[0.5]), boxes()).contains("sampler_options"));
+    assert!(refused(&transform([0.3, 1e30], &options), boxes()).contains("max_scale"));
+    assert!(refused(&transform([0.0, 0.0], &options), boxes()).contains("min_scale"));
 }

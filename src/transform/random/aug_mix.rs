@@ -1,7 +1,5 @@
 //! [`AugMix`]: several chains of operations, mixed.
 
-use serde::{Deserialize, Serialize};
-
 use super::super::Reason;
 use super::super::image_shape::ImageShape;
 use super::super::operation::{Interpolation, Operation};
@@ -19,24 +17,18 @@ const LONGEST: u64 = 3;
 /// Number of operations at the end of the list that are used only with `all_ops`: the color operations.
 const OF_COLORS: usize = 4;
 
-/// `AugMix`: mixes the image with the results of `mixture_width` chains of operations, which use the first `severity`
-/// of ten strengths. A chain has `chain_depth` operations, or 1 to 3 if that is not positive.
-///
-/// Source: Hendrycks et al., "AugMix: a simple data processing method to improve robustness and uncertainty", ICLR 2020
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "the arguments are those of torchvision's class")]
-pub struct AugMix {
-    pub severity: usize,
-    pub mixture_width: usize,
-    pub chain_depth: i64,
-    pub alpha: f32,
-    pub all_ops: bool,
-    pub interpolation: Interpolation,
-    pub fill: Vec<f32>,
+/// The arguments.
+pub(in super::super) struct AugMix<'a> {
+    pub(in super::super) severity: usize,
+    pub(in super::super) mixture_width: usize,
+    pub(in super::super) chain_depth: i64,
+    pub(in super::super) alpha: f32,
+    pub(in super::super) all_ops: bool,
+    pub(in super::super) interpolation: Interpolation,
+    pub(in super::super) fill: &'a [f32],
 }
 
-impl AugMix {
+impl AugMix<'_> {
     pub(in super::super) fn draw(
         &self,
         shape: &ImageShape,
@@ -70,7 +62,7 @@ impl AugMix {
                     strength = magnitude(chosen, (Reach::Mixed, version, shape), BINS, index).unwrap_or_default();
                     strength = signed(chosen, strength, version, generator);
                 }
-                chain.extend(operation(chosen, strength, (version, shape.dtype), (self.interpolation, &self.fill)));
+                chain.extend(operation(chosen, strength, (version, shape.dtype), (self.interpolation, self.fill)));
             }
             chains.push(chain);
         }

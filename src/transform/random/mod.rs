@@ -1,35 +1,26 @@
 //! The random draws of transforms, one file per family: the draws of torchvision's classes, in the same order.
 
 pub(super) mod affine;
-mod aug_mix;
+pub(super) mod aug_mix;
 pub(super) mod augment;
 mod augment_policy;
 pub(super) mod color;
 pub(super) mod crop;
 pub(super) mod erase;
-mod gaussian_noise;
-mod jpeg;
+pub(super) mod gaussian_noise;
+pub(super) mod jpeg;
 mod magnitude;
 mod normal;
-mod random_iou_crop;
-mod random_perspective;
-mod random_resize;
-mod random_shortest_size;
+pub(super) mod random_iou_crop;
+pub(super) mod random_perspective;
+pub(super) mod random_resize;
+pub(super) mod random_shortest_size;
 pub(super) mod resized_crop;
-mod scale_jitter;
+pub(super) mod scale_jitter;
 mod torch_exp;
-mod zoom_out;
+pub(super) mod zoom_out;
 
-pub use aug_mix::AugMix;
-pub use gaussian_noise::GaussianNoise;
-pub use jpeg::JpegQuality;
-pub use random_iou_crop::RandomIoUCrop;
-pub use random_perspective::RandomPerspective;
-pub use random_resize::RandomResize;
-pub use random_shortest_size::RandomShortestSize;
-pub use scale_jitter::ScaleJitter;
 pub use torch_exp::ask_torch;
-pub use zoom_out::RandomZoomOut;
 
 use super::Reason;
 use super::image_shape::ImageShape;

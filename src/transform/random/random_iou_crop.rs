@@ -1,7 +1,5 @@
 //! [`RandomIoUCrop`]: crops a part of the image that overlaps a box by at least a random share.
 
-use serde::{Deserialize, Serialize};
-
 use super::super::box_format::BoxFormat;
 use super::super::image_shape::ImageShape;
 use super::super::{Boxes, Coordinates, Operation, Reason};
@@ -10,24 +8,17 @@ use crate::TorchGenerator;
 /// Left, top, right, bottom.
 type Corners = [f64; 4];
 
-/// `RandomIoUCrop`: draws parts of the image until one contains the center of a box and overlaps such a box enough.
-///
-/// Source: Liu et al., "SSD: Single shot multibox detector", ECCV 2016.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "the arguments are those of torchvision's class")]
-pub struct RandomIoUCrop {
-    pub min_scale: f64,
-    pub max_scale: f64,
-    pub min_aspect_ratio: f64,
-    pub max_aspect_ratio: f64,
-    /// The minimum overlaps, one of which is drawn; 1 or more keeps the image as it is. At least one must be 1 or more:
-    /// otherwise drawing would never end for an image without boxes.
-    pub sampler_options: Vec<f64>,
-    pub trials: usize,
+/// The arguments.
+pub(in super::super) struct RandomIoUCrop<'a> {
+    /// The bounds of a part's share of each edge.
+    pub(in super::super) scales: [f64; 2],
+    /// The bounds of a part's aspect ratio.
+    pub(in super::super) ratios: [f64; 2],
+    pub(in super::super) sampler_options: &'a [f64],
+    pub(in super::super) trials: usize,
 }
 
-impl RandomIoUCrop {
+impl RandomIoUCrop<'_> {
     /// Returns the crop drawn for these boxes, and the operation that marks boxes whose centers are outside it; None if
     /// the image stays as it is.
     pub(in super::super) fn draw(
@@ -40,11 +31,9 @@ impl RandomIoUCrop {
         if !self.sampler_options.iter().any(|&option| option >= 1.0) {
             return Err("sampler_options: expected one of at least 1, which ends the draws".into());
         }
-        if ![self.min_scale, self.max_scale].iter().all(|scale| (0.0..=1.0).contains(scale)) {
-            return Err(format!(
-                "min_scale, max_scale: expected 0 to 1, got {} and {}",
-                self.min_scale, self.max_scale
-            ));
+        if !self.scales.iter().all(|scale| (0.0..=1.0).contains(scale)) {
+            let [min_scale, max_scale] = self.scales;
+            return Err(format!("min_scale, max_scale: expected 0 to 1, got {min_scale} and {max_scale}"));
         }
         let coordinates = boxes.coordinates;
         let corners = |&numbers: &[f64; 4]| boxes.format.convert(BoxFormat::Corners, numbers, coordinates);
@@ -74,18 +63,20 @@ impl RandomIoUCrop {
 
     /// Draws the next part; returns None if it is too narrow, too wide, or empty.
     fn part(&self, shape: &ImageShape, generator: &mut TorchGenerator) -> Result<Option<Corners>, Reason> {
+        let [min_scale, max_scale] = self.scales;
         // Torch uses float32.
-        let (least, range) = (self.min_scale as f32, (self.max_scale - self.min_scale) as f32);
+        let (least, range) = (min_scale as f32, (max_scale - min_scale) as f32);
         let mut scaled = |length: usize| (length as f32 * (least + range * generator.rand_f32())) as i64;
         let (width, height) = (scaled(shape.width), scaled(shape.height));
         if height == 0 {
             return Err(format!(
-                "min_scale: a crop of {} of {} rows has none; use larger images, or a larger min_scale",
-                self.min_scale, shape.height
+                "min_scale: a crop of {min_scale} of {} rows has none; use larger images, or a larger min_scale",
+                shape.height
             ));
         }
         let ratio = width as f64 / height as f64;
-        if !(self.min_aspect_ratio..=self.max_aspect_ratio).contains(&ratio) {
+        let [narrowest, widest] = self.ratios;
+        if !(narrowest..=widest).contains(&ratio) {
             return Ok(None);
         }
         let mut place = |spare: i64| (spare as f32 * generator.rand_f32()) as i64;
