@@ -80,9 +80,8 @@ mod transform;
 mod watch;
 
 pub use adaptor::{
-    ConcatItems, DatasetExt, ItemDatasetExt, IterableDatasetExt, Map, MapItems, MapRandomItems, MixItems, Sample,
-    StreamFilter, StreamMap, StreamMix, StreamPrefetch, StreamSample, StreamSkip, StreamTake, StreamWindow, StreamZip,
-    SubsetItems, Transform, Window, WindowItems, ZipItems,
+    ConcatItems, DatasetExt, ItemDatasetExt, IterableDatasetExt, MapItems, MapRandomItems, Sample, StreamSample,
+    SubsetItems, Transform, WindowItems, ZipItems,
 };
 pub use collate::{
     BatchField, BatchLayout, Collate, PackRows, PackedLabels, PackedPieces, PadSamples, Padding, Reused, StackSamples,

@@ -18,7 +18,7 @@ type Make = Box<dyn Fn(&Sample<'_>, &mut SampleWriter<'_>) -> Result<()> + Send 
 /// The samples that a closure makes from those of a dataset: the result of [`DatasetExt::map`](super::DatasetExt::map),
 /// [`map_random`](super::DatasetExt::map_random), and, with a [`Transform`],
 /// [`transform`](super::DatasetExt::transform).
-pub struct Map {
+pub(super) struct Map {
     dataset: Arc<dyn Dataset>,
     schema: Schema,
     make: Make,

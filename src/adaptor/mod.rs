@@ -15,28 +15,25 @@ mod stream;
 mod transform;
 mod window;
 
-pub use items::{ConcatItems, ItemDatasetExt, MapItems, MapRandomItems, MixItems, SubsetItems, WindowItems, ZipItems};
-pub use map::Map;
+pub use items::{ConcatItems, ItemDatasetExt, MapItems, MapRandomItems, SubsetItems, WindowItems, ZipItems};
 pub use sample::Sample;
-pub use stream::{
-    IterableDatasetExt, StreamFilter, StreamMap, StreamMix, StreamPrefetch, StreamSample, StreamSkip, StreamTake,
-    StreamWindow, StreamZip,
-};
+pub use stream::{IterableDatasetExt, StreamSample};
 pub use transform::Transform;
-pub use window::Window;
 
 use std::sync::Arc;
 
+use self::map::Map;
 use self::mix::Mixed;
 use self::shuffle::Shuffled;
 use self::span::Span;
-use self::window::check_counts;
+use self::window::{Window, check_counts};
 use crate::dataset::{Concat, Dataset, Stack, Subset, shared};
 use crate::sampler::{MixtureWeights, StopCriteria};
 use crate::{Result, SampleWriter, Schema};
 
-/// Adaptors for every [`Dataset`]. They take ownership: pass a clone of an `Arc` to keep the dataset. None of them
-/// reads ahead; a loader does, on its [`threads`](crate::DataLoaderBuilder::threads).
+/// Adaptors for every [`Dataset`]. They take ownership: pass a clone of an `Arc` to keep the dataset. A result without
+/// a name can be stored as `Arc<dyn Dataset>`. None of them reads ahead; a loader does, on its
+/// [`threads`](crate::DataLoaderBuilder::threads).
 ///
 /// # Example
 /// ```
@@ -62,7 +59,7 @@ pub trait DatasetExt: Dataset + Sized + 'static {
     /// # Errors
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if `schema` has a variable field: the size of a sample
     /// must be known before the sample is made.
-    fn map<F>(self, schema: Schema, map: F) -> Result<Map>
+    fn map<F>(self, schema: Schema, map: F) -> Result<impl Dataset>
     where
         F: Fn(&Sample<'_>, &mut SampleWriter<'_>) -> Result<()> + Send + Sync + 'static,
     {
@@ -93,7 +90,7 @@ pub trait DatasetExt: Dataset + Sized + 'static {
     /// assert_ne!(noise(0)?, noise(1)?);
     /// # Ok::<(), sluicegate::Error>(())
     /// ```
-    fn map_random<F>(self, schema: Schema, map: F) -> Result<Map>
+    fn map_random<F>(self, schema: Schema, map: F) -> Result<impl Dataset>
     where
         F: Fn(&Sample<'_>, u64, &mut SampleWriter<'_>) -> Result<()> + Send + Sync + 'static,
     {
@@ -105,7 +102,7 @@ pub trait DatasetExt: Dataset + Sized + 'static {
     ///
     /// # Errors
     /// Those of [`Transform::schema`] and of [`map`](Self::map).
-    fn transform(self, transform: impl Transform + 'static) -> Result<Map> {
+    fn transform(self, transform: impl Transform + 'static) -> Result<impl Dataset> {
         Map::by(shared(self), transform)
     }
 
@@ -172,7 +169,7 @@ pub trait DatasetExt: Dataset + Sized + 'static {
     /// assert_eq!(last.field("x")?.view::<i64>()?, [4, 5, 6, 7]);
     /// # Ok::<(), sluicegate::Error>(())
     /// ```
-    fn window(self, len: usize, stride: usize) -> Result<Window> {
+    fn window(self, len: usize, stride: usize) -> Result<impl Dataset> {
         check_counts(&[("len", len), ("stride", stride)])?;
         Window::new(shared(self), len, stride)
     }
@@ -193,7 +190,7 @@ pub trait DatasetExt: Dataset + Sized + 'static {
     /// assert_eq!((pairs.len(), pairs.schema().to_string().as_str()), (2, "(x: int64[2])"));
     /// # Ok::<(), sluicegate::Error>(())
     /// ```
-    fn batch(self, size: usize) -> Result<Window> {
+    fn batch(self, size: usize) -> Result<impl Dataset> {
         check_counts(&[("size", size)])?;
         Window::new(shared(self), size, size)
     }

@@ -8,7 +8,7 @@ use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema};
 
 /// Consecutive samples of a dataset, stacked: the result of [`DatasetExt::window`](super::DatasetExt::window) and
 /// [`batch`](super::DatasetExt::batch).
-pub struct Window {
+pub(super) struct Window {
     dataset: Arc<dyn Dataset>,
     schema: Schema,
     /// Number of samples in a window.

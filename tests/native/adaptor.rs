@@ -115,7 +115,7 @@ impl Blocks for Gifted {
     fn announce(&self, _block: usize) {}
 }
 
-fn same(dataset: impl DatasetExt) -> sluicegate::Map {
+fn same(dataset: impl DatasetExt) -> impl Dataset {
     let schema = dataset.schema().clone();
     dataset
         .map(schema, |sample, into| {

@@ -25,9 +25,6 @@ use crate::Result;
 use crate::dataset::ItemDataset;
 use crate::sampler::{MixtureWeights, StopCriteria};
 
-/// The result of [`ItemDatasetExt::mix`] for items of type `T`.
-pub type MixItems<'a, T> = SubsetItems<ConcatItems<Arc<dyn ItemDataset<Item = T> + 'a>>>;
-
 /// Adaptors for every [`ItemDataset`]. They take ownership: pass a reference or a clone of an `Arc` to keep the
 /// dataset. Their names, arguments, and meanings are those of [`DatasetExt`](crate::DatasetExt). They are lazy (except
 /// `filter`, which must read), and forward batched reads and keys. None of them reads ahead; a loader does, on its
@@ -228,7 +225,7 @@ pub trait ItemDatasetExt: ItemDataset + Sized {
         weights: &MixtureWeights,
         stop: StopCriteria,
         seed: u64,
-    ) -> Result<MixItems<'a, Self::Item>>
+    ) -> Result<impl ItemDataset<Item = Self::Item> + Clone + 'a>
     where
         Self: 'a,
     {

@@ -9,7 +9,7 @@ use crate::{Result, SampleBlock, TypedField};
 
 /// The samples of a stream that a closure accepts: the result of
 /// [`IterableDatasetExt::filter`](super::IterableDatasetExt::filter).
-pub struct StreamFilter<D, F> {
+pub(super) struct StreamFilter<D, F> {
     dataset: D,
     is_kept: Arc<F>,
 }

@@ -9,7 +9,7 @@ use crate::{Result, SampleBlock, TypedField};
 
 /// The samples that a closure makes from those of a stream: the result of
 /// [`IterableDatasetExt::map`](super::IterableDatasetExt::map).
-pub struct StreamMap<D, F> {
+pub(super) struct StreamMap<D, F> {
     dataset: D,
     fields: Arc<Vec<TypedField>>,
     map: Arc<F>,

@@ -15,7 +15,7 @@ const BLOCK: u64 = 1024;
 
 /// The samples of several streams in proportion to weights: the result of
 /// [`IterableDatasetExt::mix`](super::IterableDatasetExt::mix).
-pub struct StreamMix {
+pub(super) struct StreamMix {
     parts: Vec<Arc<dyn IterableDataset>>,
     sampler: MixtureSampler,
 }

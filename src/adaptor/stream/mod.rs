@@ -11,23 +11,24 @@ mod take;
 mod window;
 mod zip;
 
-pub use filter::StreamFilter;
-pub use map::StreamMap;
-pub use mix::StreamMix;
-pub use prefetch::StreamPrefetch;
 pub use sample::StreamSample;
-pub use skip::StreamSkip;
-pub use take::StreamTake;
-pub use window::StreamWindow;
-pub use zip::StreamZip;
 
 use std::sync::Arc;
 
+use self::filter::StreamFilter;
+use self::map::StreamMap;
+use self::mix::StreamMix;
+use self::prefetch::StreamPrefetch;
+use self::skip::StreamSkip;
+use self::take::StreamTake;
+use self::window::StreamWindow;
+use self::zip::StreamZip;
 use super::window::check_counts;
 use crate::dataset::IterableDataset;
 use crate::{Result, TypedField};
 
-/// Adaptors for every [`IterableDataset`]. They take ownership: pass a clone of an `Arc` to keep the dataset.
+/// Adaptors for every [`IterableDataset`]. They take ownership: pass a clone of an `Arc` to keep the dataset. Their
+/// results have no names: store one as `Arc<dyn IterableDataset>`, which costs nothing per sample.
 ///
 /// Samples keep the ordinals and positions of the underlying stream, so reading a part, splitting among ranks, and
 /// resuming at a position work as without the adaptor. Windows and batches have their own ordinals.
@@ -55,7 +56,7 @@ pub trait IterableDatasetExt: IterableDataset + Sized + 'static {
     /// Returns samples of `fields`, each made by `map` from one sample: `map` appends the bytes of each field to the
     /// vector at the same position. It is called in stream order, by one thread per pass. Derive randomness from
     /// [`sample_key`](crate::sample_key) of a seed, an epoch, and the [ordinal](StreamSample::ordinal).
-    fn map<F>(self, fields: Vec<TypedField>, map: F) -> StreamMap<Self, F>
+    fn map<F>(self, fields: Vec<TypedField>, map: F) -> impl IterableDataset
     where
         F: Fn(&StreamSample<'_>, &mut [Vec<u8>]) -> Result<()> + Send + Sync + 'static,
     {
@@ -63,7 +64,7 @@ pub trait IterableDatasetExt: IterableDataset + Sized + 'static {
     }
 
     /// Returns the samples for which `is_kept` returns true. The ordinals of the others are unused.
-    fn filter<F>(self, is_kept: F) -> StreamFilter<Self, F>
+    fn filter<F>(self, is_kept: F) -> impl IterableDataset
     where
         F: Fn(&StreamSample<'_>) -> Result<bool> + Send + Sync + 'static,
     {
@@ -71,13 +72,13 @@ pub trait IterableDatasetExt: IterableDataset + Sized + 'static {
     }
 
     /// Returns the samples with ordinals below `samples`, without waiting for later ones.
-    fn take(self, samples: u64) -> StreamTake<Self> {
+    fn take(self, samples: u64) -> impl IterableDataset {
         StreamTake::new(self, samples)
     }
 
     /// Returns the samples with ordinals from `samples` on. Earlier samples are skipped without being decoded, if the
     /// format allows it.
-    fn skip(self, samples: u64) -> StreamSkip<Self> {
+    fn skip(self, samples: u64) -> impl IterableDataset {
         StreamSkip::new(self, samples)
     }
 
@@ -98,7 +99,7 @@ pub trait IterableDatasetExt: IterableDataset + Sized + 'static {
     /// assert_eq!(StreamBatches::new(kept, 4)?.next().expect("four samples")?.samples(), 4);
     /// # Ok::<(), sluicegate::Error>(())
     /// ```
-    fn prefetch(self, samples: usize) -> Result<StreamPrefetch<Self>> {
+    fn prefetch(self, samples: usize) -> Result<impl IterableDataset> {
         StreamPrefetch::new(self, samples)
     }
 
@@ -126,7 +127,7 @@ pub trait IterableDatasetExt: IterableDataset + Sized + 'static {
     /// assert_eq!((batch.field("x")?.shape(), batch.field("x")?.view::<u8>()?), (&[2, 3][..], &b"012234"[..]));
     /// # Ok::<(), sluicegate::Error>(())
     /// ```
-    fn window(self, len: usize, stride: usize) -> Result<StreamWindow<Self>> {
+    fn window(self, len: usize, stride: usize) -> Result<impl IterableDataset> {
         check_counts(&[("len", len), ("stride", stride)])?;
         Ok(StreamWindow::new(self, len, stride))
     }
@@ -137,7 +138,7 @@ pub trait IterableDatasetExt: IterableDataset + Sized + 'static {
     ///
     /// # Errors
     /// Those of [`window`](Self::window).
-    fn batch(self, size: usize) -> Result<StreamWindow<Self>> {
+    fn batch(self, size: usize) -> Result<impl IterableDataset> {
         check_counts(&[("size", size)])?;
         Ok(StreamWindow::new(self, size, size))
     }
@@ -146,7 +147,7 @@ pub trait IterableDatasetExt: IterableDataset + Sized + 'static {
     /// stream ends where the shorter one ends. When reading starts, it fails if both have a field with the same name.
     ///
     /// Resuming at a position skips everything before it, without decoding if the formats allow that.
-    fn zip<D: IterableDataset + 'static>(self, other: D) -> StreamZip<Self, D> {
+    fn zip<D: IterableDataset + 'static>(self, other: D) -> impl IterableDataset {
         StreamZip::new(self, other)
     }
 
@@ -177,7 +178,7 @@ pub trait IterableDatasetExt: IterableDataset + Sized + 'static {
     /// assert_eq!(ones, 768);
     /// # Ok::<(), sluicegate::Error>(())
     /// ```
-    fn mix(self, others: Vec<Arc<dyn IterableDataset>>, weights: &[f64], seed: u64) -> Result<StreamMix> {
+    fn mix(self, others: Vec<Arc<dyn IterableDataset>>, weights: &[f64], seed: u64) -> Result<impl IterableDataset> {
         let mut parts: Vec<Arc<dyn IterableDataset>> = vec![Arc::new(self)];
         parts.extend(others);
         StreamMix::new(parts, weights, seed)

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The samples of a stream, read ahead on a separate thread: the result of
 /// [`IterableDatasetExt::prefetch`](super::IterableDatasetExt::prefetch).
-pub struct StreamPrefetch<D> {
+pub(super) struct StreamPrefetch<D> {
     dataset: D,
     samples: usize,
 }

@@ -7,7 +7,7 @@ use crate::dataset::{
 
 /// The samples of a stream from some ordinal on: the result of
 /// [`IterableDatasetExt::skip`](super::IterableDatasetExt::skip).
-pub struct StreamSkip<D> {
+pub(super) struct StreamSkip<D> {
     dataset: D,
     samples: u64,
 }

@@ -9,7 +9,7 @@ const LOOK: u64 = 4096;
 
 /// The samples of a stream below some ordinal: the result of
 /// [`IterableDatasetExt::take`](super::IterableDatasetExt::take).
-pub struct StreamTake<D> {
+pub(super) struct StreamTake<D> {
     dataset: D,
     samples: u64,
 }

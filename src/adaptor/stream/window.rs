@@ -7,7 +7,7 @@ use crate::{Result, SampleBlock, TypedField};
 
 /// Consecutive samples of a stream, stacked: the result of
 /// [`IterableDatasetExt::window`](super::IterableDatasetExt::window) and [`batch`](super::IterableDatasetExt::batch).
-pub struct StreamWindow<D> {
+pub(super) struct StreamWindow<D> {
     dataset: D,
     /// Number of samples in a window.
     samples: usize,

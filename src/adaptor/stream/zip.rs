@@ -5,7 +5,7 @@ use crate::dataset::{Advance, IterableDataset, SampleStream, StopSignal, StreamP
 use crate::{Error, Result, SampleBlock, TypedField};
 
 /// The samples of two streams side by side: the result of [`IterableDatasetExt::zip`](super::IterableDatasetExt::zip).
-pub struct StreamZip<A, B> {
+pub(super) struct StreamZip<A, B> {
     first: A,
     second: B,
 }
