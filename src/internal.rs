@@ -42,9 +42,9 @@ pub use crate::sample::Moments;
 pub use crate::sampler::{BufferPosition, Course, ExplicitOrder, PieceCode};
 #[cfg(feature = "image")]
 pub use crate::transform::{
-    AnyPicture, Beginning, Clamping, Coordinates, CropDraws, ImageCache, ImageForm, JpegScale, MaskValue, Moves,
-    PixelPipeline, PlainFile, ProductRounding, SmallImage, Torchvision, TransformedImage, Truncated, ask_torch,
-    fixed_size, image_size,
+    AnyPicture, Beginning, Boxes, Clamping, Coordinates, Eraser, ImageCache, ImageForm, ImageShape, JpegScale,
+    KeyPoints, MaskValue, Moves, Noise, Operation, Picture, PixelPipeline, PlainFile, ProductRounding, Torchvision,
+    TransformedImage, ask_torch, fixed_size, image_size,
 };
 
 /// Progress and cancellation of long-running work.

@@ -134,8 +134,7 @@ pub use shard::{Remainder, Shard, ShardPosition};
 pub use state::{LoaderState, StreamState};
 #[cfg(feature = "image")]
 pub use transform::{
-    Antialias, AugmentPolicy, BoxFormat, Boxes, ChannelOrder, Clamping, Coordinates, CropDraws, DecodeOptions, Eraser,
-    ErasingValue, Frame, Image, ImageMode, ImagePipeline, ImageShape, ImageTransform, Interpolation, JpegScale,
-    KeyPoints, Noise, Operation, Orientation, PaddingMode, Picture, ResizeTo, SmallImage, Torchvision, Truncated,
-    Values, decode_image,
+    Antialias, AugmentPolicy, BoxFormat, ChannelOrder, CropDraws, DecodeOptions, ErasingValue, Frame, Image, ImageMode,
+    ImagePipeline, ImageTransform, Interpolation, Orientation, PaddingMode, ResizeTo, SmallImage, Truncated, Values,
+    decode_image,
 };

@@ -21,8 +21,7 @@ impl Operation {
     ///
     /// # Example
     /// ```
-    /// use sluicegate::internal::AnyPicture;
-    /// use sluicegate::{Operation, Picture};
+    /// use sluicegate::internal::{AnyPicture, Operation, Picture};
     /// let picture = AnyPicture::Bytes(Picture::new(2, 1, 3, vec![0, 100, 200, 255, 255, 255]));
     /// let AnyPicture::Bytes(flipped) = Operation::HorizontalFlip.apply(picture.clone())? else { unreachable!() };
     /// assert_eq!(flipped.pixels(), [255, 255, 255, 0, 100, 200]);

@@ -8,13 +8,9 @@ use super::Coordinates;
 ///
 /// # Example
 /// ```
-/// use sluicegate::internal::Coordinates;
 /// use sluicegate::BoxFormat;
 /// let format: BoxFormat = "CXCYWH".parse()?;
-/// let single = Coordinates::Single;
-/// assert_eq!(format.convert(BoxFormat::Corners, [5.0, 6.0, 2.0, 4.0], single), [4.0, 4.0, 6.0, 8.0]);
-/// assert_eq!(BoxFormat::Corners.convert(format, [4.0, 4.0, 6.0, 8.0], single), [5.0, 6.0, 2.0, 4.0]);
-/// assert_eq!(format.name(), "CXCYWH");
+/// assert_eq!((format, format.name()), (BoxFormat::CenterAndSize, "CXCYWH"));
 /// # Ok::<(), sluicegate::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -60,6 +56,15 @@ impl BoxFormat {
 
     /// Converts a box with these numbers to the format `into`, with the arithmetic of torchvision's
     /// `convert_bounding_box_format` for numbers of this type.
+    ///
+    /// # Example
+    /// ```
+    /// use sluicegate::BoxFormat::{CenterAndSize, Corners};
+    /// use sluicegate::internal::Coordinates::Single;
+    /// assert_eq!(CenterAndSize.convert(Corners, [5.0, 6.0, 2.0, 4.0], Single), [4.0, 4.0, 6.0, 8.0]);
+    /// assert_eq!(Corners.convert(CenterAndSize, [4.0, 4.0, 6.0, 8.0], Single), [5.0, 6.0, 2.0, 4.0]);
+    /// ```
+    #[doc(hidden)]
     #[must_use]
     pub fn convert(self, into: Self, numbers: [f64; 4], coordinates: Coordinates) -> [f64; 4] {
         use BoxFormat::{CenterAndSize, CornerAndSize, Corners};

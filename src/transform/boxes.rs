@@ -21,8 +21,7 @@ pub enum Clamping {
 ///
 /// # Example
 /// ```
-/// use sluicegate::internal::{Clamping, Coordinates};
-/// use sluicegate::{Boxes, Operation};
+/// use sluicegate::internal::{Boxes, Clamping, Coordinates, Operation};
 /// let numbers = vec![[2.0, 3.0, 6.0, 9.0]];
 /// let mut boxes = Boxes { numbers, height: 10, width: 20, ..Boxes::default() };
 /// Operation::HorizontalFlip.apply_to_boxes(&mut boxes)?;

@@ -25,6 +25,7 @@ impl ImageTransform {
     /// # Errors
     /// The reason why such an image cannot be transformed this way; `RandomIoUCrop` needs boxes, which can be passed to
     /// an [`ImagePipeline`](super::ImagePipeline).
+    #[doc(hidden)]
     pub fn draw(
         &self,
         shape: &mut ImageShape,

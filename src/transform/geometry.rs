@@ -16,7 +16,8 @@ impl Operation {
     ///
     /// # Example
     /// ```
-    /// use sluicegate::{Frame, Interpolation, Operation};
+    /// use sluicegate::internal::Operation;
+    /// use sluicegate::{Frame, Interpolation};
     /// let operation = Operation::Rotate {
     ///     angle: 90.0,
     ///     interpolation: Interpolation::Nearest,

@@ -70,12 +70,14 @@ impl ImagePipeline {
     }
 
     /// Decodes JPEG at this scale.
+    #[doc(hidden)]
     #[must_use]
     pub fn with_scale(self, scale: JpegScale) -> Self {
         Self { scale, ..self }
     }
 
     /// Decodes JPEG exactly as Pillow does: a file for which the decoder reports any problem is rejected.
+    #[doc(hidden)]
     #[must_use]
     pub fn as_pillow(self) -> Self {
         let decode = DecodeOptions { truncated: Truncated::RefuseAny, ..self.decode };
@@ -214,6 +216,7 @@ impl ImagePipeline {
     ///
     /// # Errors
     /// As [`run`](Self::run).
+    #[doc(hidden)]
     pub fn run_number_with_boxes<'a>(
         &self,
         number: usize,

@@ -17,13 +17,11 @@ use crate::DType;
 ///
 /// # Example
 /// ```
-/// use sluicegate::{DType, ImageShape, ImageTransform, Operation, TorchGenerator};
+/// use sluicegate::{ImagePipeline, ImageTransform, TorchGenerator};
 ///
-/// let flip = ImageTransform::RandomHorizontalFlip { p: 0.5 };
-/// let mut image = ImageShape { height: 480, width: 640, channels: 3, dtype: DType::UInt8 };
-/// let mut operations = Vec::new();
-/// flip.draw(&mut image, &mut TorchGenerator::new(0), &mut operations)?;
-/// assert_eq!(operations, [Operation::HorizontalFlip]); // As `v2.RandomHorizontalFlip()` after `torch.manual_seed(0)`.
+/// let flip = ImagePipeline::new(vec![ImageTransform::RandomHorizontalFlip { p: 0.5 }]);
+/// let image = flip.run(b"P5 2 1 255 \x07\x09", Some(&mut TorchGenerator::new(0)))?;
+/// assert_eq!(image.to_bytes()?[..2], [9, 7]); // As `v2.RandomHorizontalFlip()` after `torch.manual_seed(0)`.
 /// # Ok::<(), String>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -266,6 +264,7 @@ pub enum ImageTransform {
         transforms: Vec<ImageTransform>,
     },
     /// Applies these to a Pillow image: operations whose values differ between Pillow images and tensors use Pillow's.
+    #[doc(hidden)]
     OfPillow {
         version: Torchvision,
         transforms: Vec<ImageTransform>,

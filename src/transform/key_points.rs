@@ -7,7 +7,7 @@ use super::{Coordinates, Operation, PaddingMode, Reason, pillow};
 ///
 /// # Example
 /// ```
-/// use sluicegate::{KeyPoints, Operation};
+/// use sluicegate::internal::{KeyPoints, Operation};
 /// let mut points = KeyPoints { places: vec![[2.0, 3.0]], height: 10, width: 20, ..KeyPoints::default() };
 /// Operation::HorizontalFlip.apply_to_key_points(&mut points)?;
 /// Operation::Crop { top: 4, left: 0, height: 6, width: 20 }.apply_to_key_points(&mut points)?;

@@ -12,7 +12,7 @@ impl Operation {
     ///
     /// # Example
     /// ```
-    /// use sluicegate::{Operation, Picture};
+    /// use sluicegate::internal::{Operation, Picture};
     /// let mask = Picture::new(2, 1, 1, vec![7_i64, 300]);
     /// let crop = Operation::Crop { top: 0, left: 1, height: 1, width: 2 };
     /// assert_eq!(crop.apply_to_mask(mask)?.pixels(), [300, 0]);

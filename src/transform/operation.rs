@@ -80,7 +80,7 @@ pub enum PaddingMode {
     Symmetric,
 }
 
-/// The size of the result of [`Operation::Rotate`].
+/// The size of a rotated image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Frame {
     /// The original size: corners are cut off.

@@ -7,8 +7,7 @@ use crate::memory::Region;
 ///
 /// # Example
 /// ```
-/// use sluicegate::internal::AnyPicture;
-/// use sluicegate::{Operation, Picture};
+/// use sluicegate::internal::{AnyPicture, Operation, Picture};
 /// let picture = AnyPicture::Bytes(Picture::new(2, 1, 1, vec![10_u8, 250]));
 /// let AnyPicture::Bytes(darker) = Operation::Brightness { factor: 0.5 }.apply(picture)? else { unreachable!() };
 /// assert_eq!((darker.width(), darker.height(), darker.channels(), darker.pixels()), (2, 1, 1, &[5, 125][..]));

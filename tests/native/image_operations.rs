@@ -1,10 +1,7 @@
 //! Operations on pixels, boxes, key points, and masks: values computed from the formulas by hand.
 
-use sluicegate::internal::{AnyPicture, Coordinates};
-use sluicegate::{
-    Antialias, BoxFormat, Boxes, DType, Eraser, Frame, Interpolation, KeyPoints, Noise, Operation, PaddingMode,
-    Picture, Values,
-};
+use sluicegate::internal::{AnyPicture, Boxes, Coordinates, Eraser, KeyPoints, Noise, Operation, Picture};
+use sluicegate::{Antialias, BoxFormat, DType, Frame, Interpolation, PaddingMode, Values};
 
 fn bytes(operation: &Operation, width: usize, height: usize, pixels: &[u8]) -> Vec<u8> {
     let channels = pixels.len() / (width * height);

@@ -1,10 +1,10 @@
 //! Transforms draw what torchvision 0.29.2 draws with torch 2.15's generator of the same seed, and report their
 //! results.
 
-use sluicegate::internal::{Coordinates, CropDraws, SmallImage, fixed_size};
+use sluicegate::internal::{Boxes, Coordinates, ImageShape, Operation, fixed_size};
 use sluicegate::{
-    Antialias, AugmentPolicy, BoxFormat, Boxes, DType, ErasingValue, Frame, ImagePipeline, ImageShape, ImageTransform,
-    Interpolation, Operation, PaddingMode, ResizeTo, TorchGenerator, Values,
+    Antialias, AugmentPolicy, BoxFormat, CropDraws, DType, ErasingValue, Frame, ImagePipeline, ImageTransform,
+    Interpolation, PaddingMode, ResizeTo, SmallImage, TorchGenerator, Values,
 };
 
 const PHOTOGRAPH: ImageShape = ImageShape { height: 400, width: 500, channels: 3, dtype: DType::UInt8 };

@@ -4,11 +4,11 @@ use std::fs;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use sluicegate::internal::{JpegScale, Truncated};
+use sluicegate::internal::JpegScale;
 use sluicegate::{
     Antialias, BoxFormat, ChannelOrder, DType, DataLoader, Dataset, DecodeOptions, DecodedField, DecodedImages, Error,
     Field, Folder, FolderClasses, FolderOptions, ImageMode, ImagePipeline, ImageTransform, InMemory, Interpolation,
-    Stack, TorchGenerator, Values, decode_image,
+    Stack, TorchGenerator, Truncated, Values, decode_image,
 };
 use tempfile::TempDir;
 
@@ -139,10 +139,10 @@ proptest! {
         let crop = ImageTransform::RandomCrop {
             size: [height, width],
             padding: None,
-            small_image: sluicegate::internal::SmallImage::Refused,
+            small_image: sluicegate::SmallImage::Refused,
             fill: vec![],
             padding_mode: sluicegate::PaddingMode::Constant,
-            draws: sluicegate::internal::CropDraws::Needed,
+            draws: sluicegate::CropDraws::Needed,
         };
         let mut generator = TorchGenerator::new(seed);
         let top = if height < 47 { generator.random_below((47 - height + 1) as u64) as usize } else { 0 };

@@ -1,8 +1,8 @@
 //! The JPEG decoder: regions equal those of the whole image, and nothing is written past them.
 
 use proptest::prelude::*;
-use sluicegate::internal::{JpegColors, JpegDecoder, JpegFault, JpegHeader, Region, Truncated, encode_jpeg};
-use sluicegate::{DecodeOptions, decode_image};
+use sluicegate::internal::{JpegColors, JpegDecoder, JpegFault, JpegHeader, Region, encode_jpeg};
+use sluicegate::{DecodeOptions, Truncated, decode_image};
 
 /// 77 x 47 pixels of waves and noise, with colors at half the resolution.
 const WAVES: &[u8] = include_bytes!("images/waves.jpg");

@@ -1,7 +1,7 @@
 //! Operations on Pillow images: values computed by hand with its integer arithmetic.
 
-use sluicegate::internal::{AnyPicture, Torchvision, fixed_size};
-use sluicegate::{Boxes, DType, Frame, ImageShape, ImageTransform, Interpolation, Operation, Picture, TorchGenerator};
+use sluicegate::internal::{AnyPicture, Boxes, ImageShape, Operation, Picture, Torchvision, fixed_size};
+use sluicegate::{DType, Frame, ImageTransform, Interpolation, TorchGenerator};
 
 fn of_pillow(operation: Operation) -> Operation {
     Operation::OfPillow { version: Torchvision::V2, operation: Box::new(operation) }

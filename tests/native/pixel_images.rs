@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use sluicegate::internal::{Array, GeneratorPlace, PixelImages, PixelPipeline, Segment, SmallImage};
+use sluicegate::internal::{Array, GeneratorPlace, PixelImages, PixelPipeline, Segment};
 use sluicegate::{
     BatchWriter, ChannelOrder, Column, Concat, DType, Dataset, DecodeOptions, Error, ImageMode, ImagePipeline,
-    ImageTransform, InMemory, PaddingMode, Stack, Subset, TorchGenerator, Values,
+    ImageTransform, InMemory, PaddingMode, SmallImage, Stack, Subset, TorchGenerator, Values,
 };
 
 const SIZE: [usize; 2] = [6, 7];

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use sluicegate::internal::{Slab, Truncated, image_size};
-use sluicegate::{DecodeOptions, Orientation, decode_image};
+use sluicegate::internal::{Slab, image_size};
+use sluicegate::{DecodeOptions, Orientation, Truncated, decode_image};
 
 use crate::detach::detach;
 use crate::error::{damaged_image, to_python};

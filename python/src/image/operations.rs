@@ -5,8 +5,11 @@ use std::sync::{Arc, LazyLock};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use sluicegate::internal::{AnyPicture, Array, Clamping, Coordinates, Lease, MaskValue, ProductRounding, Slab};
-use sluicegate::{Boxes, DType, KeyPoints, Operation, Picture};
+use sluicegate::DType;
+use sluicegate::internal::{
+    AnyPicture, Array, Boxes, Clamping, Coordinates, KeyPoints, Lease, MaskValue, Operation, Picture, ProductRounding,
+    Slab,
+};
 
 use crate::detach::detach;
 use crate::error::to_python;

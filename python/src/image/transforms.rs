@@ -2,8 +2,8 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use sluicegate::internal::fixed_size;
-use sluicegate::{DType, ImageShape, ImageTransform, Operation};
+use sluicegate::internal::{ImageShape, Operation, fixed_size};
+use sluicegate::{DType, ImageTransform};
 
 use crate::torch_generator::draw_from;
 

@@ -1,9 +1,9 @@
 //! Images of all formats.
 
-use sluicegate::internal::{Truncated, image_size};
+use sluicegate::internal::image_size;
 use sluicegate::{
     Antialias, DType, DecodeOptions, ImageMode, ImagePipeline, ImageTransform, Interpolation, Orientation,
-    TorchGenerator, Values, decode_image,
+    TorchGenerator, Truncated, Values, decode_image,
 };
 
 use super::input::Input;
