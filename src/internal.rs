@@ -2,12 +2,12 @@
 //! may change or disappear in any version.
 
 #[cfg(feature = "arrow")]
-pub use crate::dataset::format::{ArrowTable, Step, TableValue};
+pub use crate::dataset::format::{ArrowTable, ColumnKind, Nesting, Step, TableValue};
 #[cfg(feature = "image")]
-pub use crate::dataset::format::{BrokenImages, ImageLink, ImageSources, broken_images};
+pub use crate::dataset::format::{BrokenImages, EncodedField, ImageLink, ImageSources, broken_images};
 pub use crate::dataset::format::{
-    CacheInfo, Damages, DocumentPiece, NestedBytes, StreamPacking, TarShards, TokenOutput, TokenShardLayout,
-    TokenShards, UnpackedFolder, Wait, WholeSamples, WrittenShard, matching_paths, take_notices,
+    CacheInfo, Content, DocumentPiece, NestedBytes, StreamPacking, TarShards, TarWriter, TokenShardLayout, TokenShards,
+    UnpackedFolder, Wait, WrittenShard, matching_paths, take_notices,
 };
 #[cfg(feature = "zarr")]
 pub use crate::dataset::format::{
@@ -16,7 +16,7 @@ pub use crate::dataset::format::{
 };
 #[cfg(feature = "parquet")]
 pub use crate::dataset::format::{
-    ParquetCompression, ParquetElement, ParquetField, ParquetShardOptions, ParquetShards,
+    ParquetColumn, ParquetCompression, ParquetElement, ParquetField, ParquetShardOptions, ParquetShards,
 };
 #[cfg(any(feature = "image", feature = "zarr"))]
 pub use crate::dataset::with_helpers;

@@ -87,23 +87,20 @@ pub use collate::{
     BatchField, BatchLayout, Collate, PackRows, PackedLabels, PackedPieces, PadSamples, Padding, Reused, StackSamples,
     reuse_batches,
 };
-#[cfg(feature = "image")]
-pub use dataset::format::EncodedField;
 #[cfg(feature = "npz")]
 pub use dataset::format::Npz;
 #[cfg(feature = "arrow")]
 pub use dataset::format::{Arrow, RecordBatches};
-pub use dataset::format::{
-    CacheInfo, Content, Csv, CsvHeader, Damages, DocumentPiece, Documents, Features, Folder, FolderClasses,
-    FolderLinks, FolderOptions, JsonLines, Mds, NestedType, NestedValue, Npy, OnMissing, Raw, RawField, Safetensors,
-    SampleBlock, StreamDataset, StreamFormat, StreamPacking, StreamSource, Tar, TarEnd, TarField, TarOptions, TarValue,
-    TarWriter, TfRecord, TokenDocuments, TokenFiles, TokenLayout, TokenOutput, TokenWindows, Tokens, TypedField,
-    WholeSamples,
-};
 #[cfg(feature = "arrow")]
-pub use dataset::format::{ColumnKind, ColumnarOptions, Decimals, FillValue, Nesting, NullRule, Strings};
+pub use dataset::format::{ColumnarOptions, Decimals, FillValue, NullRule, Strings};
+pub use dataset::format::{
+    Csv, CsvHeader, Damages, Documents, Features, Folder, FolderClasses, FolderLinks, FolderOptions, JsonLines, Mds,
+    NestedType, NestedValue, Npy, OnMissing, Raw, RawField, Safetensors, SampleBlock, StreamDataset, StreamFormat,
+    StreamSource, Tar, TarEnd, TarField, TarOptions, TarValue, TfRecord, TokenDocuments, TokenFiles, TokenLayout,
+    TokenOutput, TokenWindows, Tokens, TypedField, WholeSamples,
+};
 #[cfg(feature = "parquet")]
-pub use dataset::format::{Parquet, ParquetColumn, ParquetFilter, ParquetOptions, Relation};
+pub use dataset::format::{Parquet, ParquetFilter, ParquetOptions, Relation};
 #[cfg(feature = "zarr")]
 pub use dataset::format::{WindowEdges, WindowOrder, Zarr, ZarrOptions};
 pub use dataset::{

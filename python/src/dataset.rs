@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::PyList;
-use sluicegate::internal::WholeSamples;
-use sluicegate::{Concat, Field, Ragged, Stack, Subset};
+use sluicegate::{Concat, Field, Ragged, Stack, Subset, WholeSamples};
 
 use super::block_cache::BlockCache;
 use super::convert::{all_places, plain_places};

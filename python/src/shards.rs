@@ -6,11 +6,11 @@ use std::sync::{Mutex, PoisonError};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
+use sluicegate::Result;
 use sluicegate::internal::{
-    ParquetCompression, ParquetElement, ParquetField, ParquetShardOptions, ParquetShards, TarShards, TokenShardLayout,
-    TokenShards, Wait, WrittenShard,
+    ParquetColumn, ParquetCompression, ParquetElement, ParquetField, ParquetShardOptions, ParquetShards, TarShards,
+    TokenShardLayout, TokenShards, Wait, WrittenShard,
 };
-use sluicegate::{ParquetColumn, Result};
 
 use super::detach::{detach, detach_step};
 use super::error::unknown;

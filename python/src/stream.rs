@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use sluicegate::internal::{Damages, StreamPacking};
-use sluicegate::{Error, IterableDataset, StreamDataset, StreamFormat, StreamSource};
+use sluicegate::internal::StreamPacking;
+use sluicegate::{Damages, Error, IterableDataset, StreamDataset, StreamFormat, StreamSource};
 
 use super::error::{to_python, unknown};
 use super::memory::descriptors;

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 #[cfg(feature = "image")]
 use sluicegate::internal::ImageCache;
-use sluicegate::internal::{TarShards, TokenShardLayout, TokenShards, UnpackedFolder, Wait};
+use sluicegate::internal::{TarShards, TarWriter, TokenShardLayout, TokenShards, UnpackedFolder, Wait};
 use sluicegate::{
     Csv, CsvHeader, DType, Documents, Error, Features, Field, Folder, FolderOptions, IterableDataset, JsonLines, Mds,
     Npy, Raw, RawField, Result, Safetensors, StopSignal, StreamDataset, StreamFormat, StreamPart, StreamPosition,
-    StreamSource, Tar, TarField, TarOptions, TarValue, TarWriter, TfRecord, TokenFiles, TokenLayout,
+    StreamSource, Tar, TarField, TarOptions, TarValue, TfRecord, TokenFiles, TokenLayout,
 };
 use tempfile::TempDir;
 

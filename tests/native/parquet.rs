@@ -14,9 +14,10 @@ use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use proptest::prelude::*;
+use sluicegate::internal::{ColumnKind, Nesting};
 use sluicegate::{
-    Batch, BlockShuffleSampler, ColumnKind, ColumnarOptions, DataLoader, Dataset, Error, FillValue, NestedType,
-    NestedValue, Nesting, NullRule, Parquet, ParquetFilter, ParquetOptions, Relation, Strings,
+    Batch, BlockShuffleSampler, ColumnarOptions, DataLoader, Dataset, Error, FillValue, NestedType, NestedValue,
+    NullRule, Parquet, ParquetFilter, ParquetOptions, Relation, Strings,
 };
 use tempfile::TempDir;
 

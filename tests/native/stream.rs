@@ -8,11 +8,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use sluicegate::internal::{Damages, ReadAhead, ShuffledSamples, Slab};
+use sluicegate::internal::{ReadAhead, ShuffledSamples, Slab, TarWriter};
 use sluicegate::{
-    Advance, BufferBound, CsvHeader, DType, Error, Features, Field, IterableDataset, OnMissing, RawField, Result,
-    SampleBlock, ShuffleBuffer, StackSamples, StopSignal, StreamDataset, StreamFormat, StreamPart, StreamPosition,
-    StreamSource, TarEnd, TarField, TarValue, TarWriter, TypedField,
+    Advance, BufferBound, CsvHeader, DType, Damages, Error, Features, Field, IterableDataset, OnMissing, RawField,
+    Result, SampleBlock, ShuffleBuffer, StackSamples, StopSignal, StreamDataset, StreamFormat, StreamPart,
+    StreamPosition, StreamSource, TarEnd, TarField, TarValue, TypedField,
 };
 use tempfile::TempDir;
 

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use sluicegate::internal::Damages;
 use sluicegate::{
-    Advance, BufferBound, DType, Error, Field, IterableDataset, IterableDatasetExt, LastBatch, Result, SampleBlock,
-    SampleStream, StopSignal, StreamBatches, StreamDataset, StreamFormat, StreamPart, StreamPosition, StreamSource,
-    TypedField,
+    Advance, BufferBound, DType, Damages, Error, Field, IterableDataset, IterableDatasetExt, LastBatch, Result,
+    SampleBlock, SampleStream, StopSignal, StreamBatches, StreamDataset, StreamFormat, StreamPart, StreamPosition,
+    StreamSource, TypedField,
 };
 use tempfile::TempDir;
 

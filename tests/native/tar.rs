@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use sluicegate::internal::{Damages, TarShards, Wait};
-use sluicegate::{Dataset, Error, OnMissing, Result, Tar, TarEnd, TarField, TarOptions, TarValue, TarWriter};
+use sluicegate::internal::{TarShards, TarWriter, Wait};
+use sluicegate::{Damages, Dataset, Error, OnMissing, Result, Tar, TarEnd, TarField, TarOptions, TarValue};
 use tempfile::TempDir;
 
 use crate::conformance::dataset_conformance;

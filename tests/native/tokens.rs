@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use sluicegate::internal::TokenOutput;
-use sluicegate::{DType, DataLoader, Dataset, Documents, Error, Result, TokenFiles, TokenLayout, TokenWindows, Tokens};
+use sluicegate::{
+    DType, DataLoader, Dataset, Documents, Error, Result, TokenFiles, TokenLayout, TokenOutput, TokenWindows, Tokens,
+};
 use tempfile::TempDir;
 
 use crate::conformance::dataset_conformance;

@@ -3,8 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use sluicegate::internal::WholeSamples;
-use sluicegate::{Csv, CsvHeader, Dataset, Error, Features, Folder, FolderOptions, JsonLines, TfRecord};
+use sluicegate::{Csv, CsvHeader, Dataset, Error, Features, Folder, FolderOptions, JsonLines, TfRecord, WholeSamples};
 use tempfile::TempDir;
 
 use crate::conformance::dataset_conformance;

@@ -69,8 +69,7 @@ fn what_is_given_up_leaves_no_file() {
 
 #[cfg(feature = "parquet")]
 mod parquet {
-    use sluicegate::ParquetColumn;
-    use sluicegate::internal::{ParquetElement, ParquetField, ParquetShardOptions, ParquetShards};
+    use sluicegate::internal::{ParquetColumn, ParquetElement, ParquetField, ParquetShardOptions, ParquetShards};
 
     use super::*;
 

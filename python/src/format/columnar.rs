@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use sluicegate::{
-    Arrow, ColumnKind, ColumnarOptions, Decimals, FillValue, Nesting, NullRule, Parquet, Result, Strings,
-};
+use sluicegate::internal::{ColumnKind, Nesting};
+use sluicegate::{Arrow, ColumnarOptions, Decimals, FillValue, NullRule, Parquet, Result, Strings};
 
 use crate::detach::opening;
 use crate::error::unknown;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use sluicegate::internal::{Damages, UnpackedFolder};
-use sluicegate::{Dataset as _, OnMissing, Result, StreamFormat, Tar, TarEnd, TarField, TarOptions, TarValue};
+use sluicegate::internal::UnpackedFolder;
+use sluicegate::{Damages, Dataset as _, OnMissing, Result, StreamFormat, Tar, TarEnd, TarField, TarOptions, TarValue};
 
 use crate::dataset::Dataset;
 use crate::detach::opening;

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use sluicegate::internal::TokenOutput;
-use sluicegate::{DType, Documents, TokenDocuments, TokenLayout, TokenWindows, Tokens};
+use sluicegate::{DType, Documents, TokenDocuments, TokenLayout, TokenOutput, TokenWindows, Tokens};
 
 use crate::dataset::Dataset;
 use crate::detach::{detach, detach_long, opening};

@@ -1,6 +1,7 @@
 //! Fields that are parsed, as passed from Python.
 
-use sluicegate::{Content, Error, Field, Result, TypedField};
+use sluicegate::internal::Content;
+use sluicegate::{Error, Field, Result, TypedField};
 
 /// (name, dtype, shape, is variable, content, default as bytes).
 pub(crate) type TypedForm = (String, String, Vec<usize>, bool, String, Option<Vec<u8>>);

@@ -7,9 +7,9 @@ use pyo3::prelude::*;
 use serde_json::Value;
 use sluicegate::internal::{
     ForeignArray, ForeignChunks, Member, ReadChunks, Reference, ReferenceLayout, ReferenceSource, ReferenceTable,
-    WholeSamples, numpy_type,
+    numpy_type,
 };
-use sluicegate::{DType, Error, Result, WindowEdges, WindowOrder, Zarr, ZarrOptions};
+use sluicegate::{DType, Error, Result, WholeSamples, WindowEdges, WindowOrder, Zarr, ZarrOptions};
 
 use crate::block_cache::BlockCache;
 use crate::dataset::{Dataset, whole_sizes};

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use sluicegate::internal::{Boxes, ImageLink, ImageSources, JpegScale, Moves, Slab};
-use sluicegate::{ChannelOrder, DecodedField, DecodedImages, EncodedField, TorchGenerator};
+use sluicegate::internal::{Boxes, EncodedField, ImageLink, ImageSources, JpegScale, Moves, Slab};
+use sluicegate::{ChannelOrder, DecodedField, DecodedImages, TorchGenerator};
 
 use super::decoder::ImageDecoder;
 use super::operations::{GivenBoxes, ImageOperations, boxes_of};

@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use sluicegate::{Features, JsonLines, OnMissing, Tar, TarField, TarOptions, TarValue, TarWriter, TfRecord};
+use sluicegate::internal::TarWriter;
+use sluicegate::{Features, JsonLines, OnMissing, Tar, TarField, TarOptions, TarValue, TfRecord};
 #[cfg(feature = "parquet")]
 use sluicegate::{FillValue, Parquet, ParquetFilter, ParquetOptions, Relation};
 

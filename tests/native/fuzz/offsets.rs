@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::fs;
 use std::path::PathBuf;
 
-use sluicegate::{Tar, TarField, TarOptions, TarValue, TarWriter};
+use sluicegate::internal::TarWriter;
+use sluicegate::{Tar, TarField, TarOptions, TarValue};
 
 use super::input::Input;
 use super::reading::read_opened;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 #[cfg(feature = "npz")]
 use sluicegate::Npz;
-use sluicegate::internal::TokenOutput;
 use sluicegate::{
-    DType, Documents, Field, Npy, Raw, RawField, Safetensors, TokenFiles, TokenLayout, TokenWindows, Tokens,
+    DType, Documents, Field, Npy, Raw, RawField, Safetensors, TokenFiles, TokenLayout, TokenOutput, TokenWindows,
+    Tokens,
 };
 
 use super::input::Input;

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
-use sluicegate::internal::{Damages, StreamPacking};
+use sluicegate::internal::StreamPacking;
 use sluicegate::{
-    Advance, IterableDataset, JsonLines, OnMissing, Raw, SampleBlock, StopSignal, StreamDataset, StreamFormat,
+    Advance, Damages, IterableDataset, JsonLines, OnMissing, Raw, SampleBlock, StopSignal, StreamDataset, StreamFormat,
     StreamPart, StreamPosition, StreamSource, Tar, TarField, TarOptions, TarValue, TfRecord,
 };
 

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use sluicegate::internal::{Damages, UnpackedFolder};
-use sluicegate::{OnMissing, Tar, TarEnd, TarField, TarOptions, TarValue};
+use sluicegate::internal::UnpackedFolder;
+use sluicegate::{Damages, OnMissing, Tar, TarEnd, TarField, TarOptions, TarValue};
 
 use super::input::Input;
 use super::reading::{check_error, read_all};

@@ -120,12 +120,14 @@ impl Arrow {
     }
 
     /// Returns the kind of each field.
+    #[doc(hidden)]
     #[must_use]
     pub fn kinds(&self) -> &[ColumnKind] {
         self.columns.kinds()
     }
 
     /// Returns how the fields are nested in a sample.
+    #[doc(hidden)]
     #[must_use]
     pub fn nesting(&self) -> &Nesting {
         self.columns.nesting()
@@ -138,6 +140,7 @@ impl Arrow {
 
     /// Returns counters of the batch cache in this process. If the cache holds a window of
     /// [`BlockShuffleSampler`](crate::BlockShuffleSampler), each batch is decompressed or converted once per epoch.
+    #[doc(hidden)]
     #[must_use]
     pub fn cache_info(&self) -> CacheInfo {
         self.files.cache_info()

@@ -63,12 +63,14 @@ impl RecordBatches {
     }
 
     /// Returns the kind of each field.
+    #[doc(hidden)]
     #[must_use]
     pub fn kinds(&self) -> &[ColumnKind] {
         self.columns.kinds()
     }
 
     /// Returns how the fields are nested in a sample.
+    #[doc(hidden)]
     #[must_use]
     pub fn nesting(&self) -> &Nesting {
         self.columns.nesting()

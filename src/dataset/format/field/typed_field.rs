@@ -125,6 +125,7 @@ impl TypedField {
     }
 
     /// What its bytes represent.
+    #[doc(hidden)]
     #[must_use]
     pub fn content(&self) -> Content {
         self.content

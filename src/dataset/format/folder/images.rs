@@ -61,6 +61,7 @@ impl Folder {
     /// let broken = files.broken_images(&[0, 1], &DecodeOptions::default(), None, || Ok(())).unwrap();
     /// assert_eq!(broken.indices, [0]);
     /// ```
+    #[doc(hidden)]
     pub fn broken_images(
         &self,
         indices: &[usize],

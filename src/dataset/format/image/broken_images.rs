@@ -62,8 +62,8 @@ pub struct ImageSources {
 ///
 /// # Example
 /// ```
-/// use sluicegate::internal::{ImageSources, broken_images};
-/// use sluicegate::{DecodeOptions, EncodedField, InMemory};
+/// use sluicegate::internal::{EncodedField, ImageSources, broken_images};
+/// use sluicegate::{DecodeOptions, InMemory};
 /// let files = InMemory::from_vec("image", b"P5 1 1 255 \x07no image....".to_vec(), [12])?;
 /// let field = EncodedField { field: 0, options: DecodeOptions::default(), bytes_before: 0 };
 /// let broken = broken_images(&files, &[field], &ImageSources::default(), || Ok(()))?;

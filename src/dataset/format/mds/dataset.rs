@@ -155,6 +155,7 @@ impl Mds {
 
     /// Statistics of the cache of unpacked shards in this process. If the windows of
     /// [`BlockShuffleSampler`](crate::BlockShuffleSampler) fit into it, each shard is unpacked once per epoch.
+    #[doc(hidden)]
     #[must_use]
     pub fn cache_info(&self) -> CacheInfo {
         self.decoding.decoder().unpacked.info()

@@ -112,12 +112,14 @@ impl Parquet {
     }
 
     /// Returns the kind of each field.
+    #[doc(hidden)]
     #[must_use]
     pub fn kinds(&self) -> &[ColumnKind] {
         self.source.columns.kinds()
     }
 
     /// Returns how the fields are nested.
+    #[doc(hidden)]
     #[must_use]
     pub fn nesting(&self) -> &Nesting {
         self.source.columns.nesting()
@@ -163,6 +165,7 @@ impl Parquet {
 
     /// Returns counters of the row group cache in this process. If the cache holds a window of
     /// [`BlockShuffleSampler`](crate::BlockShuffleSampler), each row group is decoded once per epoch.
+    #[doc(hidden)]
     #[must_use]
     pub fn cache_info(&self) -> CacheInfo {
         self.decoded.info()

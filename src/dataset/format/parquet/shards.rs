@@ -60,8 +60,8 @@ pub struct ParquetShardOptions {
 ///
 /// # Example
 /// ```
-/// use sluicegate::internal::{ParquetElement, ParquetField, ParquetShardOptions, ParquetShards, Wait};
-/// use sluicegate::{DType, ParquetColumn};
+/// use sluicegate::internal::{ParquetColumn, ParquetElement, ParquetField, ParquetShardOptions, ParquetShards, Wait};
+/// use sluicegate::DType;
 /// # let folder = tempfile::TempDir::new().unwrap();
 /// # let path = folder.path().join("a.parquet");
 /// let element = ParquetElement::Number(DType::UInt8);

@@ -48,6 +48,7 @@ impl StreamDataset {
     }
 
     /// Sets how the sources are compressed.
+    #[doc(hidden)]
     #[must_use]
     pub fn packed(self, packing: StreamPacking) -> Self {
         Self { packing, ..self }

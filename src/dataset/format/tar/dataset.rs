@@ -32,7 +32,7 @@ use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
 /// use sluicegate::{Dataset, Tar, TarField, TarOptions, TarValue};
 /// # let folder = tempfile::TempDir::new().unwrap();
 /// # let path = folder.path().join("a.tar");
-/// # let mut shard = sluicegate::TarWriter::create(&path).unwrap();
+/// # let mut shard = sluicegate::internal::TarWriter::create(&path).unwrap();
 /// # shard.append(b"dog.txt", b"woof").unwrap();
 /// # shard.append(b"dog.cls", b"3").unwrap();
 /// # shard.finish().unwrap();

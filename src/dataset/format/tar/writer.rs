@@ -18,7 +18,7 @@ const LARGEST_OCTAL: u64 = (1 << 33) - 1;
 ///
 /// # Example
 /// ```
-/// use sluicegate::TarWriter;
+/// use sluicegate::internal::TarWriter;
 /// # let folder = tempfile::TempDir::new().unwrap();
 /// # let path = folder.path().join("a.tar");
 /// let mut shard = TarWriter::create(&path).unwrap();

@@ -47,8 +47,7 @@ impl TokenOutput {
 /// # Example
 /// ```
 /// use std::sync::Arc;
-/// use sluicegate::internal::TokenOutput;
-/// use sluicegate::{Dataset, Documents, TokenFiles, TokenLayout, TokenWindows, Tokens};
+/// use sluicegate::{Dataset, Documents, TokenFiles, TokenLayout, TokenOutput, TokenWindows, Tokens};
 /// # let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
 /// std::fs::write(&path, [1_u16, 2, 3, 4, 5, 6, 7, 8].map(u16::to_le_bytes).concat()).unwrap();
 /// let files = TokenFiles::open([&path], &TokenLayout::default(), Documents::Joined)?;

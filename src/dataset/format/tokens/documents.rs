@@ -15,16 +15,14 @@ const AHEAD: usize = 8;
 /// # Example
 /// ```
 /// use std::sync::Arc;
-/// use sluicegate::internal::DocumentPiece;
-/// use sluicegate::{Dataset, Documents, TokenDocuments, TokenFiles, TokenLayout};
+/// use sluicegate::{DataLoader, Dataset, Documents, TokenDocuments, TokenFiles, TokenLayout};
 /// # let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
 /// std::fs::write(&path, [7_u16, 8, 9].map(u16::to_le_bytes).concat()).unwrap();
 /// let files = TokenFiles::open([&path], &TokenLayout::default(), Documents::Apart)?;
 /// let documents = TokenDocuments::new(Arc::new(files));
 /// assert_eq!((documents.len(), documents.schema().to_string().as_str()), (1, "(tokens: int64[*])"));
-/// let mut tokens = [0; 16];
-/// documents.read_pieces(&[DocumentPiece { document: 0, start: 1, tokens: 2 }], [&mut tokens[..]])?;
-/// assert_eq!(tokens.as_chunks::<8>().0, [8_i64, 9].map(i64::to_ne_bytes));
+/// let batch = DataLoader::builder(documents).build()?.epoch(0)?.next().expect("a document")?;
+/// assert_eq!(batch.field("tokens")?.view::<i64>()?, [7, 8, 9]);
 /// # Ok::<(), sluicegate::Error>(())
 /// ```
 pub struct TokenDocuments {
@@ -76,6 +74,7 @@ impl TokenDocuments {
     /// # Errors
     /// [`Error::IndexOutOfRange`]; [`Error::InvalidArgument`] if a document is shorter, or a buffer does not have the
     /// size of its piece; [`Error::Shrunk`] or another error of the file.
+    #[doc(hidden)]
     pub fn read_pieces<'a>(
         &self,
         pieces: &[DocumentPiece],

@@ -168,6 +168,7 @@ impl Zarr {
     /// Returns counters of the chunk cache in this process. If the cache holds a window of blocks of
     /// [`BlockShuffleSampler`](crate::BlockShuffleSampler), each chunk is decoded once per epoch, unless windows of the
     /// array cross chunk boundaries.
+    #[doc(hidden)]
     #[must_use]
     pub fn cache_info(&self) -> CacheInfo {
         self.chunks.info()
