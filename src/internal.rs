@@ -1,6 +1,7 @@
 //! Used only by the extension module of the Python package and the tests of this crate. Not a stable API: a name here
 //! may change or disappear in any version.
 
+pub use crate::collate::{PackRows, PackedLabels, PackedPieces};
 #[cfg(feature = "arrow")]
 pub use crate::dataset::format::{ArrowTable, ColumnKind, Nesting, Step, TableValue};
 #[cfg(feature = "image")]
@@ -20,6 +21,7 @@ pub use crate::dataset::format::{
 };
 #[cfg(any(feature = "image", feature = "zarr"))]
 pub use crate::dataset::with_helpers;
+pub use crate::dataset::{ConsumedSamples, Drawing, Ragged, StreamSplit};
 #[cfg(feature = "image")]
 pub use crate::dataset::{FileImages, OtherImages, PixelImages};
 #[cfg(feature = "arrow")]
@@ -39,7 +41,10 @@ pub use crate::rng::GeneratorPlace;
 #[cfg(feature = "image")]
 pub use crate::rng::{GENERATOR_WORDS, GeneratorStream, generator_words};
 pub use crate::sample::Moments;
-pub use crate::sampler::{BufferPosition, Course, ExplicitOrder, PieceCode};
+pub use crate::sampler::{
+    BatchOrder, BufferPosition, Course, ExplicitOrder, PackedBatchSampler, Packing, PieceCode, ShuffleBuffer,
+};
+pub use crate::shard::ShardPosition;
 #[cfg(feature = "image")]
 pub use crate::transform::{
     AnyPicture, Beginning, Boxes, Clamping, Coordinates, Eraser, ImageCache, ImageForm, ImageShape, JpegScale,

@@ -83,10 +83,7 @@ pub use adaptor::{
     ConcatItems, DatasetExt, ItemDatasetExt, IterableDatasetExt, MapItems, MapRandomItems, Sample, StreamSample,
     SubsetItems, Transform, WindowItems, ZipItems,
 };
-pub use collate::{
-    BatchField, BatchLayout, Collate, PackRows, PackedLabels, PackedPieces, PadSamples, Padding, Reused, StackSamples,
-    reuse_batches,
-};
+pub use collate::{BatchField, BatchLayout, Collate, PadSamples, Padding, Reused, StackSamples, reuse_batches};
 #[cfg(feature = "npz")]
 pub use dataset::format::Npz;
 #[cfg(feature = "arrow")]
@@ -104,8 +101,8 @@ pub use dataset::format::{Parquet, ParquetFilter, ParquetOptions, Relation};
 #[cfg(feature = "zarr")]
 pub use dataset::format::{WindowEdges, WindowOrder, Zarr, ZarrOptions};
 pub use dataset::{
-    Advance, BlockSize, Blocks, Concat, ConsumedSamples, Dataset, Drawing, InMemory, ItemDataset, IterableDataset,
-    Ragged, ReadMany, SampleStream, Stack, StopSignal, StreamPart, StreamPosition, StreamSplit, Subset, VariableSize,
+    Advance, BlockSize, Blocks, Concat, Dataset, InMemory, ItemDataset, IterableDataset, ReadMany, SampleStream, Stack,
+    StopSignal, StreamPart, StreamPosition, Subset, VariableSize,
 };
 #[cfg(feature = "image")]
 pub use dataset::{DecodedField, DecodedImages};
@@ -121,13 +118,13 @@ pub use pipeline::{Batch, FieldView};
 pub use rng::{Permutation, TorchGenerator, randperm, sample_key};
 pub use sample::{BatchWriter, Column, DType, Element, Field, SampleWriter, Schema, Sizes, SizesWriter};
 pub use sampler::{
-    BalancedBatchSampler, BatchLimit, BatchOrder, BatchSampler, BatchingSampler, BlockShuffleSampler, BufferBound,
-    ClassIndex, ClassSampler, DistributedSampler, EpochBatches, EpochOrder, EpochPlan, LastBatch,
-    LengthBucketBatchSampler, MixtureSampler, MixtureWeights, PackedBatchSampler, Packing, PlannedBatch, RandomSampler,
-    RepeatSampler, Repetition, Replacement, Sampler, SequentialSampler, ShuffleBuffer, Shuffling, StopCriteria,
-    StratifiedBatchSampler, SubsetRandomSampler, TorchRandomSampler, WeightedRandomSampler,
+    BalancedBatchSampler, BatchLimit, BatchSampler, BatchingSampler, BlockShuffleSampler, BufferBound, ClassIndex,
+    ClassSampler, DistributedSampler, EpochBatches, EpochOrder, EpochPlan, LastBatch, LengthBucketBatchSampler,
+    MixtureSampler, MixtureWeights, PlannedBatch, RandomSampler, RepeatSampler, Repetition, Replacement, Sampler,
+    SequentialSampler, Shuffling, StopCriteria, StratifiedBatchSampler, SubsetRandomSampler, TorchRandomSampler,
+    WeightedRandomSampler,
 };
-pub use shard::{Remainder, Shard, ShardPosition};
+pub use shard::{Remainder, Shard};
 pub use state::{LoaderState, StreamState};
 #[cfg(feature = "image")]
 pub use transform::{

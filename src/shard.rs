@@ -9,14 +9,11 @@ use crate::error::{Error, Result};
 ///
 /// # Example
 /// ```
-/// use sluicegate::{Remainder, Shard, ShardPosition};
+/// use sluicegate::{Remainder, Shard};
 ///
 /// let shard = Shard::new(1, 4)?;
 /// assert_eq!(shard.len_of(10, Remainder::Drop), 2);
 /// assert_eq!(shard.len_of(10, Remainder::Exact), 3);
-/// assert_eq!(shard.position_at(1, 10, Remainder::Exact), Some(ShardPosition::Own(5)));
-/// assert_eq!(shard.position_at(2, 10, Remainder::Exact), Some(ShardPosition::Own(9)));
-/// assert_eq!(shard.position_at(3, 10, Remainder::Exact), None);
 /// # Ok::<(), sluicegate::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -102,6 +99,19 @@ impl Shard {
     /// on.
     ///
     /// In a world larger than `len`, padding wraps around more than once.
+    ///
+    /// # Example
+    /// ```
+    /// use sluicegate::internal::ShardPosition;
+    /// use sluicegate::{Remainder, Shard};
+    ///
+    /// let shard = Shard::new(1, 4)?;
+    /// assert_eq!(shard.position_at(1, 10, Remainder::Exact), Some(ShardPosition::Own(5)));
+    /// assert_eq!(shard.position_at(2, 10, Remainder::Exact), Some(ShardPosition::Own(9)));
+    /// assert_eq!(shard.position_at(3, 10, Remainder::Exact), None);
+    /// # Ok::<(), sluicegate::Error>(())
+    /// ```
+    #[doc(hidden)]
     pub fn position_at(&self, local: usize, len: usize, remainder: Remainder) -> Option<ShardPosition> {
         if local >= self.len_of(len, remainder) {
             return None;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use sluicegate::internal::{PackedBatchSampler, Packing};
 use sluicegate::{
-    BalancedBatchSampler, BatchLimit, ClassSampler, LastBatch, LengthBucketBatchSampler, PackedBatchSampler, Packing,
-    Shuffling, StratifiedBatchSampler,
+    BalancedBatchSampler, BatchLimit, ClassSampler, LastBatch, LengthBucketBatchSampler, Shuffling,
+    StratifiedBatchSampler,
 };
 
 use super::class_index::ClassIndex;

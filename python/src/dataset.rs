@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::PyList;
-use sluicegate::{Concat, Field, Ragged, Stack, Subset, WholeSamples};
+use sluicegate::internal::Ragged;
+use sluicegate::{Concat, Field, Stack, Subset, WholeSamples};
 
 use super::block_cache::BlockCache;
 use super::convert::{all_places, plain_places};

@@ -9,10 +9,10 @@ use super::error::to_python;
 
 /// Decides which of the held samples of a stream comes next. For one thread at a time.
 #[pyclass(module = "sluicegate._core")]
-pub(super) struct ShuffleBuffer(sluicegate::ShuffleBuffer);
+pub(super) struct ShuffleBuffer(sluicegate::internal::ShuffleBuffer);
 
 impl ShuffleBuffer {
-    pub(super) fn core(&mut self) -> &mut sluicegate::ShuffleBuffer {
+    pub(super) fn core(&mut self) -> &mut sluicegate::internal::ShuffleBuffer {
         &mut self.0
     }
 }
@@ -32,7 +32,7 @@ impl ShuffleBuffer {
     ) -> PyResult<Self> {
         let bound = BufferBound::new(samples.unwrap_or(usize::MAX), bytes.unwrap_or(u64::MAX));
         let bound = bound.map_err(|error| to_python(py, error))?;
-        Ok(ShuffleBuffer(sluicegate::ShuffleBuffer::new(bound, seed, epoch, rank, worker)))
+        Ok(ShuffleBuffer(sluicegate::internal::ShuffleBuffer::new(bound, seed, epoch, rank, worker)))
     }
 
     /// Resumes with the samples of ordinals `held` in the slots.

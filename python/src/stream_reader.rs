@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use pyo3::types::PyList;
-use sluicegate::internal::{ReadAhead, ShuffledSamples, Slab};
-use sluicegate::{ConsumedSamples, StreamPart, StreamPosition, StreamSplit};
+use sluicegate::internal::{ConsumedSamples, ReadAhead, ShuffledSamples, Slab, StreamSplit};
+use sluicegate::{StreamPart, StreamPosition};
 
 use super::detach::detach;
 use super::field_kind::Samples;

@@ -22,7 +22,7 @@ const PADDING: i64 = -1;
 ///
 /// # Example
 /// ```
-/// use sluicegate::{PackRows, PackedLabels};
+/// use sluicegate::internal::{PackRows, PackedLabels};
 /// let collate = PackRows { length: 5, pad_token: 0, labels: PackedLabels::Same };
 /// let pieces = collate.pieces([(3, true), (1, false)])?;
 /// let layout = collate.layout(&pieces)?;

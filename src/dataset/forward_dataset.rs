@@ -40,7 +40,7 @@ macro_rules! forward_dataset {
                 $crate::Dataset::is_random(&$inner)
             }
 
-            fn as_drawing(&$self) -> Option<&dyn $crate::Drawing> {
+            fn as_drawing(&$self) -> Option<&dyn $crate::dataset::Drawing> {
                 $crate::Dataset::as_drawing(&$inner)
             }
 

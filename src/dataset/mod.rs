@@ -127,6 +127,7 @@ pub trait Dataset: Send + Sync {
 
     /// The draws of random samples, if they can be made one after the other from a single generator without reading the
     /// samples. A combinator has them if all of its random parts do.
+    #[doc(hidden)]
     fn as_drawing(&self) -> Option<&dyn Drawing> {
         None
     }

@@ -10,8 +10,8 @@ use crate::{Error, Field, Result, SampleWriter, Schema, SizesWriter};
 /// # Example
 /// ```
 /// use std::sync::Arc;
-/// use sluicegate::internal::{Array, Segment};
-/// use sluicegate::{DType, Dataset, Field, Ragged};
+/// use sluicegate::internal::{Array, Ragged, Segment};
+/// use sluicegate::{DType, Dataset, Field};
 /// let text = Arc::new(Segment::from_vec(b"onethree".to_vec()));
 /// let letters = Array::contiguous(text, 0, 1, &[8]).unwrap();
 /// let words = Ragged::new(Field::variable("word", DType::UInt8, []), letters, vec![0, 3, 8]).unwrap();

@@ -33,6 +33,19 @@ impl StreamSplit {
 }
 
 /// What the workers of a rank had read before reading resumed with a different number of workers.
+///
+/// # Example
+/// ```
+/// use sluicegate::StreamPart;
+/// use sluicegate::internal::{ConsumedSamples, StreamSplit};
+///
+/// let owned = |part: &StreamPart| (0..8).filter(|&ordinal| part.owns(ordinal)).collect::<Vec<u64>>();
+/// let two = StreamSplit { num_workers: 2, ..StreamSplit::WHOLE };
+/// assert_eq!(owned(&StreamPart { split: two, worker: 1, consumed: Vec::new() }), [1, 3, 5, 7]);
+/// // Worker 0 had read samples 0, 2 and 4, worker 1 nothing; now there is one.
+/// let consumed = vec![ConsumedSamples { split: two, until: vec![5, 0], held: Vec::new() }];
+/// assert_eq!(owned(&StreamPart { consumed, ..StreamPart::WHOLE }), [1, 3, 5, 6, 7]);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConsumedSamples {
     /// How the stream was split among those workers.
@@ -55,22 +68,22 @@ impl ConsumedSamples {
 ///
 /// # Example
 /// ```
-/// use sluicegate::{ConsumedSamples, StreamPart, StreamSplit};
+/// use sluicegate::StreamPart;
 ///
 /// let owned = |part: &StreamPart| (0..8).filter(|&ordinal| part.owns(ordinal)).collect::<Vec<u64>>();
-/// let two = StreamSplit { num_workers: 2, ..StreamSplit::WHOLE };
-/// assert_eq!(owned(&StreamPart { split: two, worker: 1, consumed: Vec::new() }), [1, 3, 5, 7]);
-/// // Worker 0 had read samples 0, 2 and 4, worker 1 nothing; now there is one.
-/// let consumed = vec![ConsumedSamples { split: two, until: vec![5, 0], held: Vec::new() }];
-/// assert_eq!(owned(&StreamPart { consumed, ..StreamPart::WHOLE }), [1, 3, 5, 6, 7]);
+/// assert_eq!(owned(&StreamPart::of_rank(1, 3)), [1, 4, 7]);
+/// assert_eq!(owned(&StreamPart::WHOLE).len(), 8);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamPart {
     /// How the stream is split.
+    #[doc(hidden)]
     pub split: StreamSplit,
     /// The worker, below `split.num_workers`.
+    #[doc(hidden)]
     pub worker: u64,
     /// What this rank read under earlier splits.
+    #[doc(hidden)]
     pub consumed: Vec<ConsumedSamples>,
 }
 

@@ -6,8 +6,9 @@ use std::time::Duration;
 use crate::memory::Slab;
 use crate::pipeline::{ReadAhead, ShuffledSamples};
 use crate::sampler::BufferPosition;
+use crate::sampler::ShuffleBuffer;
 use crate::state::{ShuffledOrder, ShuffledPlace};
-use crate::{Batch, Collate, Error, Result, ShuffleBuffer, StreamPart, StreamPosition};
+use crate::{Batch, Collate, Error, Result, StreamPart, StreamPosition};
 
 /// Number of samples between two positions where reading can restart.
 const MARK_EVERY: u64 = 1024;

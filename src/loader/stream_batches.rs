@@ -120,9 +120,9 @@ impl StreamBatches {
         self.before_it_begins("bytes_ahead", |batches| batches.bytes_ahead = bytes)
     }
 
-    /// Passes samples through a buffer of `bound`, which draws them like a [`ShuffleBuffer`](crate::ShuffleBuffer) of
-    /// (`seed`, `epoch`) and this part's rank and worker. An error of the stream ends the pass, and the samples held at
-    /// that point are lost.
+    /// Passes samples through a buffer of `bound`: once it is full, each sample that is read takes the place of one
+    /// that is drawn at random, a pure function of `seed`, `epoch`, and this part's rank and worker. An error of the
+    /// stream ends the pass, and the samples held at that point are lost.
     #[must_use]
     pub fn shuffle(self, bound: BufferBound, seed: u64, epoch: u64) -> Self {
         self.before_it_begins("shuffle", |batches| batches.shuffle = Some((bound, seed, epoch)))

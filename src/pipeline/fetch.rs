@@ -21,7 +21,7 @@ pub struct IndexBatch {
     /// The indices of its samples, in batch order.
     pub indices: Vec<usize>,
     /// The generator's position before each sample, in batch order, if samples draw from one generator in sequence
-    /// ([`Drawing`](crate::Drawing)).
+    /// ([`Drawing`](crate::dataset::Drawing)).
     pub draws: Option<Arc<[GeneratorPlace]>>,
 }
 

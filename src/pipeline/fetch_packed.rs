@@ -3,20 +3,21 @@
 use std::sync::Arc;
 
 use super::{Batch, Fetch, IndexBatch};
+use crate::collate::{PackRows, PackedPieces};
 use crate::dataset::format::DocumentPiece;
 use crate::memory::Slab;
 use crate::sampler::PieceCode;
-use crate::{Dataset, Error, PackRows, PackedPieces, Result, TokenDocuments};
+use crate::{Dataset, Error, Result, TokenDocuments};
 
 /// Fetches rows of packed documents. An index is the code of a piece, as a
-/// [`PackedBatchSampler`](crate::PackedBatchSampler) yields it: see [`PieceCode`].
+/// [`PackedBatchSampler`](crate::sampler::PackedBatchSampler) yields it: see [`PieceCode`].
 ///
 /// # Example
 /// ```
 /// use std::sync::Arc;
 /// use sluicegate::internal::{Fetch, FetchPacked, IndexBatch, Slab};
-/// use sluicegate::{BatchingSampler, LastBatch, PackRows, PackedBatchSampler};
-/// use sluicegate::{Documents, PackedLabels, Packing, Shuffling, TokenDocuments, TokenFiles, TokenLayout};
+/// use sluicegate::internal::{PackRows, PackedBatchSampler, PackedLabels, Packing};
+/// use sluicegate::{BatchingSampler, Documents, LastBatch, Shuffling, TokenDocuments, TokenFiles, TokenLayout};
 /// # let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
 /// std::fs::write(&path, [7_u16, 8, 9].map(u16::to_le_bytes).concat()).unwrap();
 /// let files = TokenFiles::open([&path, &path], &TokenLayout::default(), Documents::Apart)?;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use super::fetch_packed::pieces_of;
 use super::{Batch, Fetch, FetchSamples, IndexBatch};
 use crate::collate::StackSamples;
+use crate::collate::{PackRows, PackedPieces};
 use crate::dataset::format::DocumentPiece;
 use crate::memory::{Slab, widen};
-use crate::{BatchLayout, DType, Dataset, Error, Field, PackRows, PackedPieces, Result, Schema};
+use crate::{BatchLayout, DType, Dataset, Error, Field, Result, Schema};
 
 /// The positions of the tokens and of the labels among the columns of packed rows.
 const TOKENS: usize = 0;
@@ -33,15 +34,15 @@ pub struct PackedField {
 /// token k (-100 where nothing is predicted, for example in a prompt). The batch has the fields of [`PackRows`],
 /// followed by the other fields, (rows, length, ...), in their data types.
 ///
-/// An index is the code of a piece, as a [`PackedBatchSampler`](crate::PackedBatchSampler) yields it: see
+/// An index is the code of a piece, as a [`PackedBatchSampler`](crate::sampler::PackedBatchSampler) yields it: see
 /// [`PieceCode`](crate::sampler::PieceCode). Documents are read whole, each once per batch.
 ///
 /// # Example
 /// ```
 /// use std::sync::Arc;
-/// use sluicegate::internal::{Array, Fetch, FetchPackedFields, IndexBatch, Segment, Slab};
-/// use sluicegate::{BatchingSampler, DType, DatasetExt, Field, LastBatch, PackRows};
-/// use sluicegate::{PackedBatchSampler, PackedLabels, Packing, Ragged, Shuffling};
+/// use sluicegate::internal::{Array, Fetch, FetchPackedFields, IndexBatch, Ragged, Segment, Slab};
+/// use sluicegate::internal::{PackRows, PackedBatchSampler, PackedLabels, Packing};
+/// use sluicegate::{BatchingSampler, DType, DatasetExt, Field, LastBatch, Shuffling};
 ///
 /// let ragged = |name, values: [i64; 5]| {
 ///     let bytes = values.iter().flat_map(|value| value.to_ne_bytes()).collect();

@@ -8,13 +8,11 @@ use crate::{Column, DType, Element, Error, Result};
 ///
 /// # Example
 /// ```
-/// use std::sync::Arc;
-/// use sluicegate::internal::{Array, Segment};
-/// use sluicegate::{DType, DataLoader, Field, Ragged};
+/// use sluicegate::{CsvHeader, DType, StreamBatches, StreamDataset, StreamFormat, StreamSource, TypedField};
 ///
-/// let letters = Array::contiguous(Arc::new(Segment::from_vec(b"onethree".to_vec())), 0, 1, &[8])?;
-/// let words = Ragged::new(Field::variable("word", DType::UInt8, []), letters, vec![0, 3, 8])?;
-/// let batch = DataLoader::builder(words).batch_size(2).build()?.epoch(0)?.next().expect("two samples")?;
+/// let format = StreamFormat::csv(Some(vec![TypedField::text("word")]), Vec::new(), CsvHeader::FirstRow, b',');
+/// let words = StreamDataset::new(vec![StreamSource::Command("echo word; echo one; echo three".into())], format);
+/// let batch = StreamBatches::new(words, 2)?.next().expect("two samples")?;
 /// let word = batch.field("word")?;
 /// assert_eq!((word.dtype(), word.shape(), word.lengths()), (DType::UInt8, [8].as_slice(), Some(vec![3, 5])));
 /// assert_eq!((word.sample::<u8>(1)?, word.sample_shape(1)?), (b"three".as_slice(), vec![5]));

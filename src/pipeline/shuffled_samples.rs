@@ -21,9 +21,8 @@ const AT_ONCE: usize = 1024;
 /// # Example
 /// ```
 /// use std::{sync::Arc, time::Duration};
-/// use sluicegate::internal::{ReadAhead, ShuffledSamples, Slab};
-/// use sluicegate::{BufferBound, ShuffleBuffer, StackSamples, StreamDataset, StreamFormat};
-/// use sluicegate::{StreamPart, StreamPosition, StreamSource};
+/// use sluicegate::internal::{ReadAhead, ShuffleBuffer, ShuffledSamples, Slab};
+/// use sluicegate::{BufferBound, StackSamples, StreamDataset, StreamFormat, StreamPart, StreamPosition, StreamSource};
 /// let lines = StreamDataset::new(vec![StreamSource::Command("seq 8".into())], StreamFormat::json_lines(None));
 /// let mut ahead = ReadAhead::new(Arc::new(lines), StreamPart::WHOLE, StreamPosition::default(), 1 << 20);
 /// let mut buffer = ShuffleBuffer::new(BufferBound::of_samples(3)?, 7, 0, 0, 0);

@@ -28,8 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// # Example
 /// ```
 /// use std::{sync::Arc, thread, time::Duration};
-/// use sluicegate::internal::{ReadAhead, StreamPass};
-/// use sluicegate::{IterableDataset, StreamDataset, StreamFormat, StreamPart, StreamPosition, StreamSource, StreamSplit};
+/// use sluicegate::internal::{ReadAhead, StreamPass, StreamSplit};
+/// use sluicegate::{IterableDataset, StreamDataset, StreamFormat, StreamPart, StreamPosition, StreamSource};
 /// let lines = StreamDataset::new(vec![StreamSource::Command("seq 5".into())], StreamFormat::json_lines(None));
 /// let (lines, pass) = (Arc::new(lines) as Arc<dyn IterableDataset>, StreamPass::new(2)?);
 /// let split = StreamSplit { num_workers: 2, ..StreamSplit::WHOLE };

@@ -154,6 +154,7 @@ impl<'a> BatchWriter<'a> {
     }
 
     /// Returns the same room, for samples that draw from these positions of a generator, by row.
+    #[doc(hidden)]
     #[must_use]
     pub fn with_places(self, places: &'a [GeneratorPlace]) -> Self {
         Self { randomness: Randomness::Places(places), ..self }
@@ -166,6 +167,7 @@ impl<'a> BatchWriter<'a> {
     }
 
     /// Returns the position of the generator that the sample in row `row` draws from, like [`SampleWriter::place`].
+    #[doc(hidden)]
     #[must_use]
     pub fn place(&self, row: usize) -> Option<&GeneratorPlace> {
         self.randomness.place(self.rows.start + row)
@@ -309,7 +311,8 @@ impl SampleWriter<'_> {
     }
 
     /// Returns the position of the generator that this sample draws from, in a batch whose samples draw from one
-    /// generator in sequence ([`Drawing`](crate::Drawing)). None in other batches.
+    /// generator in sequence (`Drawing`). None in other batches.
+    #[doc(hidden)]
     #[must_use]
     pub fn place(&self) -> Option<&GeneratorPlace> {
         self.randomness.place(self.row)

@@ -56,6 +56,7 @@ impl BatchSampler {
     ///
     /// # Errors
     /// Those of the sampler.
+    #[doc(hidden)]
     pub fn order(&self, epoch: u64) -> Result<BatchOrder> {
         Ok(BatchOrder { order: self.sampler.order(epoch)?, batch_size: self.batch_size, last_batch: self.last_batch })
     }

@@ -57,8 +57,8 @@ impl PieceCode {
 ///
 /// # Example
 /// ```
-/// use sluicegate::internal::PieceCode;
-/// use sluicegate::{BatchingSampler, LastBatch, PackedBatchSampler, Packing, Shuffling};
+/// use sluicegate::internal::{PackedBatchSampler, Packing, PieceCode};
+/// use sluicegate::{BatchingSampler, LastBatch, Shuffling};
 ///
 /// let lengths = [5, 2, 9, 3];
 /// let sampler = PackedBatchSampler::new(&lengths, 8, 1, Packing::BestFit, 100, LastBatch::Keep, Shuffling::Off)?;

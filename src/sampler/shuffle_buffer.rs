@@ -20,7 +20,8 @@ use crate::rng::BufferDraws;
 ///
 /// # Example
 /// ```
-/// use sluicegate::{BufferBound, ShuffleBuffer};
+/// use sluicegate::internal::ShuffleBuffer;
+/// use sluicegate::BufferBound;
 ///
 /// let mut stream = "abcdefgh".chars();
 /// let mut slots = Vec::new();
@@ -48,7 +49,7 @@ pub struct ShuffleBuffer {
     read: u64,
 }
 
-/// The capacity of a [`ShuffleBuffer`]: it is full at this many samples or this many bytes, whichever comes first.
+/// The capacity of a shuffle buffer: it is full at this many samples or this many bytes, whichever comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Numbers")]
 pub struct BufferBound {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proptest::prelude::*;
-use sluicegate::internal::{Array, Fetch, FetchSamples, IndexBatch, Segment, Slab};
+use sluicegate::internal::{Array, Fetch, FetchSamples, IndexBatch, Ragged, Segment, Slab};
 use sluicegate::{
     BatchWriter, BlockSize, Blocks, DType, DataLoader, Dataset, DatasetExt, Error, Field, InMemory, ItemDatasetExt,
-    ItemLoader, MixtureSampler, MixtureWeights, Ragged, RandomSampler, ReadMany, Result, SampleWriter, Sampler, Schema,
+    ItemLoader, MixtureSampler, MixtureWeights, RandomSampler, ReadMany, Result, SampleWriter, Sampler, Schema,
     SizesWriter, StackSamples, StopCriteria, Transform, VariableSize, sample_key,
 };
 

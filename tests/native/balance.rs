@@ -1,10 +1,10 @@
 //! Token budgets shared among ranks: the batches that ranks take at one step have similar lengths.
 
 use proptest::prelude::*;
-use sluicegate::internal::PieceCode;
+use sluicegate::internal::{PackedBatchSampler, Packing, PieceCode};
 use sluicegate::{
-    BatchLimit, BatchingSampler, EpochPlan, Error, LastBatch, LengthBucketBatchSampler, PackedBatchSampler, Packing,
-    Remainder, Shard, Shuffling, sample_key,
+    BatchLimit, BatchingSampler, EpochPlan, Error, LastBatch, LengthBucketBatchSampler, Remainder, Shard, Shuffling,
+    sample_key,
 };
 
 /// Returns log-normal lengths, like those of texts.

@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use sluicegate::internal::{Array, Segment};
-use sluicegate::{
-    Batch, Collate, DType, DataLoader, DatasetExt, Error, Field, InMemory, PadSamples, Ragged, StackSamples,
-};
+use sluicegate::internal::{Array, Ragged, Segment};
+use sluicegate::{Batch, Collate, DType, DataLoader, DatasetExt, Error, Field, InMemory, PadSamples, StackSamples};
 
 /// Four samples: a point of two numbers, a flag, and the words "ab", "", "c" and "def" of two bytes a letter.
 fn batch(collate: impl Collate + 'static) -> Batch {

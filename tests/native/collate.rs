@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use sluicegate::internal::{Array, Fetch, FetchSamples, IndexBatch, Segment, Slab};
-use sluicegate::{Collate, Column, DType, Error, Field, PadSamples, Padding, Ragged, Schema, Sizes, StackSamples};
+use sluicegate::internal::{Array, Fetch, FetchSamples, IndexBatch, Ragged, Segment, Slab};
+use sluicegate::{Collate, Column, DType, Error, Field, PadSamples, Padding, Schema, Sizes, StackSamples};
 
 use crate::conformance::collate_conformance;
 

@@ -7,10 +7,10 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float16Type, Int16Type, Int32Type, UInt8Type};
 use arrow_array::{Array, ArrayRef, Int32Array, RecordBatch, StringArray};
 use arrow_schema::DataType;
-use sluicegate::internal::{self, Segment};
+use sluicegate::internal::{self, Ragged, Segment};
 use sluicegate::{
     Batch, ColumnarOptions, DType, DataLoader, Dataset, DatasetExt, Error, Field, FillValue, InMemory, NullRule,
-    PadSamples, Ragged, RecordBatches,
+    PadSamples, RecordBatches,
 };
 
 use crate::conformance::dataset_conformance;

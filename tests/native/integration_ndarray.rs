@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use ndarray::{Array, Array1, Array2, Array3, ArrayD, Axis, Ix0, array, s};
-use sluicegate::internal::{self, Segment};
-use sluicegate::{DType, DataLoader, Dataset, Error, Field, InMemory, PadSamples, Ragged};
+use sluicegate::internal::{self, Ragged, Segment};
+use sluicegate::{DType, DataLoader, Dataset, Error, Field, InMemory, PadSamples};
 
 fn numbers() -> Array3<i32> {
     Array::from_iter(0..4 * 2 * 3).into_shape_with_order((4, 2, 3)).unwrap()

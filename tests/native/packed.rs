@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use proptest::prelude::*;
-use sluicegate::internal::PieceCode;
-use sluicegate::{BatchingSampler, Error, LastBatch, PackedBatchSampler, Packing, Result, Shuffling};
+use sluicegate::internal::{PackedBatchSampler, Packing, PieceCode};
+use sluicegate::{BatchingSampler, Error, LastBatch, Result, Shuffling};
 
 const PACKINGS: [Packing; 3] = [Packing::Concat, Packing::FirstFit, Packing::BestFit];
 

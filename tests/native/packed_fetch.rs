@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use sluicegate::internal::{
-    Array, DocumentPiece, Fetch, FetchPacked, FetchPackedFields, IndexBatch, PackedField, PieceCode, Segment, Slab,
-    TokenShardLayout, TokenShards, Wait,
+    Array, DocumentPiece, Fetch, FetchPacked, FetchPackedFields, IndexBatch, PackRows, PackedBatchSampler, PackedField,
+    PackedLabels, Packing, PieceCode, Ragged, Segment, Slab, TokenShardLayout, TokenShards, Wait,
 };
 use sluicegate::{
-    BatchingSampler, DType, DatasetExt, Documents, Error, Field, LastBatch, PackRows, PackedBatchSampler, PackedLabels,
-    Packing, Ragged, Shuffling, Stack, TokenDocuments, TokenFiles, TokenLayout,
+    BatchingSampler, DType, DatasetExt, Documents, Error, Field, LastBatch, Shuffling, Stack, TokenDocuments,
+    TokenFiles, TokenLayout,
 };
 use tempfile::TempDir;
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use sluicegate::internal::{Array, Fetch, FetchSamples, IndexBatch, Segment, Slab};
+use sluicegate::internal::{Array, Fetch, FetchSamples, IndexBatch, Ragged, Segment, Slab};
 use sluicegate::{
-    Batch, Collate, Concat, DType, Dataset, Error, Field, InMemory, PadSamples, Ragged, Result, SampleWriter, Schema,
+    Batch, Collate, Concat, DType, Dataset, Error, Field, InMemory, PadSamples, Result, SampleWriter, Schema,
     SizesWriter, Stack, StackSamples, Subset, VariableSize,
 };
 

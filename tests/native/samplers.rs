@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use sluicegate::internal::ShardPosition;
 use sluicegate::{
     BlockShuffleSampler, DistributedSampler, EpochOrder, Permutation, RandomSampler, Remainder, RepeatSampler,
-    Repetition, Replacement, Sampler, SequentialSampler, Shard, ShardPosition, SubsetRandomSampler,
-    WeightedRandomSampler,
+    Repetition, Replacement, Sampler, SequentialSampler, Shard, SubsetRandomSampler, WeightedRandomSampler,
 };
 
 use crate::conformance::{self, sampler_conformance};

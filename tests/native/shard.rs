@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use proptest::prelude::*;
-use sluicegate::{Error, Remainder, Shard, ShardPosition};
+use sluicegate::internal::ShardPosition;
+use sluicegate::{Error, Remainder, Shard};
 
 fn owned(rank: usize, world_size: usize, len: usize, remainder: Remainder) -> Vec<ShardPosition> {
     let shard = Shard::new(rank, world_size).expect("the rank is in the world");

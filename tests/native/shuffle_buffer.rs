@@ -1,8 +1,8 @@
 //! Shuffle buffers: every sample comes once, in a pinned order, and a buffer resumes exactly where it was.
 
 use proptest::prelude::*;
-use sluicegate::internal::BufferPosition;
-use sluicegate::{BufferBound, Error, ShuffleBuffer};
+use sluicegate::internal::{BufferPosition, ShuffleBuffer};
+use sluicegate::{BufferBound, Error};
 
 fn of_samples(samples: usize) -> BufferBound {
     BufferBound::of_samples(samples).expect("a buffer of samples")

@@ -8,11 +8,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use sluicegate::internal::{ReadAhead, ShuffledSamples, Slab, TarWriter};
+use sluicegate::internal::{ReadAhead, ShuffleBuffer, ShuffledSamples, Slab, TarWriter};
 use sluicegate::{
     Advance, BufferBound, CsvHeader, DType, Damages, Error, Features, Field, IterableDataset, OnMissing, RawField,
-    Result, SampleBlock, ShuffleBuffer, StackSamples, StopSignal, StreamDataset, StreamFormat, StreamPart,
-    StreamPosition, StreamSource, TarEnd, TarField, TarValue, TypedField,
+    Result, SampleBlock, StackSamples, StopSignal, StreamDataset, StreamFormat, StreamPart, StreamPosition,
+    StreamSource, TarEnd, TarField, TarValue, TypedField,
 };
 use tempfile::TempDir;
 

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use sluicegate::internal::{ReadAhead, Slab, StreamPass};
+use sluicegate::internal::{ReadAhead, Slab, StreamPass, StreamSplit};
 use sluicegate::{
     DType, Error, Field, IterableDataset, IterableDatasetExt, Result, StackSamples, StreamDataset, StreamFormat,
-    StreamPart, StreamPosition, StreamSource, StreamSplit, TypedField,
+    StreamPart, StreamPosition, StreamSource, TypedField,
 };
 use tempfile::TempDir;
 

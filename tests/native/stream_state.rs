@@ -5,9 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use sluicegate::internal::StreamSplit;
 use sluicegate::{
     BatchLayout, BufferBound, Collate, Error, IterableDatasetExt, LastBatch, LoaderState, Result, Schema, Sizes,
-    StreamBatches, StreamDataset, StreamFormat, StreamPart, StreamPosition, StreamSource, StreamSplit, StreamState,
+    StreamBatches, StreamDataset, StreamFormat, StreamPart, StreamPosition, StreamSource, StreamState,
 };
 use tempfile::TempDir;
 
