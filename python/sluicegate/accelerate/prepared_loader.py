@@ -179,7 +179,7 @@ class PreparedLoader(DataLoader[_T_co]):
             return False
         batches = self._index_sampler
         batches = batches.sampler if isinstance(batches, ProcessBatches) else batches
-        # Torch's `RandomSampler` draws from its own generator once more at the end, but from the global one at first only.
+        # Torch's `RandomSampler` draws from its own generator at the end, too; from the global one only at first.
         if not is_known(batches) or getattr(batches.sampler, "generator", None) is not None:
             return True
         if settings.num_workers > 0:
