@@ -144,8 +144,12 @@ def _head_loader(dataset: Any, form: FileForm, loader: Any) -> _HeadLoader | Non
     transform, _ = called_with(dataset, form)
     paths = form.paths(dataset)
     probes = [paths[index] for index in sorted({0, len(paths) // 2, len(paths) - 1})] if paths else []
-    openers = (_HeadLoader(head, loader) for head in exact_heads(transform))
-    return next((opener for opener in openers if all(map(opener.gives_the_same, probes))), None)
+    for opener in (_HeadLoader(head, loader) for head in exact_heads(transform)):
+        results = [opener.gives_the_same(path) for path in probes]
+        # Files that Rust leaves to Pillow, such as PNG, would only be looked at in vain.
+        if True in results and False not in results:
+            return opener
+    return None
 
 
 class _HeadLoader:
@@ -167,27 +171,30 @@ class _HeadLoader:
         image = self._run(path)
         return self.head.in_python(self._loader(path)) if image is None else image
 
-    def gives_the_same(self, path: Any) -> bool:
-        """Return True if Rust and Python make the same of a file, including draws; also if neither can read it."""
+    def gives_the_same(self, path: Any) -> bool | None:
+        """Return True if Rust and Python make the same of a file, including draws; None if Rust leaves it to Pillow."""
         with keeping_generators():
             before = torch.random.get_rng_state()
             try:
                 expected = self.head.in_python(self._loader(path))
             except Exception:
-                return self._run(path) is None
+                return None if self._run(path) is None else False
             after = torch.random.get_rng_state()
             torch.random.set_rng_state(before)
-            made = self._run(path)
-            return made is None or (_is_same(made, expected) and torch.equal(torch.random.get_rng_state(), after))
+            if (made := self._run(path)) is None:
+                return None
+            return _is_same(made, expected) and torch.equal(torch.random.get_rng_state(), after)
 
     def _run(self, path: Any) -> Any:
         """Return what Rust makes of a file; None if it is left to Pillow, which then raises what there is to raise."""
         images = sys.modules["PIL.Image"]
         try:
             with open(path, "rb") as file:
+                encoded = file.read(len(_JPEG))
+                if encoded != _JPEG:
+                    return None
+                file.seek(0)
                 encoded = file.read()
-            if not encoded.startswith(_JPEG):
-                return None
             # Pillow's images keep what the file says about itself (Exif, color profile), whatever is done to them.
             with images.open(io.BytesIO(encoded)) as opened:
                 info = opened.info

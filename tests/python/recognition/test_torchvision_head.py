@@ -332,6 +332,16 @@ def test_native_false_and_threads_leave_it_to_python(folder: Path, monkeypatch: 
     assert loader.explain().head == 2
 
 
+def test_files_that_are_all_left_to_pillow_have_no_head(tmp_path: Path) -> None:
+    image_folder(tmp_path / "png", random.Random(3), 8, ("png",))
+    image_folder(tmp_path / "both", random.Random(3), 8, ("png", "jpeg"))
+    pipeline = v1.Compose([v1.Resize((8, 8)), noisy, v1.ToTensor()])
+    heads = [
+        sluicegate.DataLoader(ImageFolder(str(tmp_path / name), pipeline)).explain().head for name in ("png", "both")
+    ]
+    assert heads == [0, 1]
+
+
 def test_a_version_that_gives_other_values_is_left_to_python(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first, the middle, and the last file are compared before anything is read."""
     from sluicegate.transforms import exact_head
