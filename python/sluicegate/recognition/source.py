@@ -129,7 +129,7 @@ def _read_natively(dataset: Any, in_worker: bool) -> Source | None:
     if type(dataset) in (np.ndarray, np.memmap):
         return _array(dataset, in_worker)
     if type(dataset).__module__ == "datasets.arrow_dataset":
-        return _hugging_face(dataset)
+        return _hugging_face(dataset, in_worker)
     if torchvision_datasets.is_dataset(dataset):
         return _torchvision(dataset, in_worker)
     if not is_untouched(dataset):
@@ -152,11 +152,13 @@ def _read_natively(dataset: Any, in_worker: bool) -> Source | None:
     return None
 
 
-def _hugging_face(dataset: Any) -> Source | None:
+def _hugging_face(dataset: Any, in_worker: bool) -> Source | None:
     found = hugging_face.native_parts(dataset) if hugging_face.is_dataset(dataset) else None
     if found is None:
         return None
     (core, structure, kinds), is_same = found
+    if in_worker:  # A worker process has the table in the format that it had when the epoch began.
+        return Source(core, structure, kinds, is_captured=True)
     return Source(core, structure, kinds, (is_same,))
 
 

@@ -288,6 +288,18 @@ def test_the_format_may_change_between_epochs_and_within(dataset: Any) -> None:
     assert not is_native(dataset)
 
 
+@pytest.mark.parametrize("loader_cls", [torch.utils.data.DataLoader, sluicegate.DataLoader])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_workers_keep_the_format_that_they_began_with(dataset: Any, loader_cls: Any, persistent: bool) -> None:
+    dataset = dataset.select_columns(["x", "label"])
+    loader = loader_cls(dataset, batch_size=10, num_workers=2, persistent_workers=persistent)
+    iterator = iter(loader)
+    next(iterator)
+    dataset.set_format("torch", columns=["label"])
+    assert [list(batch) for batch in iterator] == [["x", "label"]] * 4
+    assert list(next(iter(loader))) == (["x", "label"] if persistent else ["label"])
+
+
 def test_torchs_defaults(dataset: Any) -> None:
     assert is_native(dataset)
     try:
