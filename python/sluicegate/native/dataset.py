@@ -340,5 +340,13 @@ def list_kind(lists: Lists, dtype: str, of: str) -> Kind:
 
 
 def fill_bytes(value: float | bool, dtype: str) -> bytes:
-    """Return the bytes of `value` as an element of `dtype` (a torch name): the fill of the kind `("padded", fill)`."""
-    return torch.tensor([value], dtype=getattr(torch, dtype)).view(torch.uint8).numpy().tobytes()
+    """Return the bytes of `value` as an element of `dtype` (a torch name): the fill of the kind `("padded", fill)`.
+
+    Raises:
+        ValueError, RuntimeError: an integer of `dtype` cannot have this value.
+    """
+    element = torch.tensor([value], dtype=getattr(torch, dtype))
+    # Torch wraps negative integers and truncates fractions.
+    if not element.is_floating_point() and element.item() != value:
+        raise ValueError(f"it would become {element.item()}")
+    return element.view(torch.uint8).numpy().tobytes()
