@@ -97,7 +97,8 @@ impl TokenShards {
         };
         let Some(current) = &mut self.current else { return Ok(false) };
         let bytes = tokens.len() as u64;
-        if current.samples > 0 && current.bytes + bytes > self.shard_bytes {
+        // Empty documents neither fill a shard nor begin one: without tokens it would be an empty file.
+        if current.bytes > 0 && bytes > 0 && current.bytes + bytes > self.shard_bytes {
             return Ok(false);
         }
         current.bytes += bytes;
