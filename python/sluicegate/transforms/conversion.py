@@ -203,6 +203,8 @@ def _scaled(image: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
                 f"dtype: expected a type whose values {before} can represent, because of scale=True, but got {dtype}"
             )
         return image.mul(torch.iinfo(dtype).max + _BELOW_NEXT).to(dtype)
+    if before == torch.bool and dtype.is_floating_point:
+        return image.to(dtype)
     most = torch.iinfo(before).max
     if dtype.is_floating_point:
         return image.to(dtype).mul_(1.0 / most)

@@ -144,7 +144,8 @@ def _planes(image: torch.Tensor, apply: Any) -> torch.Tensor:
         return _applied(image, apply)
     front = image.shape[:-3]
     each = [_applied(part, apply) for part in image.reshape(-1, *image.shape[-3:])]
-    stacked = torch.stack(each) if each else image.new_empty((0, *image.shape[-3:]))
+    # Of no images, the result has the shape that it would have of one.
+    stacked = torch.stack(each) if each else _applied(image.new_zeros(image.shape[-3:]), apply)[None][:0]
     return stacked.reshape(*front, *stacked.shape[1:])
 
 

@@ -121,6 +121,26 @@ def test_whatever_lies_before_channels_is_transformed_alike() -> None:
         assert (image.int() - expected.int()).abs().max() <= 1
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("Grayscale", {"num_output_channels": 1}),
+        ("RandomRotation", {"degrees": (90, 90), "expand": True}),
+        ("Pad", {"padding": 2}),
+        ("RandomResizedCrop", {"size": (3, 5)}),
+    ],
+)
+def test_a_stack_of_no_images_has_the_shape_and_the_draws_of_one(name: str, arguments: dict[str, Any]) -> None:
+    image, expected = (call(getattr(module, name)(**arguments), 3, torch.zeros(0, 3, 4, 9)) for module in (ours, v2))
+    assert image.shape == expected.shape
+    states = []
+    for module in (ours, v2):
+        torch.manual_seed(3)
+        getattr(module, name)(**arguments)(torch.zeros(0, 3, 4, 9))
+        states.append(torch.get_rng_state())
+    assert torch.equal(*states)
+
+
 Named = collections.namedtuple("Named", ["image", "rest"])
 
 
@@ -205,6 +225,9 @@ def test_data_types_are_converted_as_torchvision_converts_them(scale: bool) -> N
             found, expected = (module.ToDtype(after, scale=scale)(image) for module in (ours, v2))
             assert found.dtype == after
             assert torch.equal(found, expected), (before, after)
+    bits = torch.tensor([[[True, False]]])
+    found, expected = (module.ToDtype(torch.float32, scale=scale)(bits) for module in (ours, v2))
+    assert torch.equal(found, expected)
     mixed = {"image": tv_tensors.Image(image.to(torch.uint8)), "mask": tv_tensors.Mask(torch.ones(15, 20))}
     to = {tv_tensors.Image: torch.float32, tv_tensors.Mask: torch.int64, "others": None}
     found, expected = (module.ToDtype(to, scale=scale)(mixed) for module in (ours, v2))
