@@ -121,7 +121,18 @@ impl FileImages {
             Schema::new([image].into_iter().chain(beside.schema().fields().iter().cloned()).collect::<Vec<_>>());
         let sizes = (0..ends.len()).map(|_| AtomicU64::new(0)).collect();
         let is_random = pipeline.is_random();
-        Ok(Self { paths: joined, ends, folder: None, pipeline, others, converts: true, beside, sizes, schema, is_random })
+        Ok(Self {
+            paths: joined,
+            ends,
+            folder: None,
+            pipeline,
+            others,
+            converts: true,
+            beside,
+            sizes,
+            schema,
+            is_random,
+        })
     }
 
     /// Leaves gray images to [`OtherImages`] as well, instead of converting them to color.

@@ -29,6 +29,13 @@ def indices_in_words(index: Any) -> str:
         return f"<{type(index).__name__}>"
 
 
+def request_in_words(index: Any) -> str:
+    """Return a request to a worker for a message. In a request for samples of a stream, each index is None."""
+    if index is None or (isinstance(index, list) and all(each is None for each in index)):
+        return "the next samples of its stream"
+    return f"indices {indices_in_words(index)}"
+
+
 def _in_words(index: Any) -> str:
     if isinstance(index, (list, tuple)) and len(index) > _NAMED_INDICES:
         shown = ", ".join(map(repr, index[:_NAMED_INDICES]))

@@ -46,7 +46,7 @@ def take(settings: LoaderSettings) -> Draws:
     for name, generator in _generators(settings):
         if generator is None:
             names_global = True
-        else:
+        elif way_of(generator) is not None:  # Otherwise torch says what is wrong when it draws.
             own.append((name, _taken(generator)))
     libraries: dict[str, bytes] = {}
     if names_global:
@@ -98,7 +98,16 @@ def _own_generators(index_sampler: object) -> dict[str, object]:
 
 def _generators(settings: LoaderSettings) -> list[tuple[str, object]]:
     """Return the generators of the loader and its nested samplers, by name; None for the global generators."""
-    return [("generator", settings.generator), *_of_samplers(settings.index_sampler, [settings.generator])]
+    if not settings.is_known:
+        return [("generator", settings.generator), *_of_samplers(settings.index_sampler, [settings.generator])]
+    # The same without a search, which took longer than drawing a short epoch.
+    found: list[tuple[str, object]] = [("generator", settings.generator)]
+    if settings.generator is not None:
+        found.append(("sampler_generator_0", None))
+    own = getattr(settings.index_sampler.sampler, "generator", None)
+    if isinstance(own, torch.Generator) and own is not settings.generator:
+        found.append(("sampler_generator_1", own))
+    return found
 
 
 def _of_samplers(sampler: object, known: list[object]) -> list[tuple[str, object]]:

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 import torch.multiprocessing
 
-from sluicegate.fetch.messages import indices_in_words
+from sluicegate.fetch.messages import request_in_words
 from sluicegate.order.ids import BatchIds
 from sluicegate.order.requests import indices_of, pickled_request, portable
 from sluicegate.system import deadlines
@@ -208,8 +208,7 @@ class ProcessWorkers(WorkerGroup):
 
     def _working_on(self, worker: int) -> str:
         for epoch, number, request in self._requests[worker]:
-            index = indices_of(request)
-            what = f"indices {indices_in_words(index)}" if index is not None else "the next samples of its stream"
+            what = request_in_words(indices_of(request))
             epoch %= 2**EPOCH_BITS
             return f"batch {number} of epoch {epoch} ({what})" if epoch else f"batch {number} ({what})"
         return "no batch"

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sluicegate import _core, _torch
-from sluicegate.fetch.messages import indices_in_words
+from sluicegate.fetch.messages import request_in_words
 from sluicegate.order.ids import BatchIds
 from sluicegate.order.requests import indices_of
 from sluicegate.state.map_place import MapPlace
@@ -194,8 +194,8 @@ class ThreadWorkers(WorkerGroup):
         if lane.since is None or lane.doing is None:
             return f"{name} has not begun"
         _, number, index = lane.doing
-        what = f"indices {indices_in_words(index)}" if index is not None else "the next samples of its stream"
-        text = f"{name} has been fetching batch {number} ({what}) for {time.monotonic() - lane.since:.1f} seconds"
+        what, seconds = request_in_words(index), time.monotonic() - lane.since
+        text = f"{name} has been fetching batch {number} ({what}) for {seconds:.1f} seconds"
         frame = sys._current_frames().get(thread.ident or 0)
         return f"{text}; its Python stack:\n{''.join(traceback.format_stack(frame))}" if frame else text
 

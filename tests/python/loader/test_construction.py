@@ -186,6 +186,13 @@ def test_a_timeout_without_workers_is_refused_by_the_iterator(data: ModuleType) 
         iter(data.DataLoader([0], timeout=1))
 
 
+@pytest.mark.parametrize("generator", [5, "seed", torch.Generator])
+def test_a_generator_of_a_wrong_type_is_refused_when_it_draws(data: ModuleType, generator: Any) -> None:
+    loader = data.DataLoader([1, 2], shuffle=True, generator=generator)
+    with pytest.raises(TypeError, match="received an invalid combination of arguments"):
+        next(iter(loader))
+
+
 def test_construction_draws_nothing_and_warns_of_nothing(data: ModuleType) -> None:
     before = torch.get_rng_state()
     with warnings.catch_warnings():

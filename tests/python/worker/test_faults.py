@@ -104,6 +104,7 @@ def test_the_report_of_a_stream_names_the_worker() -> None:
     assert re.search(r"\bworker 0\b", story(error), re.IGNORECASE)
     assert re.search(r"\bbatch (number )?2\b", story(error), re.IGNORECASE)
     assert "is killed by signal: Killed" in story(error)
+    assert "the next samples of its stream" in story(error)
     assert len(delivered) <= 2
 
 
