@@ -1,4 +1,4 @@
-"""The two doors every behavior is tested through: torch's own module and ours, by the same test."""
+"""Fixtures and settings for all tests; the fixture `data` runs a test with torch's data module and with ours."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from checks.programs import Run, zygote
 from sluicegate.loader import resources
 from sluicegate.worker import memory as worker_memory
 
-# They have no tests, and some import trainers that are not installed.
+# These have no tests, and some import trainers that are not installed.
 collect_ignore = ["cases", "doubles"]
 
 MANY_MODULES = 50
@@ -39,7 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     doctest.DocTestFinder._from_module = is_from_module  # type: ignore[attr-defined]
-    # What a shell runs in the background has it ignored, and so would the programs of the tests of interrupts.
+    # A shell starts background jobs with SIGINT ignored; the programs that test interrupts would inherit that.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "cuda: needs a GPU; make test-cuda runs it")
@@ -49,8 +49,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "leaves_files_open: torchvision leaves damaged image files open")
     short_deadlines.shorten()
     absent_devices.skip()
-    # One fork server for all tests, which has imported what takes seconds; the first test that needs it starts it.
-    # Workers import pytest with the module of the test that has their dataset.
+    # One fork server for all tests, started by the first that needs it; it has imported the slow modules. Workers
+    # import pytest with the test module that defines their dataset.
     multiprocessing.set_forkserver_preload(["torch", "torch.utils.data", "sluicegate.worker.process_main", "pytest"])
     if config.getoption("--tight"):
         tighten()
@@ -62,13 +62,13 @@ def is_from_module(
     thing: object,
     of_doctest: Callable[..., bool] = doctest.DocTestFinder._from_module,  # type: ignore[attr-defined]
 ) -> bool:
-    """Return True for the methods of public classes too: these belong to the package, their methods to its modules."""
+    """Return True also for methods of public classes: `sluicegate` re-exports classes that other modules define."""
     is_of_a_public_class = module is sluicegate and getattr(thing, "__module__", "").startswith("sluicegate.")
     return is_of_a_public_class or of_doctest(finder, module, thing)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """With `--tight`, leaves out files without a test that depends on slots: collecting all files takes too long."""
+    """With `--tight`, skip files in which no test depends on slots, because collecting all files takes too long."""
     is_file = config.getoption("--tight") and collection_path.name.startswith("test_") and collection_path.is_file()
     return True if is_file and "mark.slots" not in collection_path.read_text() else None
 
@@ -92,7 +92,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def shuffled(items: list[pytest.Item], seed: int) -> list[pytest.Item]:
-    """Files in a random order, and the tests in each: mixing files would make the fixtures of files many times."""
+    """Shuffle the files, and the tests within each; mixing the files would set up module fixtures repeatedly."""
     draw = random.Random(seed)
     files = [list(group) for _, group in itertools.groupby(items, key=lambda item: item.path)]
     draw.shuffle(files)
@@ -108,7 +108,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Has no garbage collected while modules and tests are only added: that took a quarter of the time."""
+    """Disable garbage collection while tests are collected, when nothing is freed: it took a quarter of the time."""
     gc.disable()
     try:
         return (yield)
@@ -122,7 +122,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
-    """Settles again after a test that imported much: transformers, Arrow, Accelerate."""
+    """Settle again after a test that imported large packages, such as transformers, Arrow, or Accelerate."""
     modules = len(sys.modules)
     result = yield
     if len(sys.modules) - modules > MANY_MODULES:
@@ -131,9 +131,9 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 def settle() -> None:
-    """Has forks and collections pass over what stays: tests, torch, whatever else is imported.
+    """Exclude everything that stays (tests, torch, other imports) from garbage collection, and make forks cheap.
 
-    To look through it for garbage, and to copy the table of its pages for each worker, took a third of the time.
+    Collecting through it, and copying its page table for each worker, took a third of the time of all tests.
     """
     gc.collect()
     gc.freeze()
@@ -141,13 +141,13 @@ def settle() -> None:
 
 
 def pytest_unconfigure() -> None:
-    gc.unfreeze()  # Else modules that look for what is left at the end of the interpreter would complain.
+    gc.unfreeze()  # Otherwise modules that check for leaks at interpreter exit would complain.
 
 
 def is_run_tight(item: pytest.Item) -> bool:
-    """True if a test depends on slots: torch's own loader has none, and how workers start takes seconds each time.
+    """Return True if a test depends on slots, which torch's loader does not have, and does not start workers slowly.
 
-    Programs have processes of their own, which `tighten` does not reach: with `--tight` they would only run again.
+    Programs run in their own processes, which `tighten` does not reach, so `--tight` would only repeat them.
     """
     parameters = getattr(getattr(item, "callspec", None), "params", {}).values()
     is_of_torch_alone = any(each is torch.utils.data or each is torch.utils.data.DataLoader for each in parameters)
@@ -158,7 +158,7 @@ def is_run_tight(item: pytest.Item) -> bool:
 
 
 def tighten() -> None:
-    """Two free slots and one batch ahead, so that whatever waits for a slot or a worker has to."""
+    """Allow two free slots and a prefetch of one batch, so that anything that can wait for a slot or a worker does."""
     resources._SPARE_SLOTS = worker_memory.SPARE_SLOTS = 1
     get_iterator = sluicegate.DataLoader._get_iterator
 
@@ -175,7 +175,7 @@ def tighten() -> None:
 
 @pytest.fixture(params=DOORS.values(), ids=DOORS.keys())
 def data(request: pytest.FixtureRequest) -> ModuleType:
-    """The module from which loader, samplers and datasets are taken."""
+    """The module that provides the loader, samplers, and datasets."""
     return request.param
 
 
@@ -191,7 +191,7 @@ def seeded() -> None:
 
 @pytest.fixture(autouse=True)
 def clock(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Gives a test with the marker `real_clock`, and its programs, the deadlines that users have."""
+    """Restore the deadlines that users have for a test marked `real_clock`, and for its programs."""
     if request.node.get_closest_marker("real_clock"):
         short_deadlines.restore()
         yield
@@ -202,7 +202,7 @@ def clock(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def no_files_left_open(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Closes them while the warnings of a test with the marker `leaves_files_open` are ignored."""
+    """Close leaked files while a test marked `leaves_files_open` still ignores the warnings about them."""
     yield
     if request.node.get_closest_marker("leaves_files_open"):
         gc.collect()
@@ -210,7 +210,7 @@ def no_files_left_open(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def no_workers_left() -> Iterator[None]:
-    """An iterator that a traceback keeps alive would otherwise be collected in the next test's forked worker."""
+    """Collect iterators that tracebacks keep alive; otherwise a forked worker of the next test would collect them."""
     yield
     if multiprocessing.active_children():
         gc.collect()
@@ -218,5 +218,5 @@ def no_workers_left() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def run() -> Iterator[Run]:
-    """Runs a program in a process group of its own and tells how it ended."""
+    """Run a program in its own process group and report how it ended."""
     yield from zygote()

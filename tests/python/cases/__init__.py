@@ -1,1 +1,1 @@
-"""What is tried: loaders, files, and transforms, each in many forms."""
+"""Test cases: loaders, files, and transforms, each in many forms."""

@@ -47,7 +47,7 @@ class Rows(Dataset):
 
 
 class Place:
-    """Which epoch runs, as a script saves it."""
+    """The current epoch, which a script saves as its position."""
 
     def __init__(self) -> None:
         self.epoch = 0
@@ -60,7 +60,7 @@ class Place:
 
 
 class Turned(Sampler[int]):
-    """Begins elsewhere in every epoch that `set_epoch` sets."""
+    """Starts at a different index in every epoch that `set_epoch` sets."""
 
     def __init__(self, size: int) -> None:
         self.size, self.epoch = size, 0
@@ -88,7 +88,7 @@ MODULES: dict[str, Any] = {"torch": torch.utils.data, "sluicegate": sluicegate}
 
 
 def read(path: str, kind: str, cases: list[Any]) -> None:
-    """Writes the batches that this process gets of each case: (config, arguments, order, size)."""
+    """Write the batches that this process gets for each case: (config, arguments, order, size)."""
     lines = []
     for number, (config, arguments, order, size) in enumerate(cases):
         torch.manual_seed(number)
@@ -102,7 +102,7 @@ def read(path: str, kind: str, cases: list[Any]) -> None:
             line.append("refused")
         for batch in itertools.chain(loader, loader):
             state = accelerator.gradient_state
-            # With another number of samples than the dataset has, Accelerate's remainder is wrong.
+            # Accelerate's remainder is wrong if the sampler's length differs from the dataset's.
             remainder = None if order in ("subset", "batches") else state.remainder
             line.append([batch.tolist(), state.end_of_dataloader, remainder])
         lines.append(line)
@@ -110,7 +110,7 @@ def read(path: str, kind: str, cases: list[Any]) -> None:
 
 
 def evaluate(cases: list[Any]) -> None:
-    """Checks that each sample is counted once: (config, arguments, size)."""
+    """Check that each sample is counted once: (config, arguments, size)."""
     for number, (config, arguments, size) in enumerate(cases):
         torch.manual_seed(number)
         accelerator = ACCELERATORS["sluicegate"](cpu=True, dataloader_config=DataLoaderConfiguration(**config))
@@ -132,7 +132,7 @@ def refused(text: str, kind: str, **arguments: Any) -> None:
 
 
 def loaders(kind: str, dataset: Dataset[Any], evaluated: Dataset[Any], seed: int | None, **given: Any) -> Iterator[Any]:
-    """The loader of the training, and that of the evaluation."""
+    """Return the loaders for training and for evaluation."""
     module = MODULES[kind]
     if seed is not None:
         given["seed"] = seed
@@ -157,22 +157,22 @@ def train(
     batch_size: int = 3,
     **given: Any,
 ) -> None:
-    """Trains, and writes each step as a line to `path`.
+    """Train, and write each step as a line to `path`.
 
     Args:
         path: a file of this process.
-        kind: whose loader it is.
+        kind: which implementation of the loader.
         saves: when to save a checkpoint in `folder`: at synchronized "steps", or after "epochs".
-        resumes: True to begin with that.
+        resumes: True to start from the checkpoint.
         stop: the number of the step after which the process is killed.
-        folder: of checkpoints, and of the file that says which samples were read.
-        seed: of the loaders.
+        folder: the folder of checkpoints, and of the file that lists the samples read.
+        seed: the seed of the loaders.
         draws: True if samples are augmented.
-        dropout: the model's.
+        dropout: the dropout of the model.
         config: arguments of `DataLoaderConfiguration`.
-        rng_types: the accelerator's.
+        rng_types: the `rng_types` of the accelerator.
         evaluates: True to count samples after each epoch.
-        batch_size, given: the loaders'.
+        batch_size, given: arguments of the loaders.
     """
     warnings.filterwarnings("ignore", module="accelerate|torch.optim")
     accelerate.utils.set_seed(1)
@@ -202,7 +202,7 @@ def train(
                     optimizer.step()
                     scheduler.step()
                     optimizer.zero_grad()
-                torch.rand(accelerator.process_index)  # Processes draw unequally.
+                torch.rand(accelerator.process_index)  # gives each process a different generator state
                 is_last = accelerator.gradient_state.end_of_dataloader
                 line = [epoch, indices.tolist(), loss.item(), accelerator.sync_gradients, is_last]
                 print(json.dumps(line), file=file, flush=True)

@@ -25,14 +25,14 @@ SAMPLES = 14
 
 
 def boxes_of(number: int) -> np.ndarray[Any, Any]:
-    """So many boxes as there are in that image: none at all in some."""
+    """Return the boxes of an image; some images have none."""
     generator = np.random.default_rng(number)
     start = generator.uniform(0, 40, (number % 4, 2))
     return np.concatenate([start, start + generator.uniform(5, 30, start.shape)], 1).astype(np.float32)
 
 
 def mask_of(number: int, size: tuple[int, int]) -> Image.Image:
-    """A mask with a palette, as Pascal VOC has them."""
+    """Return a mask with a palette, as in Pascal VOC."""
     numbers = np.random.default_rng(number).integers(0, 21, (size[1] // 8 + 1, size[0] // 8 + 1), dtype=np.uint8)
     mask = Image.fromarray(numbers.repeat(8, 0).repeat(8, 1)[: size[1], : size[0]], "P")
     mask.putpalette([(7 * value) % 256 for value in range(768)])
@@ -66,7 +66,7 @@ def dataset_of(shard: Path, transform: Any, **options: Any) -> TarDataset:
 
 
 def marked(number: int) -> dict[str, Any]:
-    """What torchvision's users begin with."""
+    """Return the sample that torchvision's users start with."""
     image = photograph(number, 70 + 3 * (number % 5), 60 + 5 * (number % 3))
     pixels = decode_image(encoded(image))
     boxes = torch.from_numpy(boxes_of(number)).reshape(-1, 4)

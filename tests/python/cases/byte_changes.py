@@ -1,4 +1,4 @@
-"""Random changes of files: as many, from as many seeds, as the environment says."""
+"""Random changes of files; the environment sets how many, and the seed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SEED = int(os.environ.get("SLUICEGATE_SIDE_FILE_SEED", "0"))
 
 
 def changed(contents: bytes, others: list[bytes], generator: random.Random) -> bytes:
-    """Returns `contents` with one change, or nothing, or one of `others`, which are other files."""
+    """Return `contents` with one change, or empty, or the contents of a different file, from `others`."""
     size = len(contents)
     place = generator.randrange(size)
     result = bytearray(contents)

@@ -1,4 +1,4 @@
-"""A rank that resumes a loader that a different number of ranks has saved."""
+"""A rank that resumes a loader saved by a different number of ranks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def seeded() -> Any:
 
 
 def go_on(rank: int, world_size: int, steps: int, folder: str, saved: str | None) -> None:
-    """Resume what is in `saved`, read `steps` batches, save the loader, and write the indices into `folder`."""
+    """Resume from the state in `saved`, read `steps` batches, save the loader, and write the indices into `folder`."""
     store = torch.distributed.FileStore(f"{folder}/store", world_size)
     limit = datetime.timedelta(seconds=60)
     torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=world_size, timeout=limit)
@@ -33,6 +33,6 @@ def go_on(rank: int, world_size: int, steps: int, folder: str, saved: str | None
     batches = [batch.tolist() for batch in itertools.islice(loader, steps)]
     torch.distributed.checkpoint.save({"loader": loader}, checkpoint_id=folder)
     Path(f"{folder}/rank-{rank}").write_text(json.dumps(batches))
-    # The first rank to leave would close connections that another one still uses.
+    # Leaving early would close connections that other ranks still use.
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()

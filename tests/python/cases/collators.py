@@ -1,4 +1,4 @@
-"""Tokenizers, collate functions of `transformers`, and tables of tokens, made in code or drawn at random."""
+"""Tokenizers, collate functions of `transformers`, and tables of tokens, fixed or random."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ def tokenizer(padding_side: str = "right", **arguments: Any) -> Any:
 
 
 class Tables:
-    """Random tables of tokens, labels, and whatever else samples have.
+    """Random tables of tokens, labels, and any other fields that samples have.
 
     Args:
-        draw: what they are drawn from.
+        draw: the generator.
         of: the collate function that they are for.
-        is_odd: True if there may be what the core leaves to Python, or what the collate function refuses.
+        is_odd: True to include values that the core leaves to Python, or that the collate function refuses.
     """
 
     def __init__(self, draw: random.Random, of: Collators, *, is_odd: bool) -> None:
         self._draw, self._name, self._is_odd = draw, of.name, is_odd
         self._stacks = of.name in ("default", "Default")
-        # Those that a tokenizer does not pad have to be of one length.
+        # Fields that a tokenizer does not pad need one length in all rows.
         self._padded = PADDED if of.names is None or is_odd else PADDED[1:]
 
     def dataset(self, rows: int) -> Any:
-        """A dataset of a table with `rows` rows: with a format or without, all of its rows or some."""
+        """Return a dataset of a table with `rows` rows: with or without a format, with all of its rows or some."""
         draw = self._draw
         dataset = datasets.Dataset(self._table(rows))
         if draw.random() < 0.3:
@@ -96,7 +96,7 @@ class Tables:
         if len(set(lengths)) == 1 and lengths[0] and None not in values and draw.random() < 0.2:
             return pa.array(values, pa.list_(inner, lengths[0]))
         kind = draw.choice((pa.list_, pa.list_, pa.large_list))
-        # Such as are left of a larger one, with something before them and after them.
+        # A slice of a larger array, with elements before and after it.
         return pa.array([[of(1)], *values, [of(0), of(1)]], kind(inner)).slice(1, len(values))
 
     def _labels(self, lengths: list[int]) -> dict[str, Any]:
@@ -143,8 +143,8 @@ class Collators:
     """Random collate functions of `transformers`.
 
     Args:
-        draw: what they are drawn from.
-        is_odd: True if they may be such as only Python calls.
+        draw: the generator.
+        is_odd: True to include some that the core does not run, only Python.
     """
 
     def __init__(self, draw: random.Random, *, is_odd: bool) -> None:
@@ -160,11 +160,11 @@ class Collators:
         self.label_pad = draw.choice((-100, -100, 7))
         self.return_tensors = "np" if is_odd and draw.random() < 0.1 else "pt"
         self.is_masked = draw.random() < 0.5
-        # Shares of tokens to predict, and, of those, to mask and to replace by random ones.
+        # The fraction of tokens to predict, and which fractions of these are masked and replaced by random tokens.
         self.shares = draw.choice(((0.15, 0.8, 0.1), (0.4, 0.8, 0.1), (0.3, 0.0, 1.0)))
 
     def made(self) -> Any:
-        """The collate function, a new one each time."""
+        """Return a new instance of the collate function."""
         if self.name == "default":
             return transformers.default_data_collator
         if self.name == "Default":

@@ -26,7 +26,7 @@ from sluicegate import DataLoader
 
 
 class Batches(composer.Callback):  # type: ignore[misc]
-    """The loader that Composer sees, and the callback that puts its position into checkpoints."""
+    """The loader that Composer sees, which is also the callback that puts its position into checkpoints."""
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         self.loader, self.batch_size, self.trained = loader, loader.batch_size, 0
@@ -48,9 +48,9 @@ class Batches(composer.Callback):  # type: ignore[misc]
 
     def fit_start(self, state: composer.State, logger: Any) -> None:
         trained = int(state.timestamp.batch_in_epoch)
-        self.trained = trained or 1  # Composer asks for a batch of each epoch that was trained
+        self.trained = trained or 1  # Composer reads a batch from each epoch that was trained
         if 0 < trained < len(self):
-            # With a seed, all ranks have the same state, also for another number of them.
+            # With a seed, all ranks have the same state, which resumes on any number of ranks.
             rank, size = ranks()
             saved = self.saved[rank if len(self.saved) == size else 0] if self.saved else self.loader.state_dict()
             self.loader.load_state_dict(saved)
@@ -81,7 +81,7 @@ class Model(composer.ComposerModel):  # type: ignore[misc]
 
 
 class Written(composer.Callback):  # type: ignore[misc]
-    """Writes a line for each batch, and kills the process after one of them, when it has saved what it saves."""
+    """Writes a line for each batch, and kills the process after one of them, once its checkpoint is saved."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -90,7 +90,7 @@ class Written(composer.Callback):  # type: ignore[misc]
         step, samples = int(state.timestamp.batch), state.batch[0].tolist()
         self.model.record.write(step, samples, state.loss.item(), state.model)
 
-    # Composer saves the checkpoint of a batch after all callbacks of that event.
+    # Composer saves a batch's checkpoint after all callbacks of that event, so the next event comes after it.
     def batch_start(self, state: composer.State, logger: Any) -> None:
         self.model.record.after(int(state.timestamp.batch))
 
@@ -128,7 +128,7 @@ def train(
         os.environ |= {"LOCAL_WORLD_SIZE": f"{size}", "NODE_RANK": "0"}
     composer.utils.dist.initialize_dist("cpu")
     loader = loader_of(kind, Rows(f"{path}-reads"), workers=workers)
-    # Composer leaves out the padding of torch's sampler.
+    # Composer drops the padding of torch's sampler.
     rows = Rows(f"{path}-evaluation-reads", ROWS - 3)
     sampler = composer.utils.dist.get_sampler(rows)
     evaluation = MODULES[kind].DataLoader(rows, BATCH_SIZE, num_workers=workers, sampler=sampler)

@@ -1,4 +1,4 @@
-"""Small files of every format, and what is done to them: a bad file is read, or an error names it; nothing else."""
+"""Small files of every format, and ways to damage them: a bad file is read, or an error names it; nothing else."""
 
 from __future__ import annotations
 
@@ -42,17 +42,18 @@ from sluicegate import (
     ZarrDataset,
 )
 
-# An index that can't be put there stays in memory: that of an earlier file of the same size and time would be used.
+# Keeps indices in memory, since none can be written there: otherwise the stored index of an earlier file of the same
+# size and time would be used.
 NOWHERE = "/proc/no-folder"
 
 
 @dataclass(frozen=True)
 class Format:
-    """A format: `write(folder, stem)` puts some samples there and says what `open` takes (or a list of such)."""
+    """A format: `write(folder, stem)` writes some samples, and returns the path that `open` takes (in a list)."""
 
     write: Callable[[Path, str], Path]
     open: Callable[[list[Path]], Any]
-    # The ends of names of files that are read when they are opened, and not any more then.
+    # Suffixes of files that are read only when they are opened, never later.
     read_once: tuple[str, ...] = ()
 
 
@@ -108,7 +109,7 @@ def _tar(suffix: str, pack: Callable[[bytes], bytes]) -> Callable[[Path, str], P
         plain, path = folder / "plain", folder / (stem + suffix)
         members = [(f"{n}.{kind}", b"7" * (n * 150 * (kind == "txt") + 1)) for n in range(5) for kind in ("txt", "cls")]
         tar_files.put(plain, members)
-        # Without the padding to 10 KiB.
+        # Drops the padding to 10 KiB.
         contents = pack(plain.read_bytes().rstrip(b"\0") + bytes(1024))
         plain.unlink()
         path.write_bytes(contents)
@@ -118,7 +119,7 @@ def _tar(suffix: str, pack: Callable[[bytes], bytes]) -> Callable[[Path, str], P
 
 
 def _long_names(form: int) -> Callable[[Path, str], Path]:
-    """Names that no header has room for."""
+    """Write a tar archive with names that are too long for a header."""
 
     def write(folder: Path, stem: str) -> Path:
         path = folder / f"{stem}.tar"
@@ -131,7 +132,7 @@ def _long_names(form: int) -> Callable[[Path, str], Path]:
 
 
 def _open_tar(paths: list[Path]) -> TarDataset:
-    # Of a file that had the same size and time before, another would still be there.
+    # The cache could still hold the contents of an earlier file of the same size and time.
     cache = paths[0].parent.with_suffix(".cache")
     shutil.rmtree(cache, ignore_errors=True)
     return TarDataset([*paths], {"txt": "bytes", "cls": int}, index_folder=NOWHERE, cache_folder=cache)
@@ -158,7 +159,7 @@ _COLUMNS = pa.table(
 def _parquet(**options: Any) -> Callable[[Path, str], Path]:
     def write(folder: Path, stem: str) -> Path:
         path = folder / f"{stem}.parquet"
-        # Its name may be one that PyArrow does not take.
+        # PyArrow rejects some of the names that this path may have.
         with path.open("wb") as file:
             pyarrow.parquet.write_table(_COLUMNS, file, row_group_size=3, **options)
         return path
@@ -183,7 +184,7 @@ _CHUNK = zlib.compress(np.arange(6, dtype="<f4").tobytes())
 
 
 def _zarr(folder: Path, stem: str) -> Path:
-    """An array of two chunks, one of which is missing."""
+    """Write an array of two chunks, one of which is missing."""
     (folder / stem).mkdir()
     (folder / stem / ".zarray").write_text(json.dumps(_ARRAY))
     (folder / stem / "0.0").write_bytes(_CHUNK)
@@ -264,13 +265,13 @@ FORMATS = {
         ),
     ),
     "arrow": Format(_arrow(pa.ipc.new_file, None), lambda paths: ArrowDataset([*paths], nulls="mask")),
-    # The same readers as of the others, with the other rules.
+    # The same readers as the other formats use, with the other options.
     "arrow-zstd": Format(
         _arrow(pa.ipc.new_file, "zstd"),
         lambda paths: ArrowDataset([*paths], nulls="mask_elements", strings="bytes"),
     ),
     "arrow-stream": Format(_arrow(pa.ipc.new_stream, None), lambda paths: ArrowDataset([*paths], nulls="mask")),
-    # A store that is written to while it is read is not noticed: chunks that were read are in the cache.
+    # Writes to a store that is being read are not noticed: chunks that were read are in the cache.
     "zarr": Format(_zarr, lambda paths: ZarrDataset(paths[0]), read_once=("",)),
     "hdf5": Format(_hdf5(), lambda paths: Hdf5Dataset(paths[0])),
     "hdf5-latest": Format(_hdf5(libver="latest"), lambda paths: Hdf5Dataset(paths[0])),
@@ -284,7 +285,7 @@ def files_below(folder: Path) -> list[Path]:
 
 
 def read(dataset: Any) -> list[Any]:
-    """All samples, one by one and several at once."""
+    """Read all samples, one at a time and several at once."""
     indices = range(min(len(dataset), 100))
     samples = [dataset[index] for index in indices]
     for start in range(0, len(indices), 3):
@@ -294,7 +295,7 @@ def read(dataset: Any) -> list[Any]:
 
 
 def plain(value: Any) -> Any:
-    """`value` as what is equal where the bytes are, NaN too; in less time than the texts of tensors."""
+    """Return a form of `value` that is equal if the bytes are, also for NaN; it is faster than `repr` of tensors."""
     if isinstance(value, torch.Tensor):
         whole = value.reshape(-1)
         return value.dtype, value.shape, whole.view(torch.uint8).numpy().tobytes() if len(whole) else b""
@@ -306,13 +307,13 @@ def plain(value: Any) -> Any:
 
 
 def rewrite(file: Path, contents: bytes) -> None:
-    """As another file: when one that was emptied is closed, some file systems wait for the disk."""
+    """Replace the file: closing a file that was truncated and rewritten waits for the disk on some file systems."""
     file.unlink()
     file.write_bytes(contents)
 
 
 def names(error: Exception, folder: Path) -> bool:
-    """Return True if an error names one of the files below `folder`, or the setting that no file fits."""
+    """Return True if an error names one of the files below `folder`, or the setting that no file can satisfy."""
     return (
         str(error).startswith("length: a window of it is longer")
         or str(folder) in str(error)
@@ -328,14 +329,14 @@ def _damages(whole: bytes, dice: random.Random, most: int) -> Iterator[bytes]:
         yield whole[:place] + bytes([whole[place] ^ 1 << dice.randrange(8)]) + whole[place + 1 :]
     for _ in range(most // 4):
         start, end = sorted(dice.sample(range(len(whole) + 1), 2))
-        # A piece is gone, doubled, or all of one kind.
+        # A piece is removed, repeated, or overwritten with one byte.
         yield whole[:start] + whole[end:]
         yield whole[:end] + whole[start:]
         yield whole[:start] + dice.choice((b"\0", b"\xff", b"9", b"[")) * (end - start) + whole[end:]
 
 
 def damage(name: str, folder: Path, most: int = 80, seed: int = 0) -> int:
-    """Reads every file of a format with damage of every kind, and says how often that was an error."""
+    """Read every file of a format with every kind of damage, and return how often that was an error."""
     form, dice, errors = FORMATS[name], random.Random(seed), 0
     path = form.write(folder, "x")
     assert read(form.open([path])), "the whole file has samples"
@@ -352,12 +353,12 @@ def damage(name: str, folder: Path, most: int = 80, seed: int = 0) -> int:
     return errors
 
 
-# Checksums tell every change of what is structure, so that what is read is what was written.
+# Checksums detect every change of structure, so the samples that are read are those that were written.
 _CHECKED = ("tar", "tar-pax", "tar-gnu", "tar-gz", "tfrecord")
 
 
 def damage_structure(name: str, folder: Path) -> tuple[int, int]:
-    """As `damage`, at each place of a format's structure: how often that was tried, and how often an error."""
+    """Do the same as `damage` at each offset of a format's structure; return the numbers of attempts and of errors."""
     form, tried, errors = FORMATS[name], 0, 0
     path = form.write(folder, "x")
     before = plain(read(form.open([path])))
@@ -373,7 +374,7 @@ def damage_structure(name: str, folder: Path) -> tuple[int, int]:
                     assert names(error, folder), f"an error that names no file: {error!r}"  # noqa: PT017
                     errors += 1
                 else:
-                    # What was cut between two samples is another whole file.
+                    # A file cut between two samples is also a complete file.
                     is_same = samples == before[: len(samples)]
                     assert name not in _CHECKED or is_same, f"byte {place} of {file.name} is another, and was read"
         file.write_bytes(whole)
@@ -381,7 +382,7 @@ def damage_structure(name: str, folder: Path) -> tuple[int, int]:
 
 
 def large(name: str, path: Path, shift: int = 0) -> Any:
-    """A dataset of a file so large that its index is kept in the folder `indices` beside it."""
+    """Return a dataset of a file so large that its index is stored, in the folder `indices` next to it."""
     indices = path.parent / "indices"
     indices.mkdir(exist_ok=True)
     rows = [(n + shift, "y" * 4000) for n in range(1200)]
@@ -393,7 +394,7 @@ def large(name: str, path: Path, shift: int = 0) -> Any:
         with path.open("wb") as file:
             header = struct.pack("<Q", 4004)
             for n, text in rows:
-                # Few contents, for their checksums.
+                # Few distinct contents, so that few checksums are computed.
                 data = struct.pack("<i", n % 4) + text.encode()
                 file.write(header + _masked(header) + data + _masked(data))
     else:
@@ -429,7 +430,7 @@ def cut(path: Path) -> None:
 
 
 def replace(path: Path) -> None:
-    """Another file of the same size takes its place."""
+    """Replace a file by a different one of the same size."""
     other = path.with_name("other")
     other.write_bytes(path.read_bytes()[::-1])
     os.replace(other, path)

@@ -27,7 +27,7 @@ from cases.recorded_training import (
     states_of_ranks,
 )
 
-# Ranks communicate without this operation, too, which would be compiled.
+# Ranks also communicate without this operation, which would have to be compiled.
 deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
 
 
@@ -83,7 +83,7 @@ def train(
         engine.backward(loss)
         engine.step()
         record.write(step, indices.tolist(), loss.item(), trained)
-        if step % 5 == 0:  # before a checkpoint, after which a resumed run continues with the generators of that time
+        if step % 5 == 0:  # before a checkpoint: a resumed run continues with the generators saved in it
             engine.eval()
             record.evaluated(counted(evaluation))
             engine.train()

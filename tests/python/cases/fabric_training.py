@@ -47,7 +47,7 @@ def train(
     fabric.launch()
     torch.manual_seed(1)
     loader = loader_of(kind, Rows(f"{path}-reads"))
-    # An odd number of samples, if the padding is marked.
+    # If padding is marked, the number of samples does not divide evenly among the ranks.
     evaluation = loader_of(kind, Rows(f"{path}-evaluation-reads", ROWS - 3 * (kind == "seeded")), shuffle=False)
     assert type(loader) is type(evaluation) is MODULES[kind].DataLoader
     trained = model()

@@ -1,4 +1,4 @@
-"""A script for fairseq2: a reader for its trainer, which a double stands for, and the loop and states of that."""
+"""A script for fairseq2: a reader for its trainer, which a double replaces, with the trainer's loop and states."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DataReader = importlib.import_module("fairseq2.datasets").DataReader
 
 
 class Reader(DataReader):  # type: ignore[misc, valid-type]
-    """As `docs/trainers.md` has it."""
+    """The reader that `docs/trainers.md` shows."""
 
     def __init__(self, loader: Any, num_accumulate: int) -> None:
         self.loader, self._num_accumulate = loader, num_accumulate
@@ -111,7 +111,7 @@ def train(
         if batches is None:
             reader.reset()
             epoch += 1
-            # Without a seed, a loader resumes with the generators that its checkpoint had before the evaluation.
+            # Without a seed, a loader resumes with the generator states in its checkpoint, from before the evaluation.
             with torch.random.fork_rng():
                 record.evaluated(counted(evaluation))
             continue

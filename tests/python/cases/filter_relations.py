@@ -1,4 +1,4 @@
-"""The relations of filters, and what they are in Python."""
+"""The relations of filters, and their equivalents in Python."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ RELATIONS: dict[str, Any] = {
 
 
 def holds(found: Any, relation: str, value: Any) -> bool:
-    """Return True if a filter leaves the row with the value `found`."""
+    """Return True if a filter keeps the row with the value `found`."""
     return found is not None and bool(RELATIONS[relation](found, value))

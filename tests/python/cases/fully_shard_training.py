@@ -39,7 +39,7 @@ class Generator:
 
 
 class Place:
-    """Which step comes next in which epoch."""
+    """The next step, and its epoch."""
 
     epoch = step = 0
 
@@ -51,7 +51,7 @@ class Place:
 
 
 class Trained:
-    """The model and its optimizer, which any number of ranks loads."""
+    """The model and its optimizer, which load on any number of ranks."""
 
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
         self.model, self.optimizer = model, optimizer
@@ -77,7 +77,7 @@ def train(path: str, folder: str, *, stop: int | None = None, resumes: bool = Fa
         folder: of checkpoints.
         stop: the number of the batch after which the process is killed.
         resumes: True to begin with the last checkpoint.
-        kind: of the loaders, as for `loader_of`; nothing is saved of torch's.
+        kind: of the loaders, as for `loader_of`; the state of torch's is not saved.
     """
     start_ranks()
     rank, size = ranks()

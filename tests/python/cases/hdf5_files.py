@@ -9,7 +9,7 @@ import numpy as np
 
 
 def write(path: Path, arrays: dict[str, np.ndarray[Any, Any]], **options: Any) -> Path:
-    import h5py  # Tests are skipped where it is not installed.
+    import h5py  # Tests are skipped if it is not installed.
 
     with h5py.File(path, "w") as file:
         for name, values in arrays.items():

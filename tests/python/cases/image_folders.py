@@ -16,7 +16,7 @@ from .pillow_steps import random_step
 from .tensor_steps import random_resize
 from .torchvision_datasets import Pipelines
 
-# What becomes of a photograph in color: the name's end, and how it is saved. The first six are decoded by the core.
+# The suffix for a color photograph, and how it is saved. The core decodes the first six kinds.
 KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "jpeg": ("jpg", "RGB", {}),
     "fine jpeg": ("jpeg", "RGB", {"quality": 97, "subsampling": 0}),
@@ -39,14 +39,14 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "png with data": ("png", "RGB", {"dpi": (72, 72), "compress_level": 1}),
     "png of two colors": ("png", "1", {}),
 }
-# Of those after the first six, too, the core decodes some.
+# The core decodes some of the kinds after the first six as well.
 PLAIN_PNGS = ("png", "gray png", "png without transparency", "png with data")
 DAMAGES = ("cut", "text", "empty", "missing")
 INTERPOLATIONS = tuple(InterpolationMode)
 
 
 def photograph(draw: random.Random, size: tuple[int, int]) -> Image.Image:
-    """A picture of this height and width with large and small shapes in it."""
+    """Return a picture of this height and width, with large and small shapes in it."""
     values = np.random.RandomState(draw.randrange(2**32))
     small = Image.fromarray(values.randint(0, 256, (5, 6, 3), dtype=np.uint8))
     smooth = np.asarray(small.resize(size[::-1], Image.Resampling.BICUBIC), np.int16)
@@ -54,7 +54,7 @@ def photograph(draw: random.Random, size: tuple[int, int]) -> Image.Image:
 
 
 def image_file(path: Path, kind: str, draw: random.Random, size: tuple[int, int]) -> Path:
-    """Writes a file of this kind and returns its path, with an end to its name."""
+    """Write a file of this kind, and return its path, with a suffix added to its name."""
     end, mode, options = KINDS[kind]
     image = photograph(draw, size)
     if mode == "I;16":
@@ -76,7 +76,7 @@ def image_file(path: Path, kind: str, draw: random.Random, size: tuple[int, int]
 
 
 def damage(path: Path, how: str) -> None:
-    """Damages a file."""
+    """Damage a file."""
     encoded = path.read_bytes()
     if how == "missing":
         path.unlink()
@@ -89,7 +89,7 @@ def damage(path: Path, how: str) -> None:
 
 
 def image_folder(root: Path, draw: random.Random, count: int, kinds: tuple[str, ...] = tuple(KINDS)) -> list[Path]:
-    """Writes `count` files of random kinds and sizes in two classes, and returns their paths."""
+    """Write `count` files of random kinds and sizes in two classes, and return their paths."""
     for name in ("cat", "dog"):
         (root / name).mkdir(parents=True)
     paths = []
@@ -105,13 +105,13 @@ def _size(draw: random.Random) -> tuple[int, int]:
 
 
 class FolderPipelines(Pipelines):
-    """Random pipelines that give images of any size one size."""
+    """Random pipelines that resize all images to one size."""
 
     def __init__(self, draw: random.Random) -> None:
         super().__init__(draw, 3, (0, 0))
 
     def draw(self) -> Any:
-        """Returns a pipeline whose steps are all recognized."""
+        """Return a pipeline in which every step is recognized."""
         draw = self._draw
         if draw.random() < 0.2:
             return self._nested(self._of_tensors())
@@ -140,7 +140,7 @@ class FolderPipelines(Pipelines):
         return self._nested([*steps, *self._erasing()])
 
     def _of_tensors(self) -> list[Any]:
-        """Steps that change the size of a tensor, as in torchvision's guide to v2."""
+        """Return steps that resize a tensor, as in torchvision's guide to v2."""
         draw = self._draw
         steps = [random_step(draw, draw.choice((v1, v2)), self._channels)] if draw.random() < 0.3 else []
         steps.append(draw.choice((v1.PILToTensor, v2.PILToTensor, v2.ToImage))())

@@ -17,7 +17,7 @@ from torchvision.datasets.folder import default_loader, pil_loader
 
 from .image_folders import KINDS, image_file
 
-# Of those that leave images as they are, most are in color: a batch of several modes is an error.
+# Datasets that leave images as they are. Most images are in color, because a batch of several modes is an error.
 AS_THEY_ARE = ("Caltech101", "Caltech256", "INaturalist", "CelebA")
 
 
@@ -26,9 +26,9 @@ class Files:
 
     Args:
         root: the folder.
-        draw: what sizes, kinds and labels are drawn from.
+        draw: the generator for sizes, kinds, and labels.
         count: the number of images.
-        kinds: of files.
+        kinds: the kinds of files.
     """
 
     def __init__(self, root: Path, draw: random.Random, count: int, kinds: tuple[str, ...]) -> None:
@@ -36,7 +36,7 @@ class Files:
         self.paths: list[Path] = []
 
     def write(self, *path: str) -> Path:
-        """Writes an image to a file of this path, whatever the name's end says, and returns the path."""
+        """Write an image to a file at this path, whatever its suffix, and return the path."""
         draw = self.draw
         target = self.root.joinpath(*path)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -46,19 +46,19 @@ class Files:
         return target
 
     def text(self, *path: str, lines: list[str]) -> None:
-        """Writes lines of text."""
+        """Write lines of text."""
         target = self.root.joinpath(*path)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text("\n".join(lines))
 
     def labels(self, count: int = 3) -> list[int]:
-        """Returns a label for each image; all of them occur."""
+        """Return a label for each image; every label occurs."""
         labels = [each % count for each in range(self.count)]
         self.draw.shuffle(labels)
         return labels
 
     def in_folders(self, *path: str, names: tuple[str, ...] = ("ape", "bee", "cow"), end: str = ".jpg") -> None:
-        """Writes images into folders for classes."""
+        """Write images into one folder per class."""
         for number, label in enumerate(self.labels(len(names))):
             self.write(*path, names[label], f"{number:04}{end}")
 
@@ -281,7 +281,7 @@ LISTS = tuple(_MAKERS)
 def image_list(
     name: str, root: Path, draw: random.Random, count: int, kinds: tuple[str, ...] = tuple(KINDS)
 ) -> tuple[Any, list[Path]]:
-    """Writes `count` files below `root`, and returns torchvision's dataset, without a transform, and their paths."""
+    """Write `count` files below `root`, and return torchvision's dataset, without a transform, and their paths."""
     if name in AS_THEY_ARE:
         kinds = tuple(kind for kind in kinds if KINDS[kind][1] == "RGB")
     files = Files(root, draw, count, kinds)
@@ -290,14 +290,14 @@ def image_list(
 
 
 def set_transforms(dataset: Any, transform: Any, target_transform: Any = None) -> None:
-    """Gives a dataset what it would have been given when it was made."""
+    """Set the transforms of a dataset as its constructor would."""
     separate = transform is not None or target_transform is not None
     dataset.transform, dataset.target_transform = transform, target_transform
     dataset.transforms = datasets.vision.StandardTransform(transform, target_transform) if separate else None
 
 
 def setting(**attributes: Any) -> Callable[[Any], None]:
-    """Returns a function that sets these attributes of a dataset."""
+    """Return a function that sets these attributes of a dataset."""
 
     def change(dataset: Any) -> None:
         for name, value in attributes.items():

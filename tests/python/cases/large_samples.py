@@ -1,4 +1,4 @@
-"""Random datasets of large samples, each a pure function of its number."""
+"""Random datasets of large samples, each determined by its number."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch.utils.data import ConcatDataset, Dataset, Subset
 from cases.sample_kinds import MAKERS, Mutator
 from doubles.datasets import ManyAtOnce
 
-# What counts as large while they are tested, in bytes: many samples in little time.
+# Bytes from which a sample counts as large in these tests; small, so that many samples take little time.
 LARGE = 4096
 SHAPES = [(40, 40), (32, 32), (32, 31), (3, 20, 20), (2, 3, 16, 16), (1, 1, 40, 40), (64, 1, 1, 64), (5,), ()]
 DTYPES = ["float32", "float32", "float64", "int64", "uint8", "bool", "float16", "complex64"]
@@ -27,12 +27,12 @@ class Point(NamedTuple):
 
 
 class LargeSamples(Dataset[Any]):
-    """Samples in containers, most of them larger than `LARGE`; what is kept of earlier ones is written to before each.
+    """Samples in containers, most of them larger than `LARGE`; before each, those kept from earlier ones are modified.
 
     Args:
-        number: of which all else is a function.
+        number: determines everything else.
         size: the number of samples.
-        names: of the makers to choose from.
+        names: the makers to choose from.
     """
 
     def __init__(self, number: int, size: int, names: list[str] | None = None) -> None:
@@ -49,7 +49,7 @@ class LargeSamples(Dataset[Any]):
         self.leaves = [leaf() for _ in range(choose.choice([1, 2, 3]))]
         self.keeps_container = choose.random() < 0.15
         self.repeats_leaf = choose.random() < 0.1
-        # What is another sample at one index: another leaf, an error, fewer parts.
+        # The index whose sample differs: in a leaf, its shape or type, its container, fewer parts, or an error.
         self.odd_index = choose.randrange(size) if choose.random() < 0.4 else None
         self.oddity = choose.choice(["leaf", "leaf", "leaf", "shape", "dtype", "container", "error", "fewer"])
         self.odd_leaf = leaf()
@@ -107,7 +107,7 @@ def contained(container: str, parts: list[Any], index: int) -> Any:
 
 
 def refill(sample: Any, number: float) -> None:
-    """Puts other tensors in the place of those in a list or dictionary that the dataset has kept."""
+    """Replace the tensors in a list or dictionary that the dataset has kept."""
     for key in list(sample) if isinstance(sample, dict) else range(len(sample)):
         if isinstance(sample[key], torch.Tensor | numpy.ndarray):
             sample[key] = sample[key] * 0
@@ -118,7 +118,7 @@ class FetchesMany(ManyAtOnce, LargeSamples):
 
 
 def arranged(kind: str, number: int, size: int, names: list[str] | None = None) -> Dataset[Any]:
-    """A dataset of large samples, perhaps as torch's combinators show it."""
+    """Return a dataset of large samples, possibly wrapped in torch's combinators."""
     if kind == "subset":
         return Subset(LargeSamples(number, size, names), list(range(size - 1, -1, -1)))
     if kind == "subset of subset":

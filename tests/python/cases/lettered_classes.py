@@ -1,4 +1,4 @@
-"""Streams whose classes are letters, and what is read of each class."""
+"""Streams whose classes are letters, and what is read from each class."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def stream(text: str) -> list[dict[str, Any]]:
-    """One sample a letter, whose class that is."""
+    """Return one sample per letter, with the letter as its class."""
     return [{"kind": letter, "x": place} for place, letter in enumerate(text)]
 
 
@@ -20,13 +20,13 @@ def expected(text: str, letter: str) -> list[int]:
 
 
 def in_threads(loaders: Any, names: str, read: Any = places) -> dict[str, Any]:
-    """Reads every class in a thread of its own."""
+    """Read every class in its own thread."""
     found: dict[str, Any] = {}
 
     def run(name: str) -> None:
         try:
             found[name] = read(loaders[name])
-        except Exception as error:  # it is compared
+        except Exception as error:  # errors are compared as well
             found[name] = error
 
     threads = [threading.Thread(target=run, args=(name,), name=f"reader-{name}") for name in names]

@@ -20,7 +20,7 @@ class Model(lightning.LightningModule):
 
     def training_step(self, batch: tuple[torch.Tensor, torch.Tensor], number: int) -> torch.Tensor:
         assert type(self.trainer.train_dataloader) is MODULES[self.kind].DataLoader
-        self.record.after(self.batches)  # the checkpoint was saved
+        self.record.after(self.batches)  # after the checkpoint was saved
         self.batches += 1
         return loss_of(self.layers(batch[1]), batch[0])
 
@@ -48,7 +48,7 @@ class Model(lightning.LightningModule):
 
 
 def whole_loader_of(kind: str, rows: Rows, *, shuffle: bool = True) -> Any:
-    """Return a loader of all samples, as for one process."""
+    """Return a loader of all samples, as for a single process."""
     seeded = {"seed": 7} if kind == "seeded" else {}
     return MODULES[kind].DataLoader(rows, BATCH_SIZE, shuffle=shuffle, num_workers=2, **seeded)
 
@@ -72,7 +72,7 @@ def train(
         resumes: True to begin with the last checkpoint.
         kind: of the loaders, as for `loader_of`.
         accumulates: the number of batches per update.
-        injects: True for loaders of all samples, which Lightning divides with a sampler of its own.
+        injects: True for loaders of all samples, which Lightning divides with its own sampler.
     """
     logging.disable()
     _, size = ranks()

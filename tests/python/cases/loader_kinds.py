@@ -1,4 +1,4 @@
-"""Loaders of every kind that resuming tells apart, and reading them step by step."""
+"""Loaders of every kind that resuming distinguishes, and reading them step by step."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ KINDS = MAP_KINDS | STREAM_KINDS
 
 
 def make(kind: str, num_workers: int = 0, **changes: Any) -> Any:
-    """A loader of that kind over a dataset and samplers of its own."""
+    """Return a loader of this kind, with its own dataset and samplers."""
     arguments = KINDS[kind]() | changes
     if "batch_sampler" not in arguments:
         arguments.setdefault("batch_size", BATCH_SIZE)
@@ -71,7 +71,7 @@ def make(kind: str, num_workers: int = 0, **changes: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """A batch with its tensors as lists."""
+    """Return a batch with its tensors as lists."""
     if isinstance(value, torch.Tensor | numpy.ndarray):
         return value.tolist()
     if isinstance(value, dict):
@@ -82,17 +82,17 @@ def plain(value: Any) -> Any:
 
 
 def take(iterator: Any, count: int | None = None) -> list[Any]:
-    """The next `count` batches of an iterator or loader, or all."""
+    """Return the next `count` batches of an iterator or loader, or all."""
     return [plain(batch) for batch in islice(iterator, count)]
 
 
 def through_json(loader: Any) -> Any:
-    """The loader's state, as a file would give it back."""
+    """Return the loader's state after a round trip through JSON."""
     return json.loads(json.dumps(loader.state_dict()))
 
 
 def ends(kind: str, num_workers: int, **changes: Any) -> Iterator[tuple[int, dict[str, Any], list[Any]]]:
-    """One uninterrupted epoch: before and after every batch its number, the state, and what was still to come."""
+    """Yield, for each point between the batches of an epoch, its number, the state, and the batches still to come."""
     loader = make(kind, num_workers, **changes)
     iterator = iter(loader)
     states, batches = [loader.state_dict()], []

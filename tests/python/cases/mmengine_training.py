@@ -38,7 +38,7 @@ class SaveLoader(Hook):  # type: ignore[misc]
     saved: dict[str, Any] | None = None
 
     def before_train_epoch(self, runner: Runner) -> None:
-        """Replace the iterator that was there before the state was loaded, after mmengine has set the epoch to 0."""
+        """Replace the iterator created before the state was loaded, now that mmengine has set the epoch to 0."""
         if isinstance(runner.train_loop, IterBasedTrainLoop):
             if self.saved is not None:
                 runner.train_dataloader.load_state_dict(self.saved)
@@ -55,7 +55,7 @@ class SaveLoader(Hook):  # type: ignore[misc]
 
 
 class Written(Hook):  # type: ignore[misc]
-    """Writes a line for each batch, and kills the process when mmengine has saved what it saves."""
+    """Writes a line for each batch, and kills the process once mmengine has saved its checkpoint."""
 
     priority = "LOWEST"
 
@@ -125,7 +125,7 @@ def train(
         accumulates: the number of batches per update, also across the end of an epoch.
         by_epoch: False for a loop that counts batches, not epochs.
     """
-    # mmengine's own start of ranks sets a GPU; its loops take a process group that is there.
+    # mmengine's own start of ranks sets a GPU; its loops use a process group that already exists.
     torch.manual_seed(1)
     model: torch.nn.Module = Model()
     if ranks()[1] > 1:
@@ -136,7 +136,7 @@ def train(
         model,
         folder,
         train_dataloader=own_loader_of(kind, Rows(f"{path}-reads"), by_epoch=by_epoch),
-        # An odd number of samples: not each rank has as many.
+        # The number of samples does not divide evenly among the ranks.
         val_dataloader=own_loader_of(kind, Rows(f"{path}-evaluation-reads", ROWS - 3), shuffle=False),
         val_evaluator=[Counted(record)],
         val_cfg={},

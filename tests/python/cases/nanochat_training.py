@@ -21,14 +21,14 @@ from sluicegate import DataLoader, PackCollate, PackedBatchSampler, TokenDocumen
 sys.path.append(str(Path(__file__).parents[1] / "doubles" / "trainers"))
 nanochat = importlib.import_module("nanochat.dataloader")
 
-# Tokens in a row. A document fills one, and consists of its number after the first token.
+# Tokens per row. A document fills one row: a first token, then its number, repeated.
 LENGTH, BEGIN = 8, ROWS
-# In an epoch, on two ranks.
+# Per epoch, on two ranks.
 STEPS = ROWS // (2 * BATCH_SIZE)
 
 
 class Documents(torch.utils.data.Dataset[np.ndarray[Any, Any]]):
-    """Documents of files; `reads` is a file with a line for each read."""
+    """Documents in files; `reads` is a file with a line for each read."""
 
     def __init__(self, pattern: str, reads: str) -> None:
         self.documents, self.reads = TokenDocumentsDataset(pattern), reads
@@ -119,7 +119,7 @@ def train(path: str, folder: str, *, stop: int | None = None, resumes: bool = Fa
             counted = [rows[:, 1].tolist() for rows, _, _ in itertools.islice(evaluation, STEPS)]
             record.evaluated(itertools.chain(*counted))
         if step % 3 == 0 and step > 0:
-            # The first rank saves the state of its loader for all.
+            # The first rank saves its loader's state for all.
             files = {f"optim-{rank}.pt": optimizer.state_dict()}
             if rank == 0:
                 files["model.pt"] = layers.state_dict()

@@ -1,4 +1,4 @@
-"""Streams that the core reads, and the samples that they give."""
+"""Streams that the core reads, and the samples they yield."""
 
 from __future__ import annotations
 
@@ -88,6 +88,6 @@ CASES = [tar, tar_with_gaps, json_lines, whole_lines, csv, tfrecord, raw]
 
 @pytest.fixture(params=CASES, ids=lambda make: make.__name__)
 def case(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Case:
-    """Each of them, with the dataset of the same samples and the path of both."""
+    """Each stream, with the dataset of the same samples and the path of both."""
     made: Case = request.param(tmp_path)
     return made

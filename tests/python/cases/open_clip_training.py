@@ -24,12 +24,12 @@ TEXT = {"context_length": 4, "vocab_size": ROWS, "width": 16, "heads": 2, "layer
 
 
 def transform(image: Image.Image) -> torch.Tensor:
-    """Augment with noise that is drawn, which hides no number: images of `ROWS` colors."""
+    """Augment with random noise that leaves the number readable: images have `ROWS` colors."""
     return pil_to_tensor(image) / 255 + torch.rand(1) / 1000
 
 
 def tokenizer_of(reads: str) -> Callable[[list[str]], torch.Tensor]:
-    """Return a tokenizer that notes what it reads: a row has its number as text."""
+    """Return a tokenizer that records what it reads; the text of a row is its number."""
 
     def tokenize(texts: list[str]) -> torch.Tensor:
         for text in texts:
@@ -134,7 +134,7 @@ def train(
         nonlocal step
         step += 1
         record.write(step, read[-1], computed[-1], model)
-        if step % 3 == 0:  # each rank has its own state, because it draws without the others
+        if step % 3 == 0:  # each rank has its own state, because it draws independently
             states = {"model": clip.state_dict(), "optimizer": optimizer.state_dict(), "loader": state_of(loader)}
             states["generator"] = torch.get_rng_state()
             torch.save({"epoch": epoch, "step": step, **states}, f"{folder}/{rank}.tmp")

@@ -1,4 +1,4 @@
-"""Random transforms of torchvision, of both versions, for the colors and the places of pixels of Pillow images."""
+"""Random transforms of torchvision, v1 and v2, for the colors and the geometry of Pillow images."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 
 from torchvision.transforms import AutoAugmentPolicy, InterpolationMode, v2
 
-# One that is rarely drawn among others, and one that is often.
+# Includes a step that is rarely applied, and one that usually is.
 PROBABILITIES = (0.0, 0.1, 0.5, 0.5, 0.8, 1.0)
 
 
 def random_step(draw: random.Random, kind: ModuleType, channels: int) -> Any:
-    """A transform of colors, a turn, or a policy, which leaves the mode of the image.
+    """Return a color transform, a rotation, or a policy that keeps the mode of the image.
 
     Args:
-        draw: what everything is drawn from.
+        draw: the generator.
         kind: `torchvision.transforms` or `torchvision.transforms.v2`.
-        channels: those of the image.
+        channels: the number of channels of the image.
     """
     choice = draw.random()
     if choice < 0.45:
@@ -29,7 +29,7 @@ def random_step(draw: random.Random, kind: ModuleType, channels: int) -> Any:
 
 
 def random_erasing(draw: random.Random, kind: ModuleType, channels: int) -> Any:
-    """A transform that erases a part of a tensor."""
+    """Return a transform that erases part of a tensor."""
     value = draw.choice((0, 0, -1.5, 0.3, "random", [0.25], [draw.uniform(-1, 1) for _ in range(channels)]))
     scale, ratio = draw.choice(((0.02, 0.33), (0.3, 0.9))), draw.choice(((0.3, 3.3), (1, 1), (0.5, 0.6)))
     return kind.RandomErasing(draw.choice(PROBABILITIES), scale, ratio, value, inplace=draw.random() < 0.3)
@@ -90,7 +90,7 @@ def _warp(draw: random.Random, kind: ModuleType, channels: int) -> dict[str, Any
 
 
 def random_order(draw: random.Random, channels: int) -> Any:
-    """Some steps in an order that is drawn from torch's generator, or one of them."""
+    """Return some steps in an order drawn from torch's generator, or one of them."""
     steps = [random_step(draw, v2, channels) for _ in range(draw.randint(1, 3))]
     if draw.random() < 0.5:
         return v2.RandomOrder(steps)

@@ -1,4 +1,4 @@
-"""Random loaders, each a pure function of its number, so that both doors and a second run get the same."""
+"""Random loaders, each determined by its number, so that torch's loader, ours, and a second run get the same one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LAYOUTS = ["plain", "transposed", "step", "offset", "expanded"]
 
 
 class Draw:
-    """One random loader and what is done with it; `str()` tells it in words."""
+    """One random loader and how it is used; `str()` describes it."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -43,12 +43,12 @@ class Draw:
         self.asks_length = choose.random() < 0.5
         self.limits = [choose.choice([None, None, None, 0, 1, 2, 4]) for _ in range(choose.choice([1, 1, 2, 2, 3]))]
         if self.num_workers:
-            # Torch's workers run ahead in the order, so an epoch left early moves the generators further than was read.
+            # Torch's workers prefetch, so an epoch left early advances the generators further than the batches read.
             self.limits = [None] * (len(self.limits) - 1) + [choose.choice([None, 1, 2])]
         self.sampler = self._sampler_kind(choose)
 
     def settles(self, limit: int | None) -> bool:
-        """Return True if the generators' states depend on the batches read, not on workers that run ahead."""
+        """Return True if the generators' states depend on the batches read, not on workers that prefetch."""
         return self.num_workers == 0 or limit is None
 
     def __str__(self) -> str:
@@ -56,7 +56,7 @@ class Draw:
         return f"{facts}, dataset: {describe(self.dataset(torch.utils.data))}"
 
     def dataset(self, door: ModuleType) -> Any:
-        """Its own generators, so that building draws nothing from the seed of the run."""
+        """Return the dataset; it has its own generators, so that building it draws nothing from the seed of the run."""
         choose = random.Random(self.data_seed)
         state = torch.get_rng_state()
         torch.manual_seed(self.data_seed)
@@ -93,7 +93,7 @@ class Draw:
     def _sampler_kind(self, choose: random.Random) -> str | None:
         if choose.random() < 0.5 or self.kind == "iterable":
             return None
-        # Mostly without the arguments that exclude a sampler: refusals are one-step draws.
+        # Usually omit the arguments that exclude a sampler: a refused combination ends the draw at its first step.
         if choose.random() < 0.9:
             self.arguments.pop("shuffle", None)
         kinds = [
@@ -153,7 +153,7 @@ def describe(dataset: Any) -> str:
 
 
 def native(door: ModuleType, choose: random.Random, size: int, depth: int) -> Any:
-    """A native dataset of that size, `depth` combinators deep."""
+    """Return a native dataset of this size, with `depth` nested combinators."""
     if depth == 0:
         count = choose.choice([1, 1, 2, 3])
         return choose.choices(
@@ -183,7 +183,7 @@ def native(door: ModuleType, choose: random.Random, size: int, depth: int) -> An
 def concat(door: ModuleType, choose: random.Random, size: int, depth: int) -> Any:
     cuts = sorted(choose.randrange(size + 1) for _ in range(choose.choice([0, 1, 2])))
     sizes = [end - start for start, end in zip([0, *cuts], [*cuts, size], strict=True)]
-    # Parts of one make more often than not: otherwise nearly every concatenation is an error.
+    # The parts usually have the same make: otherwise nearly every concatenation is an error.
     make = choose.randrange(2**40) if choose.random() < 0.8 else None
     parts = []
     for part_size in sizes:

@@ -1,4 +1,4 @@
-"""Random training scripts, which can be run with torch's loader and with ours."""
+"""Random training scripts that run with torch's loader and with ours."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ OTHER_ORDERS = ("weights", "list", "odd list", "distributed", "batches")
 
 
 class RandomScript:
-    """One random training script over the dataset that a subclass makes.
+    """One random training script for the dataset that a subclass creates.
 
     Args:
-        seed: what everything is drawn from.
-        draw: what the rest of the script is drawn from.
+        seed: determines the whole script.
+        draw: the generator for the rest of the script.
     """
 
     def __init__(self, seed: int, draw: random.Random) -> None:
@@ -36,10 +36,10 @@ class RandomScript:
             self.arguments["prefetch_factor"] = draw.choice((1, 2, 3, None))
         self.order = draw.choice(("sequential", "shuffle", "shuffle", "generator", *OTHER_ORDERS))
         self.epochs = draw.randint(1, 3)
-        # Where an epoch is left, or is interrupted and resumed: (epoch, batches).
+        # The point where an epoch is left, or is interrupted and resumed: (epoch, batches).
         self.left = (draw.randrange(self.epochs), draw.randint(0, 4)) if draw.random() < 0.3 else None
         if self.order == "distributed" and self.left is not None:
-            # Such a sampler is read at the first `next`, not in `iter`, so an epoch without one draws nothing.
+            # Such a sampler is first read in `next`, not in `iter`, so an epoch left at 0 batches would draw nothing.
             self.left = self.left[0], max(self.left[1], 1)
         self.resumed = (draw.randrange(self.epochs), draw.randint(0, 4)) if draw.random() < 0.4 else None
         self.draws_between = draw.random() < 0.3
@@ -47,16 +47,16 @@ class RandomScript:
 
     @abstractmethod
     def dataset(self) -> Any:
-        """The dataset, with the same samples each time."""
+        """Return the dataset, with the same samples each time."""
 
     def after_batch(self, epoch: int, batches: int) -> None:
-        """What a script changes after `batches` batches of an epoch."""
+        """Apply the changes that the script makes after `batches` batches of an epoch."""
 
     def after_epoch(self, epoch: int) -> None:
-        """What a script changes when an epoch has ended."""
+        """Apply the changes that the script makes at the end of an epoch."""
 
     def loader(self, kind: Any) -> Any:
-        """A loader of the dataset; its arguments are drawn, if at all, from generators of their own."""
+        """Return a loader of the dataset; random arguments come from their own generators."""
         dataset, arguments = self.dataset(), dict(self.arguments)
         count = len(dataset)
         if self.order in ("shuffle", "generator"):
@@ -74,12 +74,12 @@ class RandomScript:
             batches = [[each % count for each in range(first, first + 3)] for first in range(0, count, 2)]
             arguments["batch_sampler"] = [*batches, (0,), [count - 1]]
         if self.order == "odd list":
-            # From the end, and one that is not there.
+            # Negative indices, and possibly one out of range.
             arguments["sampler"] = [0, -1, count - 1, *([count] if self.seed % 2 else []), -count, 1 % count]
         return kind(dataset, **arguments)
 
     def run(self, kind: Any, *, resumes: bool) -> tuple[list[Any], bool]:
-        """What a script sees: batches and errors, and the global generators; and whether the engine was the core."""
+        """Return what a script sees (batches, errors, and global generators), and True if the engine was the core."""
         torch.manual_seed(self.seed)
         random.seed(self.seed)
         seen: list[Any] = []

@@ -33,7 +33,7 @@ from cases.recorded_training import (
 
 
 def work(config: dict[str, Any]) -> None:
-    """Train on one rank. The first time, it is killed after the batch `stop`."""
+    """Train on one rank, which is killed after the batch `stop` the first time."""
     context, checkpoint, kind = ray.train.get_context(), ray.train.get_checkpoint(), config["kind"]
     rank = context.get_world_rank()
     os.environ |= {RANK: str(rank), WORLD_SIZE: str(context.get_world_size())}
@@ -80,14 +80,14 @@ def work(config: dict[str, Any]) -> None:
 
 
 def train(path: str, folder: str, *, stop: int | None = None, kind: str = "seeded", then: int | None = None) -> None:
-    """Train on two ranks, and write a line for each batch to `path`, after a restart to another file.
+    """Train on two ranks, and write a line for each batch to `path`; after a restart, to a different file.
 
     Args:
-        path: the beginning of the paths of files.
+        path: the prefix of the paths of files.
         folder: of checkpoints.
         stop: the number of the batch after which the ranks are killed.
         kind: of the loaders, as for `loader_of`.
-        then: the number of ranks of a second run, which continues the killed one; None if Ray starts that again.
+        then: the number of ranks of a second run, which continues the killed one; None if Ray restarts that one.
     """
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
 

@@ -3,9 +3,10 @@
     python -m cases.record_torchdata cases      # torchdata 0.11
     python -m cases.record_torchdata old_cases  # torchdata 0.10.1 or 0.8
 
-What was recorded before under other names stays. `rest` is what the interrupted loader went on with, and `next_epoch`
-its epoch after that. Where torchdata's own resumed loader delivered anything else, that is in `resumed_rest` and
-`resumed_next_epoch`. The global seeds are `torchdata_loaders.SEED` and, before the resumed loader, `OTHER_SEED`.
+Earlier recordings under other names stay. `rest` holds the batches that the interrupted loader continued with, and
+`next_epoch` its following epoch. If torchdata's own resumed loader delivered different batches, these are in
+`resumed_rest` and `resumed_next_epoch`. The global seeds are
+`torchdata_loaders.SEED` and, before the resumed loader, `OTHER_SEED`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ STATES = pathlib.Path(__file__).parent / "torchdata_states.json"
 
 
 def torchdatas() -> types.SimpleNamespace:
-    """Torchdata's door; imported here since pytest imports this file to look for doctests, without torchdata."""
+    """Return torchdata's module; imported here, because pytest imports this file for doctests without torchdata."""
     import torchdata
     from torchdata.stateful_dataloader import StatefulDataLoader
     from torchdata.stateful_dataloader.sampler import RandomSampler
@@ -39,7 +40,7 @@ def torchdatas() -> types.SimpleNamespace:
 
 
 def written(value: Any) -> Any:
-    """JSON for states: tensors are compressed, and dicts whose keys are not strings become lists of pairs."""
+    """Return JSON for a state: tensors are compressed, and dicts whose keys are not strings become lists of pairs."""
     if isinstance(value, torch.Tensor):
         assert value.dtype == torch.uint8
         return {"$byte_tensor": base64.b85encode(zlib.compress(bytes(value.tolist()), 9)).decode()}
@@ -51,7 +52,7 @@ def written(value: Any) -> Any:
 
 
 def plain(batches: list[Any]) -> list[Any]:
-    """Batches as lists; what the collate function made of pairs is a list of two tensors."""
+    """Return batches as lists; what the collate function made from pairs is a list of two tensors."""
     return [
         batch.tolist() if isinstance(batch, torch.Tensor) else plain(batch) if isinstance(batch, list) else batch
         for batch in batches
@@ -59,7 +60,7 @@ def plain(batches: list[Any]) -> list[Any]:
 
 
 def taken(case: torchdata_loaders.Case, door: Any) -> tuple[Any, Any, Any]:
-    """Return the loader where its state is wanted, the batches that follow, and the state."""
+    """Return the loader at the point where its state is taken, the batches that follow, and the state."""
     torch.manual_seed(torchdata_loaders.SEED)
     loader = case.make(door)
     for _ in range(case.epochs):

@@ -1,4 +1,4 @@
-"""What scripts for trainers have in common: the samples, the model, and a line for each batch."""
+"""Parts that scripts for trainers share: the samples, the model, and a line for each batch."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from torch.utils.data import DistributedSampler
 import sluicegate
 
 ROWS, EPOCHS, BATCH_SIZE = 40, 3, 4
-# How many ranks there are, as launchers tell.
+# Environment variables that launchers set.
 RANK, WORLD_SIZE = "RANK", "WORLD_SIZE"
 MODULES: dict[str, Any] = {"seeded": sluicegate, "sampled": sluicegate, "torch": torch.utils.data}
 
 
 def note(path: str, index: int) -> None:
-    """Write that a sample was read."""
+    """Record that a sample was read."""
     with open(path, "a") as file:  # Appending a short line is atomic.
         file.write(f"{index}\n")
 
@@ -48,12 +48,12 @@ class Rows(torch.utils.data.Dataset[tuple[int, torch.Tensor]]):
 
 
 def ranks() -> tuple[int, int]:
-    """Return the rank of this process and how many there are, as launchers set them."""
+    """Return the rank of this process and the number of ranks, as launchers set them."""
     return int(os.environ.get(RANK, 0)), int(os.environ.get(WORLD_SIZE, 1))
 
 
 def start_ranks() -> None:
-    """Start the process group, also for a single rank."""
+    """Start the process group, even for a single rank."""
     rank, size = ranks()
     if size > 1:
         torch.distributed.init_process_group("gloo")
@@ -114,7 +114,7 @@ def counted(loader: Any) -> Iterator[int]:
 
 
 def saved_by(rank: int, folder: str, name: str) -> str:
-    """Return the path of the checkpoint of `rank`; with a seed, that of the first one serves more ranks, too."""
+    """Return the path of `rank`'s checkpoint; with a seed, all ranks use that of the first one."""
     path = f"{folder}/{name}{rank}.pt"
     return path if os.path.exists(path) else f"{folder}/{name}0.pt"
 
@@ -152,10 +152,10 @@ class Record:
             print(json.dumps(line), file=file)
 
     def after(self, step: int) -> None:
-        """Kill the process after the batch `stop`, when its checkpoint was saved."""
+        """Kill the process after the batch `stop`, once its checkpoint is saved."""
         if step != self.stop:
             return
         if torch.distributed.is_initialized():
-            with contextlib.suppress(RuntimeError):  # A rank that has left is killed already.
+            with contextlib.suppress(RuntimeError):  # A rank that has left was killed already.
                 torch.distributed.barrier()
         os.kill(os.getpid(), signal.SIGKILL)

@@ -1,6 +1,6 @@
-"""Random loaders of everything that has a place: samplers, batch samplers, streams, with something left out.
+"""Random loaders of everything that has a position (samplers, batch samplers, streams), with samples left out.
 
-In a module of their own so that the process that resumes them can make them too.
+This is a separate module, so that the process that resumes them can create them too.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ BATCH_SAMPLERS: dict[str, Callable[[int | None], Any]] = {
 
 
 class DrawingItems(PlainStream):
-    """Draws with every item, and has no state."""
+    """Draws a random number with every item, and has no state."""
 
     def __iter__(self) -> Iterator[Any]:
         for item in super().__iter__():
@@ -67,7 +67,7 @@ STREAMS: dict[str, Callable[[], Any]] = {
 
 
 class ResumeCase:
-    """One random loader, a pure function of its number."""
+    """One random loader, determined by its number."""
 
     def __init__(self, number: int) -> None:
         choose = random.Random(number)
@@ -91,13 +91,13 @@ class ResumeCase:
             self.arguments |= {"remainder": choose.choice(["pad", "drop", "exact"])}
         self.batches_left_out = choose.choice([[], [], [1, 4]])
         self.samples_left_out = choose.choice([[], [], [3, 8, 9, 20]]) if not self.is_stream else []
-        # A stream needs as many workers as before, as does a dataset whose draws are not seeded.
+        # A stream needs the same number of workers, as does a dataset whose draws are not seeded.
         may_move = not self.is_stream and (self.dataset != "drawing" or self.seed is not None)
         self.resumed_workers = choose.choice([0, 2]) if may_move and self.num_workers else self.num_workers
         self.stops = sorted(choose.sample(range(12), 3))
 
     def loader(self, num_workers: int) -> Any:
-        """The loader, with nothing left out."""
+        """Return the loader, with nothing left out."""
         arguments = dict(self.arguments)
         if not num_workers:
             arguments.pop("persistent_workers", None)
@@ -112,7 +112,7 @@ class ResumeCase:
         return sluicegate.DataLoader(dataset, seed=self.seed, num_workers=num_workers, **arguments)
 
     def states(self) -> list[tuple[dict[str, Any], list[Any]]]:
-        """At each stop of the first epoch, and at its end: the state, and what came from there on, of two epochs."""
+        """Return each state, at the stops of the first epoch and at its end, with the batches of the two epochs after."""
         told: list[Any] = []
         seed_globals(1)
         loader = self.loader(self.num_workers)
@@ -123,7 +123,7 @@ class ResumeCase:
         iterator = iter(loader)
         for stop in self.stops:
             first += take(iterator, stop - len(first))
-            # Where the epoch was found to be over, it is the next one that follows.
+            # If the epoch was found to be over, the next epoch follows.
             told.append((json.loads(json.dumps(loader.state_dict())), len(first) if len(first) == stop else None))
         first += take(iterator)
         at_end = json.loads(json.dumps(loader.state_dict()))
@@ -132,7 +132,7 @@ class ResumeCase:
         return [*follows, (at_end, [second])]
 
     def follows(self, state: dict[str, Any], epochs: int) -> list[list[Any]]:
-        """What comes after `state`."""
+        """Return the batches that follow `state`."""
         seed_globals(1000)
         loader = self.loader(self.resumed_workers)
         loader.load_state_dict(state)
@@ -140,7 +140,7 @@ class ResumeCase:
 
 
 def read_together(make_rank: Callable[[int], Any], world_size: int, count: int | None = None) -> list[list[Any]]:
-    """By step what each rank has, as (indices, which of them are valid); ranks are read one after the other."""
+    """Return, for each step, what each rank reads: (indices, which are valid); ranks are read one after another."""
     ranks = []
     for rank in range(world_size):
         pairs = []

@@ -1,4 +1,4 @@
-"""Kinds of large samples: how they lie in memory, and who else holds them and writes to them later."""
+"""Kinds of large samples: their layout in memory, and the other objects that hold them and modify them later."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import torch
 
 
 class Image(torch.Tensor):
-    """A subclass of a tensor, whose batches torch makes."""
+    """A subclass of tensor, whose batches torch makes."""
 
 
 class Picture(numpy.ndarray):
-    """A subclass of an array."""
+    """A subclass of array."""
 
 
 Mutator = Callable[[float], Any]
 
 
 class Data(Protocol):
-    """What a dataset keeps: what it uses again, and what writes to earlier samples before the next one is made."""
+    """The objects that a dataset keeps: buffers to reuse, and functions that then modify earlier samples."""
 
     buffers: dict[Any, Any]
     mutators: list[Mutator]
@@ -130,7 +130,7 @@ def weakly_kept_array(data: Data, *facts: Any) -> Any:
 
 @maker
 def buffer(data: Data, index: int, shape: tuple[int, ...], dtype: str) -> Any:
-    """One tensor for all samples: torch delivers the content of the last one in every row."""
+    """Return one tensor for all samples: with torch, every row has the content of the last one."""
     value = data.buffers.setdefault((shape, dtype), tensor_of(0, shape, dtype))
     return value.copy_(tensor_of(index, shape, dtype))
 
@@ -257,7 +257,7 @@ def channels_last(data: Data, *facts: Any) -> Any:
 
 @maker
 def odd_steps(data: Data, *facts: Any) -> Any:
-    """Steps that say nothing, of axes of one element, may still say a layout."""
+    """Return a tensor whose axes of size one have strides that mean nothing, but still suggest a memory format."""
     value = tensor_of(*facts)
     steps = [1 if size == 1 else step for size, step in zip(value.shape, value.stride(), strict=True)]
     return value.as_strided(value.shape, steps)
@@ -343,7 +343,7 @@ def numpy_scalar(data: Data, index: int, shape: tuple[int, ...], dtype: str) -> 
     return numpy.float32(index)
 
 
-# Those that leave nothing behind: what they do does not depend on the order of the calls.
+# Makers that keep nothing, so that their results do not depend on the order of the calls.
 WITHOUT_MEMORY = [
     "fresh",
     "fresh_array",

@@ -1,4 +1,4 @@
-"""Loaders of random shapes, one after the other, whose workers are killed at random; run as a program."""
+"""Loaders of random shapes, one after another, whose workers are killed at random; run as a program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from checks.resources import Resources, resident
 
 MEBIBYTE = 1 << 20
 SIZES = [4, 4, 8, 100, 1000, 4096, 70_000, MEBIBYTE, 8 * MEBIBYTE]
-VOLUME = 96 * MEBIBYTE  # of one epoch
+VOLUME = 96 * MEBIBYTE  # per epoch
 KILLED = ("is killed by signal", "exited unexpectedly")
 
 
@@ -27,7 +27,7 @@ def sample_of(index: int, size: int) -> torch.Tensor:
 
 
 class Samples(Dataset):
-    """Worker processes end at the samples in `deadly`."""
+    """Samples in which a worker process dies at each index in `deadly`."""
 
     def __init__(self, count: int, size: int, deadly: dict[int, str]) -> None:
         self.count, self.size, self.deadly = count, size, deadly
@@ -60,7 +60,7 @@ def labeled(samples: list[torch.Tensor]) -> dict[str, Any]:
 
 
 def check(batch: Any, size: int) -> list[int]:
-    """Every value of the batch is right; the indices in it."""
+    """Check every value of the batch, and return its indices."""
     if isinstance(batch, dict):
         rows = batch["rows"]
         assert int(rows[0, 0]) == batch["first"]
@@ -74,7 +74,7 @@ def check(batch: Any, size: int) -> list[int]:
 
 
 class Round:
-    """One loader, its epochs and its end."""
+    """One loader, its epochs, and its end."""
 
     def __init__(self, data: ModuleType, draw: random.Random) -> None:
         self.draw = draw
@@ -110,7 +110,7 @@ class Round:
             assert check(batch, self.size) == indices, "a kept batch changed"
 
     def epoch(self) -> bool:
-        """False when the loader is of no more use."""
+        """Read an epoch, and return False if the loader is no longer usable."""
         leave_at = self.draw.randint(0, 40) if self.draw.random() < 0.4 else None
         kill_at = self.draw.randint(0, 10) if self.draw.random() < 0.15 else None
         stop_at = self.draw.randint(0, 10) if self.draw.random() < 0.1 else None
@@ -128,7 +128,7 @@ class Round:
                 if keep and len(self.kept) * self.size * len(indices) < VOLUME:
                     self.kept.append((batch, indices))
                 if number == leave_at:
-                    return kill_at is None or number < kill_at  # The death may not be noticed yet.
+                    return kill_at is None or number < kill_at  # The death may not have been noticed yet.
                 if number == kill_at:
                     self.draw.choice(iterator._workers).kill()
                 if number == stop_at:
@@ -145,7 +145,7 @@ class Round:
 
 
 def soak(data: ModuleType, seed: int, seconds: float) -> None:
-    """Raises on anything wrong, on anything left, and on memory that grew."""
+    """Raise if anything is wrong, if anything is left, or if memory grew."""
     torch.set_num_threads(1)
     deadline = time.monotonic() + seconds
     draw = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Where in small files structure is: every length, count, place, checksum and name that a parser goes by."""
+"""Offsets of the structure in small files: every length, count, position, checksum, and name that a parser uses."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pyarrow.parquet
 
-# In a file of at most this many bytes, all offsets count as structure.
+# In files of at most this many bytes, every offset counts as structure.
 SMALL = 700
 
-# The first and the last byte of each field of a tar header, and behind them.
+# The offsets of the fields of a tar header; each is tried with the byte before it.
 _TAR_FIELDS = (0, 100, 108, 116, 124, 136, 148, 156, 157, 257, 263, 265, 297, 329, 337, 345, 500)
 
 
 def offsets(path: Path) -> list[int]:
-    """The offsets of what is structure in the file at `path`, in order."""
+    """Return the offsets of the structure in the file at `path`, in order."""
     whole = path.read_bytes()
     if len(whole) <= SMALL or path.suffix == ".json":
         return [*range(len(whole))]
@@ -43,7 +43,7 @@ def _packed(path: Path, whole: bytes) -> Iterator[int]:
 
 
 def _zstd(path: Path, whole: bytes) -> Iterator[int]:
-    """The frames that `mds_files.zstd` writes: a header of nine bytes, and blocks with one of three."""
+    """Yield the frame header (nine bytes) and block headers (three bytes) as `mds_files.zstd` writes them."""
     yield from range(9)
     at = 9
     while at < len(whole):
@@ -65,7 +65,7 @@ def _mds(path: Path, whole: bytes) -> Iterator[int]:
     samples = int.from_bytes(whole[:4], "little")
     starts = [int.from_bytes(whole[at : at + 4], "little") for at in range(4, 8 + 4 * samples, 4)]
     yield from range(8 + 4 * samples)
-    # The sizes of what differs in size.
+    # The sizes of the fields of variable size.
     yield from itertools.chain.from_iterable(range(start, start + 60) for start in starts)
 
 
@@ -74,7 +74,7 @@ def _header(path: Path, whole: bytes) -> Iterable[int]:
 
 
 def _zip(path: Path, whole: bytes) -> Iterator[int]:
-    """The headers of the files, the beginnings of these, and the list of them at the end."""
+    """Yield the local headers of the members, the first bytes of these, and the central directory at the end."""
     for member in zipfile.ZipFile(path).infolist():
         yield from range(member.header_offset, min(member.header_offset + 100, len(whole)))
     yield from range(whole.rindex(b"PK\x01\x02") - 60, len(whole))
@@ -86,7 +86,7 @@ def _parquet(path: Path, whole: bytes) -> Iterator[int]:
     yield from range(len(whole) - 8 - footer, len(whole))
     for group, column in itertools.product(range(metadata.num_row_groups), range(metadata.num_columns)):
         chunk = metadata.row_group(group).column(column)
-        # The headers of the first page and of the one behind it, and the first levels.
+        # The headers of the first page and of the first data page, and its first levels.
         start = chunk.dictionary_page_offset or chunk.data_page_offset
         yield from range(start, start + 30)
         yield from range(chunk.data_page_offset, chunk.data_page_offset + 30)
@@ -118,7 +118,7 @@ _OF = {
 
 
 def damages(whole: bytes, place: int) -> Iterator[bytes]:
-    """The file, cut at `place`, and with the byte there changed in several ways."""
+    """Yield the file cut at `place`, and with the byte at `place` changed in several ways."""
     yield whole[:place]
     byte = whole[place]
     for other in dict.fromkeys((byte ^ 1 << place % 8, 0xFF)):

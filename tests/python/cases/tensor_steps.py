@@ -1,4 +1,4 @@
-"""Random transforms of torchvision (v2) that change the size of a tensor of bytes."""
+"""Random transforms of torchvision (v2) that resize a tensor of bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ INTERPOLATIONS = (
 
 
 def random_resize(draw: random.Random, size: Any) -> list[Any]:
-    """Steps after which a tensor has this size: a number, or height and width."""
+    """Return steps after which a tensor has this size: a number, or height and width."""
     interpolation = draw.choice(INTERPOLATIONS)
     size = size if isinstance(size, int) else list(size)
     choice = draw.random()

@@ -1,4 +1,4 @@
-"""`TiffFile`: TIFF files of any layout, also of those that Pillow does not write."""
+"""`TiffFile`: TIFF files of any layout, including those that Pillow does not write."""
 
 from __future__ import annotations
 

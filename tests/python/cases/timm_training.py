@@ -89,7 +89,7 @@ def train(path: str, folder: str, *, stop: int | None = None, resumes: bool = Fa
             optimizer.step()
             step += 1
             record.write(step, labels.tolist(), loss.item(), model)
-            if step % 3 == 0:  # each rank has its own state, because it draws without the others
+            if step % 3 == 0:  # each rank has its own state, because it draws independently
                 states = {"model": bare.state_dict(), "optimizer": optimizer.state_dict()}
                 states["generator"] = torch.get_rng_state()
                 place = {"epoch": epoch, "step": step, "loader": state_of(loader)}

@@ -1,6 +1,6 @@
-"""Loaders whose states were recorded from torchdata, to be made again where they are resumed.
+"""Loaders whose states were recorded from torchdata, recreated to resume them.
 
-Each case has everything that shaped its state: dataset, arguments, seeds, and the batches received before. The door
+Each case has everything that determined its state: dataset, arguments, seeds, and the batches received before. `door`
 is a namespace with `DataLoader` and `RandomSampler`: torchdata's when recording, ours when reading.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.utils.data import BatchSampler, Dataset, IterableDataset, Sampler, get_worker_info
 
-# The global seed before a recorded loader is made, and before the loader that resumes.
+# The global seed before a recorded loader is created, and before the loader that resumes.
 SEED, OTHER_SEED = 3, 77
 
 
@@ -38,7 +38,7 @@ class NoisyNumbers(Numbers):
 
 
 class CountingNumbers(Numbers):
-    """Sample i is i and how many samples this copy of the dataset has fetched in its life, which is its state."""
+    """Sample i is i and the number of samples this copy of the dataset has fetched so far, which is its state."""
 
     fetched = 0
 
@@ -55,14 +55,14 @@ class CountingNumbers(Numbers):
 
 
 def lengths_of(worker_lengths: list[int]) -> tuple[int, int]:
-    """The worker that asks, and the length of its part."""
+    """Return the id of the calling worker, and the length of its part."""
     info = get_worker_info()
     worker = info.id if info is not None else 0
     return worker, worker_lengths[worker]
 
 
 class Stream(IterableDataset):
-    """Worker w yields 100 * w, 100 * w + 1, … as many as its length says, and keeps no state."""
+    """Worker w yields 100 * w, 100 * w + 1, … up to its length, and keeps no state."""
 
     def __init__(self, *worker_lengths: int) -> None:
         self.worker_lengths = list(worker_lengths)
@@ -103,7 +103,7 @@ class StreamOfStatefulIterators(Stream):
 
 
 class StatefulStream(Stream):
-    """The same samples from a generator; the dataset has the state, which the next `__iter__` begins with."""
+    """The same samples from a generator; the dataset has the state, from which the next `__iter__` continues."""
 
     yielded = 0
 
@@ -121,7 +121,7 @@ class StatefulStream(Stream):
 
 
 class OwnIterator(Stream):
-    """The same samples from a dataset that is its own iterator, with a state that needs what `__iter__` made."""
+    """The same samples from a dataset that is its own iterator, with a state that depends on objects of `__iter__`."""
 
     def __iter__(self) -> OwnIterator:
         self.iterator = CountingIterator(*lengths_of(self.worker_lengths))
@@ -138,7 +138,7 @@ class OwnIterator(Stream):
 
 
 class StatefulSampler(Sampler):
-    """n - 1 down to 0; the sampler has the state, which the next `__iter__` begins with."""
+    """Yields n - 1 down to 0; the sampler has the state, from which the next `__iter__` continues."""
 
     def __init__(self, length: int) -> None:
         self.length, self.drawn = length, 0
@@ -160,7 +160,7 @@ class StatefulSampler(Sampler):
 
 
 class SamplerOfStatefulIterators(Sampler):
-    """0 to n - 1 from an iterator that has the state."""
+    """Yields 0 to n - 1 from an iterator that has the state."""
 
     def __init__(self, length: int) -> None:
         self.length = length
@@ -173,7 +173,7 @@ class SamplerOfStatefulIterators(Sampler):
 
 
 class StatefulBatchSampler(StatefulSampler):
-    """Pairs, the last samples first."""
+    """Yields pairs, the last samples first."""
 
     def __iter__(self) -> Iterator[Any]:
         for index in super().__iter__():
@@ -182,10 +182,10 @@ class StatefulBatchSampler(StatefulSampler):
 
 @dataclasses.dataclass
 class Case:
-    """How a loader was made, and where it was when its state was taken.
+    """How a loader was created, and its position when its state was taken.
 
     Args:
-        make: the loader, from a door.
+        make: creates the loader, given a module.
         received: batches received in the epoch before the state was taken; None for all, and the end of the epoch too.
         epochs: whole epochs before that.
     """
@@ -298,7 +298,7 @@ CASES = {
     ),
 }
 
-# What torchdata 0.8 to 0.10 keep otherwise.
+# States that torchdata 0.8 to 0.10 store differently.
 OLD_CASES = {
     "0.10: sequential, 2 workers, second epoch before its first batch": Case(
         lambda door: sequential(door, 10, num_workers=2), received=0, epochs=1

@@ -23,12 +23,12 @@ UNREADABLE = {
 READABLE = [name for name in RECORDED if name not in UNREADABLE]
 
 
-# Not from facts alone: their samples are drawn in workers, or their order is what `may_be_late` warns of.
+# These need more than the state: workers draw their samples, or their order is what `may_be_late` warns of.
 NOT_ENOUGH = ["random samples, 2 workers", "0.10: shuffled with the loader's generator"]
 
 
 def read(value: Any) -> Any:
-    """What record_torchdata.py wrote."""
+    """Return the recordings of record_torchdata.py."""
     if isinstance(value, list):
         return [read(entry) for entry in value]
     if not isinstance(value, dict):

@@ -24,13 +24,13 @@ from torchtitan.tools.utils import GarbageCollection
 from cases.recorded_training import BATCH_SIZE, EPOCHS, ROWS, Record, note, ranks, start_ranks
 from sluicegate import DataLoader
 
-# Asks for the current GPU.
+# It asks for the current GPU.
 torchtitan.trainer.dist_utils.set_pg_timeouts = lambda **_: None
 torchtitan.components.validate.utils.device_type = "cpu"
 
 
 class Tokens(torch.utils.data.Dataset):
-    """Sequences that begin with their number, and continue with what is drawn; `reads` notes each read."""
+    """Sequences that begin with their number and continue with random tokens; `reads` records each read."""
 
     def __init__(self, reads: str) -> None:
         self.reads = reads
@@ -45,7 +45,7 @@ class Tokens(torch.utils.data.Dataset):
 
 
 class Repeated:
-    """What ours and torch's loader share: epoch after epoch, because torchtitan ends the training with its loader."""
+    """Shared by our loader and torch's: it repeats epochs, because torchtitan ends the training with its loader."""
 
     def __init__(self, config: Any, *, dp_world_size: int, dp_rank: int, local_batch_size: int, **_: Any) -> None:
         tokens, self.config, self.rank = Tokens(config.reads), config, dp_rank
@@ -71,7 +71,7 @@ class Loader(Repeated, DataLoader, BaseDataLoader):  # type: ignore[misc]
         reads: str = ""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state, without a seed under names of this rank: the checkpoint has one value per name."""
+        """Return the state, without a seed under keys of this rank, because the checkpoint has one value per key."""
         state: dict[str, Any] = super().state_dict()
         if self.config.kind == "seeded":
             return state
@@ -103,7 +103,7 @@ LOADERS: dict[str, Any] = {"seeded": Loader, "sampled": Loader, "torch": TorchsL
 
 
 class Trainer(torchtitan.trainer.Trainer):  # type: ignore[misc]
-    """Has a small model, which needs no GPU; the loop, the steps, and the validation are torchtitan's."""
+    """A trainer with a small model, which needs no GPU; the loop, the steps, and the validation are torchtitan's."""
 
     def __init__(self, config: Any, record: Record, accumulates: int) -> None:
         self.config, self.record, self.step, self.ntokens_seen = config, record, 0, 0
@@ -215,9 +215,9 @@ def train(
         resumes: True if there are checkpoints.
         kind: "seeded" for a loader with a seed and a shard, "sampled" for one with torch's sampler, "torch" for
             torch's.
-        workers: the loader's.
+        workers: the number of workers of the loader.
         accumulates: the number of batches per step, also across the end of an epoch.
-        steps: the number of steps; by default, as many as all epochs have.
+        steps: the number of steps; by default, those of all epochs.
     """
     start_ranks()
     groups = [ParamGroupConfig(pattern=".*", optimizer_name="AdamW", optimizer_kwargs={"lr": 0.01})]

@@ -23,12 +23,12 @@ PADDING_MODES = ("constant", "edge", "reflect", "symmetric")
 
 
 def channels_of(name: str) -> int:
-    """The number of channels of the images of a class."""
+    """Return the number of channels of the images of a class."""
     return 3 if name in (*ARRAYS, "SVHN", "STL10") else 1
 
 
 def made(name: str, transform: Any, *, size: int = 40, height: int = 9, width: int = 11, seed: int = 0) -> Any:
-    """A dataset of this class as its constructor leaves it, without files: `size` random images."""
+    """Return a dataset of this class as its constructor leaves it, without files: `size` random images."""
     values = np.random.RandomState(seed)
     cls = getattr(datasets, name)
     dataset = cls.__new__(cls)
@@ -55,7 +55,7 @@ def made(name: str, transform: Any, *, size: int = 40, height: int = 9, width: i
 
 
 def _smooth(planes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return smooth images, as photographs are, some without colors."""
+    """Return smooth images, like photographs, some without colors."""
     sums = np.cumsum(np.cumsum(planes.astype(np.int64) - 128, axis=2), axis=3)
     smooth = (sums // 4 + 128).clip(0, 255).astype(np.uint8)
     smooth[::5] = smooth[::5, :1]
@@ -63,11 +63,11 @@ def _smooth(planes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 class Pipelines:
-    """Random pipelines that end in a tensor of one form.
+    """Random pipelines that return tensors of one shape and type.
 
     Args:
-        draw: what everything is drawn from.
-        channels: of the images.
+        draw: the generator.
+        channels: the number of channels of the images.
         size: the height and the width of the images.
     """
 
@@ -77,7 +77,7 @@ class Pipelines:
         self._size = size
 
     def draw(self) -> Any:
-        """Returns a pipeline whose steps are all recognized."""
+        """Return a pipeline in which every step is recognized."""
         draw = self._draw
         steps = [self._of_pillow() for _ in range(draw.randint(0, 3))]
         steps += self._to_tensor()
@@ -90,7 +90,7 @@ class Pipelines:
         return self._nested(steps)
 
     def unrecognized(self) -> Any:
-        """Returns a pipeline with a step that only Python does."""
+        """Return a pipeline with a step that only Python runs."""
         draw = self._draw
         steps = [v1.ToTensor()]
         step = draw.choice(
@@ -109,7 +109,7 @@ class Pipelines:
         return draw.choice((v1, v2)).Compose(steps)
 
     def _of_pillow(self) -> Any:
-        """A step of a Pillow image: as often of its colors or a turn as of its place."""
+        """Return a step for Pillow images: color steps and rotations are as likely as geometric ones."""
         draw = self._draw
         choice, kind = draw.random(), draw.choice((v1, v2))
         if choice < 0.5:
@@ -125,7 +125,7 @@ class Pipelines:
         return v2.RGB() if self._channels == 3 and draw.random() < 0.5 else kind.Grayscale(self._channels)
 
     def _erasing(self) -> list[Any]:
-        """Often a step that erases a part, if the image is of floats."""
+        """Return, about one time in three, a step that erases part of the image, if its values are floats."""
         draw = self._draw
         if not self._is_float or draw.random() < 0.7:
             return []
@@ -144,7 +144,7 @@ class Pipelines:
         if choice < 0.6:
             flips = [kind.RandomHorizontalFlip(), kind.RandomVerticalFlip(0.2)]
             return kind.RandomApply(draw.choice((flips, flips[:1])), p=draw.choice((0.0, 0.4, 1.0)))
-        # A mirror may not be wider than the image, whatever came before.
+        # Reflected padding may not exceed the size of the image, whatever the earlier steps made of it.
         mode = draw.choice(PADDING_MODES)
         most = 4 if mode in ("constant", "edge") else 2
         padding = draw.choice((most, [most, 1], (0, 1, most, 2)))

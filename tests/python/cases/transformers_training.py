@@ -18,7 +18,7 @@ import sluicegate.transformers
 from sluicegate.accelerate.prepared_loader import PreparedLoader
 
 SAMPLES, EPOCHS = 29, 2
-# What a process ends with that a test kills.
+# The exit code of a process that ends after `stop` as if it had been killed.
 KILLED = 0
 
 
@@ -33,7 +33,7 @@ class Rows(Dataset):
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         if index >= self.size:
-            raise IndexError(index)  # The length sampler of transformers iterates.
+            raise IndexError(index)  # the length sampler of transformers iterates until it
         if self.reads is not None:
             with self.reads.open("a") as file:  # Appending a short line is atomic.
                 file.write(f"{index}\n")
@@ -43,7 +43,7 @@ class Rows(Dataset):
 
 
 class Stream(IterableDataset):
-    """The same samples, one after the other, split among workers, with a position."""
+    """The same samples in order, split among workers, with a position."""
 
     def __init__(self, rows: Rows, has_length: bool) -> None:
         self.rows, self.place = rows, 0
@@ -80,7 +80,7 @@ def collate(samples: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
 
 
 class Repeating(Sampler[int]):
-    """Stands for the `RepeatSampler` of TRL 1.1: each prompt `each` times, each chunk of prompts `chunks` times.
+    """Replaces the `RepeatSampler` of TRL 1.1: each prompt `each` times, each chunk of prompts `chunks` times.
 
     As there, the last incomplete chunk is left out, and the generator is seeded once, not for each epoch.
     """
@@ -111,12 +111,12 @@ class Model(torch.nn.Module):
 
 
 class Recording(transformers.Trainer):
-    """Writes a line for each batch that is trained, and for each evaluation, to `file`; is killed after `stop` steps.
+    """Writes a line to `file` for each training batch and each evaluation; the process is killed after `stop` steps.
 
     Attributes:
         file: an open file.
         stop: the number of the step after whose checkpoint this process is killed.
-        loaders: those that the training loop and the evaluation were given.
+        loaders: the loaders that the training loop and the evaluation received.
     """
 
     file: Any = None
@@ -125,7 +125,7 @@ class Recording(transformers.Trainer):
     def training_step(self, model: Any, inputs: dict[str, Any], *others: Any, **named: Any) -> torch.Tensor:
         indices = inputs["index"].tolist()
         loss = super().training_step(model, inputs, *others, **named)
-        torch.rand(self.accelerator.process_index)  # Processes draw unequally.
+        torch.rand(self.accelerator.process_index)  # gives each process a different generator state
         print(json.dumps(["step", self.state.global_step, indices, loss.item()]), file=self.file, flush=True)
         return loss
 
@@ -158,7 +158,7 @@ class Ours(Recording, sluicegate.transformers.LoaderMixin, transformers.Trainer)
 
 
 def counted(prediction: Any) -> dict[str, Any]:
-    """The indices of the samples that were evaluated, as a metric."""
+    """Return the indices of the samples that were evaluated, as a metric."""
     return {"counted": sorted(int(index) for index in prediction.predictions)}
 
 
@@ -177,14 +177,14 @@ def trainer_of(
     """Return the trainer of a script.
 
     Args:
-        kind: whose loader it is.
-        folder: of checkpoints, and of the file that says which samples were read.
-        name: of that file.
+        kind: which implementation of the loader.
+        folder: the folder of checkpoints, and of the file that lists the samples read.
+        name: the name of that file.
         draws: True if samples are augmented.
-        dropout: the model's.
+        dropout: the dropout of the model.
         stream: "" for a dataset with indices, "sized" or "endless" for a stream with and without a length.
         repeats: True to train with `Repeating`.
-        loader_arguments: of our loader.
+        loader_arguments: arguments of our loader.
         given: the arguments of `TrainingArguments`.
     """
     transformers.set_seed(1)
@@ -220,14 +220,14 @@ def trainer_of(
 
 
 def train(path: str, kind: str, *, resumes: str | bool = False, stop: int | None = None, **arguments: Any) -> None:
-    """Trains, and writes each step and evaluation as a line to `path`.
+    """Train, and write each step and evaluation as a line to `path`.
 
     Args:
         path: a file of this process.
-        kind: whose loader it is.
+        kind: which implementation of the loader.
         resumes: the checkpoint to begin with, or True for the last one.
         stop: the number of the step after whose checkpoint the process is killed.
-        arguments: of `trainer_of`.
+        arguments: arguments of `trainer_of`.
     """
     trainer = trainer_of(kind, name=str(int(bool(resumes))), **arguments)
     trainer.stop = stop

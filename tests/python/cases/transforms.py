@@ -1,4 +1,4 @@
-"""Every transform of `sluicegate.transforms` with arguments, for tests that try each in every way it may be used."""
+"""Every transform of `sluicegate.transforms` with arguments, for tests that use each in every supported way."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sluicegate import transforms
 
 Made = Callable[[Any], Any]
 
-# What torchvision says of its own transforms.
+# Warnings of torchvision about its own transforms.
 IGNORED_WARNINGS = [
     pytest.mark.filterwarnings("ignore:The transform `ToTensor"),
     pytest.mark.filterwarnings("ignore:RandomErasing"),
@@ -75,7 +75,7 @@ ARGUMENTS: dict[str, list[dict[str, Any]]] = {
     "ToTensor": [{}],
     "TrivialAugmentWide": [{}],
 }
-# Those that are called with batches, and names that are not transforms; those that need boxes are in `test_boxes` and
+# Transforms that take batches, and names that are not transforms; those that need boxes are in `test_boxes` and
 # `test_iou_crop`.
 NO_TRANSFORMS = ("CutMix", "MixUp", "RandomIoUCrop", "SanitizeBoundingBoxes", "Transform", "recognize")
 CONTAINERS: dict[str, Made] = {
@@ -86,7 +86,7 @@ CONTAINERS: dict[str, Made] = {
     ),
     "RandomOrder": lambda module: module.RandomOrder([module.RandomInvert(), module.CenterCrop(20), module.Pad(1)]),
 }
-# Pixels on the border between two are the one or the other.
+# Transforms that may round a pixel on the border between two source pixels either way.
 WARPS = (
     *("AugMix", "AutoAugment", "RandAugment", "RandomAffine", "RandomPerspective", "RandomRotation"),
     "TrivialAugmentWide",
@@ -107,13 +107,13 @@ assert {name for name, *_ in CASES} | set(NO_TRANSFORMS) == set(transforms.__all
 
 
 def random_pipeline(generator: random.Random, names: list[str]) -> list[Made]:
-    """Two to six transforms of these names, in any order that torchvision takes for tensors."""
+    """Return two to six transforms with these names, in any order that torchvision accepts for tensors."""
     chosen = [case for case in CASES if case[0] in names]
     return [generator.choice(chosen)[2] for _ in range(generator.randrange(2, 7))]
 
 
 def drawn(seed: int, call: Any, *inputs: Any) -> tuple[Any, torch.Tensor]:
-    """What comes out, or the error's type, and the state of the generator then."""
+    """Return the result, or the error's type, and the generator's state afterward."""
     torch.manual_seed(seed)
     try:
         made = call(*inputs)
@@ -123,7 +123,7 @@ def drawn(seed: int, call: Any, *inputs: Any) -> tuple[Any, torch.Tensor]:
 
 
 def tensor(value: Any) -> torch.Tensor:
-    """The values (channels, height, width) of an image of Pillow's, or those of a tensor or an array."""
+    """Return the values (channels, height, width) of a Pillow image, a tensor, or an array."""
     if not isinstance(value, Image.Image):
         return torch.as_tensor(value).as_subclass(torch.Tensor)
     array = np.array(value)
@@ -131,7 +131,7 @@ def tensor(value: Any) -> torch.Tensor:
 
 
 def assert_close(found: Any, expected: Any, is_warp: bool = False, levels: float = 1.0, deviation: float = 1.0) -> None:
-    """The same type, data type and shape, and values that differ by at most `levels` of 256."""
+    """Assert that types, data types, and shapes are equal, and that values differ by at most `levels` of 256."""
     assert type(found) is type(expected)
     if isinstance(expected, type):
         return

@@ -14,13 +14,13 @@ from cases.recorded_training import Record, note
 from sluicegate.accelerate.prepared_loader import PreparedLoader
 from sluicegate.transformers import LoaderMixin
 
-# Not each rank evaluates as many.
+# The ranks evaluate different numbers of samples, because the last batch is not full.
 ROWS, EPOCHS, EVALUATED = 24, 2, 10
 WORDS = {"<pad>": 0, "<eos>": 1} | {str(number): number + 2 for number in range(40)}
 
 
 class Noted(datasets.Dataset):  # type: ignore[misc]
-    """A table that notes which rows are read."""
+    """A table that records which rows are read."""
 
     reads: str
 
@@ -31,7 +31,7 @@ class Noted(datasets.Dataset):  # type: ignore[misc]
 
 
 def sft() -> tuple[Any, Any, dict[str, Any]]:
-    """Return the trainer, its arguments, and what else it is given."""
+    """Return the trainer, its configuration, and its other arguments."""
     rows = datasets.Dataset.from_dict({"text": [f"{number} {number}" for number in range(ROWS)]})
     return trl.SFTTrainer, trl.SFTConfig, {"train_dataset": rows}
 
@@ -52,7 +52,7 @@ def grpo() -> tuple[Any, Any, dict[str, Any]]:
 
 
 def rewards(completions: list[str], **_: Any) -> list[float]:
-    """Differ from completion to completion, because equal ones would leave the model as it is."""
+    """Return rewards that differ between completions; equal ones would not change the model."""
     return [sum(ord(letter) for letter in completion) % 97 / 97 for completion in completions]
 
 
@@ -68,7 +68,7 @@ TRAINERS = {"sft": sft, "dpo": dpo, "grpo": grpo}
 
 
 def samples_of(inputs: Any) -> list[int]:
-    """Return the numbers of the rows in a batch; DPO's rejected completions are its second half."""
+    """Return the row numbers of a batch; its second half is DPO's rejected completions."""
     if isinstance(inputs, list):
         return [int(each["prompt"]) for each in inputs]
     first = inputs["input_ids"][:, 0] - WORDS["0"]

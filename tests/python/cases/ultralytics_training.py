@@ -1,6 +1,6 @@
 """A script for ultralytics, as users write it: its trainer with our loader, on the CPU.
 
-ultralytics finds its rank when it is imported.
+ultralytics reads its rank when it is imported.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EVALUATED = 8
 
 
 class Loader(sluicegate.DataLoader[Any]):
-    """As `docs/trainers.md` has it; `given` is what it is given for a seed."""
+    """The loader that `docs/trainers.md` shows; `given` is used as its seed."""
 
     given: ClassVar[dict[str, Any]] = {}
 
@@ -47,7 +47,7 @@ def save_loader(trainer: DetectionTrainer) -> None:
 
 
 def save(trainer: DetectionTrainer) -> None:
-    """Save within an epoch, as if the one before had ended: ultralytics resumes with the next one."""
+    """Save within an epoch as if the previous one had just ended: ultralytics resumes with the epoch after it."""
     if trainer.epoch > 0 and trainer.step % 3 == 0 and ranks()[0] == 0:
         trainer.epoch -= 1
         trainer.save_model()
@@ -66,7 +66,7 @@ CALLBACKS = {"on_model_save": save_loader, "on_train_batch_end": save, "on_train
 
 
 class Noted(YOLODataset):  # type: ignore[misc]
-    """Notes which images are read for a training, without the others of their mosaics."""
+    """Records which images are read for training, without the other images of their mosaics."""
 
     reads: str
 
@@ -96,7 +96,7 @@ def write_images(folder: Path) -> None:
 
 
 def numbers(batch: dict[str, Any]) -> list[int]:
-    """Return which images are in a batch, without the others of their mosaics."""
+    """Return which images are in a batch, without the other images of their mosaics."""
     return [int(Path(path).stem) for path in batch["im_file"]]
 
 
@@ -153,7 +153,7 @@ def train(path: str, folder: str, *, stop: int | None = None, resumes: bool = Fa
         torch.distributed.barrier()
     data = f"{folder}/data.yaml"
     arguments = {"model": "yolo11n.yaml", "data": data, "project": folder, "device": "cpu", "amp": False}
-    # Mosaics are turned off in the last epoch, for which the trainer resets the loader.
+    # Mosaics are turned off for the last epoch, and the trainer resets the loader for that.
     settings = {"epochs": EPOCHS, "imgsz": 32, "batch": BATCH_SIZE, "workers": 2, "close_mosaic": 1, "plots": False}
     if resumes:
         settings["resume"] = f"{folder}/train/weights/last.pt"

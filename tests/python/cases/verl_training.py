@@ -1,4 +1,4 @@
-"""Scripts for verl: the loaders of doubles of its trainers, and the loops and states of their `fit`."""
+"""Scripts for verl: loaders of doubles of its trainers, with the loops and states of their `fit`."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from cases.recorded_training import (
     state_of,
 )
 
-# In an epoch, on two ranks.
+# Per epoch, on two ranks.
 STEPS = ROWS // (2 * BATCH_SIZE)
 
 sys.path.append(str(Path(__file__).parents[1] / "doubles" / "trainers"))
 
 
 def class_of(module: str, name: str, kind: str) -> Any:
-    """Return a class of the double of verl, which creates loaders of that kind."""
+    """Return a class of verl's double, which creates loaders of this kind."""
     given = {"seed": 7} if kind == "seeded" else {}
     torchdata.stateful_dataloader.StatefulDataLoader = functools.partial(MODULES[kind].DataLoader, **given)
     return getattr(importlib.import_module(f"verl.trainer.{module}"), name)
@@ -56,7 +56,7 @@ def sft_trainer(path: str, kind: str) -> Any:
 
 
 class Settings(dict[str, Any]):
-    """A configuration, as the reinforcement trainer reads it."""
+    """A configuration as the reinforcement trainer reads it."""
 
     __getattr__ = dict.__getitem__
 
@@ -73,7 +73,7 @@ def ppo_trainer(path: str, kind: str) -> Any:
 
 
 def parts(loader: Any) -> Iterator[Any]:
-    """Yield the parts of this rank of what the first rank reads."""
+    """Yield this rank's parts of the batches that the first rank reads."""
     rank, size = ranks()
     batches = iter(loader if rank == 0 else ())
     while True:

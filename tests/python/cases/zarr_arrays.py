@@ -9,8 +9,8 @@ import numpy as np
 
 
 def write(folder: Path, version: int, name: str, values: Any, chunks: tuple[int, ...], **attributes: Any) -> None:
-    """Writes an array to a group of this version, with names for its dimensions."""
-    import zarr  # Tests are skipped where it is not installed.
+    """Write an array to a group of this version, with names for its dimensions."""
+    import zarr  # Tests are skipped if it is not installed.
 
     group = zarr.open_group(folder, mode="a", zarr_format=version)
     names = ["time", "y", "x"][-np.ndim(values) :]

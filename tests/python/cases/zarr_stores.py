@@ -1,4 +1,4 @@
-"""Stores that `write_zarr` writes, whole and interrupted, and what is found in them."""
+"""Stores that `write_zarr` writes, complete or interrupted, and their contents."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ OPTIONS: dict[str, Any] = {
 
 
 def assert_stored(path: Path, x: Any = X, y: Any = Y) -> None:
-    """Assert that three readers find the arrays, bit for bit, and that nothing is left of the job."""
-    # Tests are skipped where they are not installed.
+    """Assert that three readers find the arrays, bit for bit, and that nothing of the job is left."""
+    # Tests are skipped if they are not installed.
     import xarray
     import zarr
 

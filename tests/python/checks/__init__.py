@@ -1,1 +1,1 @@
-"""What must be true, and how it is compared."""
+"""Conditions that must hold, and comparisons."""

@@ -1,4 +1,4 @@
-"""What a cache of images must leave as it is."""
+"""Checks that a cache of images does not change samples."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sluicegate import DataLoader, ImageField, TarDataset
 
 
 def assert_same_from_cache(path: str, transform: Any) -> None:
-    """Asserts that two epochs of a shard of images, boxes and labels are the same with and without a cache."""
+    """Assert that two epochs of a shard of images, boxes, and labels are the same with and without a cache."""
     batches: list[Any] = []
     for cache in (None, "memory"):
         options: dict[str, Any] = {"boxes": "box", "box_fields": "label", "cache": cache, "exact": True}

@@ -1,4 +1,4 @@
-"""Numbers of random cases: different ones in each run, so that few cases in a run try many in the long run."""
+"""Numbers of random cases, different in each run, so that short runs add up to many cases."""
 
 from __future__ import annotations
 

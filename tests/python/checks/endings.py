@@ -1,4 +1,4 @@
-"""How a worker's end and its errors look from the consumer."""
+"""Helpers for the end and the errors of a worker, as the consumer sees them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def story(error: BaseException) -> str:
-    """Everything the error says: its text, its notes and its causes."""
+    """Return everything the error says: its text, its notes, and its causes."""
     said = [str(error), *getattr(error, "__notes__", [])]
     if error.__cause__ is not None:
         said.append(story(error.__cause__))
@@ -22,7 +22,7 @@ def ended_workers(workers: list[Any]) -> bool:
 
 
 def read_until_error(iterator: Any) -> tuple[list[Any], BaseException]:
-    """What was delivered before the iterator failed, and the error without its frames."""
+    """Return the batches delivered before the iterator failed, and the error without its frames."""
     delivered: list[Any] = []
     try:
         for batch in iterator:

@@ -1,4 +1,4 @@
-"""What a script sees of two epochs with either loader."""
+"""Two epochs of either loader, as a script sees them."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from checks.equality import assert_same
 
 
 def next_item(iterator: Iterator[Any]) -> Any:
-    """The next batch, or the type of the error in its place; None at the end."""
+    """Return the next batch, or the type of the error raised instead; None at the end."""
     try:
         return next(iterator)
     except StopIteration:
         return None
     except Exception as error:
-        # Torch raises a worker's error from a frame that refers to it, so a cycle holds the iterator. If a worker that
-        # was forked later collects it, queues are closed before their last use: `Bad file descriptor` in a thread.
+        # Torch raises a worker's error from a frame that refers to it, so a cycle holds the iterator. If a worker
+        # forked later collects it, queues are closed before their last use: `Bad file descriptor` in a thread.
         return type(error.with_traceback(None))
 
 
 def seen_by(kind: Any, dataset: Any, change: Callable[[int], None] | None = None, **arguments: Any) -> list[Any]:
-    """Batches and types of errors of two epochs, and the global generator after each.
+    """Return the batches and types of errors of two epochs, and the global generator's state after each epoch.
 
     Args:
         kind: the class of the loader.
         dataset: the dataset.
-        change: called after each batch with the number of what was seen.
-        **arguments: those of the loader.
+        change: called after each batch with the number of items seen so far.
+        **arguments: the arguments of the loader.
     """
     torch.manual_seed(5)
     loader = kind(dataset, **arguments)
@@ -47,7 +47,7 @@ def seen_by(kind: Any, dataset: Any, change: Callable[[int], None] | None = None
 
 
 def assert_as_torch(dataset: Any, **arguments: Any) -> list[Any]:
-    """Asserts that the core reads `dataset`, and that both loaders show the same, which is returned."""
+    """Assert that the core reads `dataset`, and that both loaders yield the same items, and return these."""
     expected = seen_by(torch.utils.data.DataLoader, dataset, **arguments)
     assert sluicegate.DataLoader(dataset, **arguments).explain().engine == "rust"
     assert_same(seen_by(sluicegate.DataLoader, dataset, **arguments), expected)

@@ -27,13 +27,13 @@ TENSOR_FACTS: dict[str, Callable[[torch.Tensor], Any]] = {
 }
 
 
-# In a worker torch stacks into shared memory, and says this of samples of unequal shape; elsewhere it says what is
-# wrong.
+# In a worker, torch stacks into shared memory and reports samples of unequal shape this way; elsewhere it names the
+# cause.
 SAME_ERROR = {"Trying to resize storage that is not resizable": "stack expects each tensor to be equal size"}
 
 
 def bits(tensor: torch.Tensor) -> bytes:
-    """The elements as bytes in logical order, so that NaNs and signed zeros count as what they are."""
+    """Return the elements as bytes in logical order, so that NaNs and signed zeros are compared exactly."""
     with torch.no_grad():
         plain = tensor.detach().as_subclass(torch.Tensor).resolve_conj().resolve_neg()
         flat = plain.clone(memory_format=torch.contiguous_format).reshape(-1)
@@ -41,13 +41,13 @@ def bits(tensor: torch.Tensor) -> bytes:
 
 
 def difference(actual: Any, expected: Any, path: str = "value") -> str | None:
-    """The first difference in words, or None."""
+    """Return a description of the first difference, or None."""
     if type(actual) is not type(expected):
         return f"{path}: type {type(actual)!r}, expected {type(expected)!r}"
     if isinstance(expected, torch.Tensor):
         return _tensor_difference(actual, expected, path)
     if isinstance(expected, BaseException):
-        # Ours may say more than torch: which sampler, which dataset, what to change.
+        # Our messages may add to torch's: the sampler, the dataset, and the remedy.
         words = message_of(expected)
         missing = words not in str(actual) and SAME_ERROR.get(words, words) not in str(actual)
         return f"{path}: {actual}, expected it to contain {message_of(expected)!r}" if missing else None
@@ -107,14 +107,14 @@ def _scalar_bits(value: Any) -> bytes:
 
 # Torch's C++ core gives most of its warnings once per process, so the second run is silent.
 ONCE_PER_PROCESS = "(Triggered internally at"
-# Python 3.12 and newer warn of a fork in a process with threads; whether there is a fork at all is the loader's matter.
+# Python 3.12 and newer warn of a fork in a process with threads; our loader need not fork where torch's does.
 FORK_WITH_THREADS = "multi-threaded, use of fork() may lead to deadlocks"
 NOT_COMPARED = (ONCE_PER_PROCESS, FORK_WITH_THREADS)
 
 
 @dataclasses.dataclass
 class Outcome:
-    """Everything that can be told of a run from outside: values, the error that ended it, warnings."""
+    """The observable results of a run: values, the error that ended it, and warnings."""
 
     values: list[Any] = dataclasses.field(default_factory=list)
     error: Exception | None = None
@@ -122,14 +122,14 @@ class Outcome:
 
 
 def outcome_of(values: Callable[[], Iterable[Any]]) -> Outcome:
-    """Runs it to its end, or to its first error, and keeps what came out on the way."""
+    """Iterate to the end, or to the first error, and keep the values up to it."""
     outcome = Outcome()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             for value in values():
-                outcome.values.append(value)  # list() would lose what came before an error
-        except Exception as error:  # the error is part of what is compared
+                outcome.values.append(value)  # list() would lose the values before an error
+        except Exception as error:  # the error is one of the compared results
             # Frames keep iterators alive, and with them worker processes.
             outcome.error = error.with_traceback(None)
             outcome.error.__context__ = None
@@ -139,14 +139,14 @@ def outcome_of(values: Callable[[], Iterable[Any]]) -> Outcome:
 
 
 def error_of(call: Callable[[], Any]) -> Exception:
-    """The error it raises, without the traceback whose frames would keep iterators and workers alive."""
+    """Return the error that `call` raises, without its traceback, which would keep iterators and workers alive."""
     outcome = outcome_of(lambda: [call()])
     assert outcome.error is not None, f"no error but {outcome.values}"
     return outcome.error
 
 
 def message_of(error: BaseException) -> str:
-    """The text of the error, or of the one that a worker wrapped: its traceback names files and lines."""
+    """Return the text of the error, or of the one that a worker wrapped, without its traceback of files and lines."""
     text = str(error)
     if "Original Traceback" not in text:
         return text

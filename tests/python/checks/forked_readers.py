@@ -1,10 +1,10 @@
-"""`growth`: what a forked process makes its own by reading what its parent holds."""
+"""`growth`: the memory that a forked process copies by reading objects of its parent."""
 
 from __future__ import annotations
 
 from checks.programs import Run
 
-# The parent reads first: the kernel calls a page with one user private.
+# The parent reads first, because the kernel reports a page that only one process uses as private.
 _READ_TWICE = """
 read()
 gc.collect()
@@ -22,7 +22,7 @@ os.wait()
 
 
 def growth(run: Run, source: str, **values: object) -> int:
-    """In MiB, what a child makes its own by calling `read`, a function of this program."""
+    """Return the MiB that become private to a child when it calls `read`, a function of this program."""
     ended = run(source + _READ_TWICE, **values)
     ended.check()
     return int(ended.stdout)

@@ -1,4 +1,4 @@
-"""What every format must pass, under torch's loader and ours: it is a map-style dataset like any other."""
+"""Checks that every format passes with torch's loader and ours: it is a map-style dataset like any other."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from sluicegate.recognition.source import native_source
 
 
 def check_format(dataset: Any, samples: list[Any]) -> None:
-    """Asserts that `dataset` has these samples, by itself and in batches, however it is read.
+    """Assert that `dataset` has these samples, alone and in batches, with every way of reading it.
 
     Args:
         dataset: a native dataset of at least five samples.
-        samples: what `dataset[i]` must be.
+        samples: the expected `dataset[i]`.
     """
     assert native_source(dataset, in_worker=False) is not None, "the core does not read it"
     _is_a_list(dataset, samples)
@@ -50,10 +50,10 @@ def _is_a_list(dataset: Any, samples: list[Any]) -> None:
 
 
 def _batches_are_torchs(dataset: Any, samples: list[Any]) -> None:
-    """For any number of workers, torch's order and ours."""
+    """Assert that batches are equal with any number of workers, in torch's order and in ours."""
     expected = [dataset.collate([samples[index] for index in batch]) for batch in ([0, 1], [2, 3])]
     for loader_cls in (torch.utils.data.DataLoader, sluicegate.DataLoader):
-        # Both kinds of worker take the data as it is; threads are ours alone.
+        # Both kinds of worker read the dataset as it is; only our loader has threads.
         kinds: list[dict[str, Any]] = [{}, {"num_workers": 2}]
         if loader_cls is sluicegate.DataLoader:
             kinds.append({"num_workers": 2, "worker_type": "thread"})
@@ -69,7 +69,7 @@ def _batches_are_torchs(dataset: Any, samples: list[Any]) -> None:
                 index for (index,) in torch.utils.data.DataLoader(range(len(dataset)), shuffle=True, collate_fn=list)
             ]
             assert_same(shuffled[0], dataset.collate([samples[index] for index in order[:2]]))
-    # A Python dataset in worker processes.
+    # A Python dataset, in worker processes.
     in_python = torch.utils.data.Subset(Plain(dataset), [1, 2, 3])
     for num_workers in (0, 2):
         loader = sluicegate.DataLoader(in_python, batch_size=3, num_workers=num_workers, collate_fn=dataset.collate)
@@ -77,7 +77,7 @@ def _batches_are_torchs(dataset: Any, samples: list[Any]) -> None:
 
 
 class Plain(torch.utils.data.Dataset[Any]):
-    """The same dataset, read through its methods."""
+    """The same dataset as a Python dataset, so that it is read through its methods."""
 
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset

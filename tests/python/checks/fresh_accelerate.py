@@ -1,4 +1,4 @@
-"""`fresh`: no settings of Accelerate stay from test to test."""
+"""`fresh`: resets Accelerate's settings, so that no test passes them to the next."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
-    """Accelerate keeps its settings for the process."""
-    # Imported late: this module is collected with all tests, and with `--tight` none of them needs it.
+    """Reset Accelerate's settings, which it keeps for the process."""
+    # Imported late: all runs collect this module, but tests with `--tight` do not need Accelerate.
     from accelerate.state import AcceleratorState, GradientState
 
     AcceleratorState._reset_state(True)

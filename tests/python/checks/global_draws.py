@@ -1,4 +1,4 @@
-"""Seeding the global generators, drawing from them, and what the libraries say of them."""
+"""Seeding the global generators, drawing from them, and the states that the libraries report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LIBRARIES = ["python", "numpy", "torch"]
 
 
 def seed_globals(seed: int) -> None:
-    """Seeds the global generators, which loaders without a seed draw from."""
+    """Seed the global generators, from which loaders without a seed draw."""
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)
@@ -22,7 +22,7 @@ def seed_globals(seed: int) -> None:
 
 @pytest.fixture(autouse=True)
 def kept() -> Iterator[None]:
-    """Keeps the global generators, which are the whole test run's: put back, by the libraries' own ways."""
+    """Restore the global generators, which all tests share, with the functions of their libraries."""
     states = random.getstate(), np.random.get_state(), torch.get_rng_state()
     yield
     random.setstate(states[0])
@@ -31,7 +31,7 @@ def kept() -> Iterator[None]:
 
 
 def public_states() -> list[Any]:
-    """What the libraries themselves say of their generators."""
+    """Return the generator states that the libraries report."""
     numpys: Any = np.random.get_state(legacy=False)
     return [
         random.getstate(),
@@ -41,7 +41,7 @@ def public_states() -> list[Any]:
 
 
 def draws() -> list[float]:
-    """Draws that are exact on every platform."""
+    """Return draws that are exact on every platform."""
     return [
         random.random(),
         random.getrandbits(70),
@@ -53,7 +53,7 @@ def draws() -> list[float]:
 
 
 def draw_normals() -> list[float]:
-    """One of two deviates that each generator makes together: the other is kept."""
+    """Return one of the two deviates that each generator computes together; the generator keeps the second one."""
     return [
         random.gauss(0.0, 1.0),
         float(np.random.standard_normal()),

@@ -1,4 +1,4 @@
-"""Programs that several processes run, which meet as those of `accelerate launch` do."""
+"""Programs that run in several processes, which connect as those of `accelerate launch` do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 from .programs import Run
 
-# Seconds after which a rank that waits for another one is killed.
+# Seconds after which a rank that still waits for another is killed.
 DEADLINE = 90
 
 _LAUNCH = f"""
@@ -37,18 +37,18 @@ print(ends)
 
 
 def meet(rank: int, world_size: int, port: int) -> None:
-    """Set what `accelerate launch` would set for this process."""
+    """Set the environment as `accelerate launch` would for this process."""
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "ACCELERATE_USE_CPU": "true"}
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world_size)}
     if world_size == 1:
         for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
             del os.environ[name]
-    # After a fork, torch renews a pool with the first such call, which two of its threads may not make at once.
+    # After a fork, the first such call makes torch recreate a thread pool; two threads making it at once would race.
     torch.set_num_threads(1)
 
 
 def launch(run: Run, program: str, world_size: int, end: int = 0, **values: Any) -> None:
-    """Run `program`, a line that may use `rank` and `values`, in each process; each of them has to end with `end`."""
+    """Run `program`, a line that may use `rank` and `values`, in each process; all exit codes have to be `end`."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -14,7 +14,7 @@ from checks.resources import links
 
 @pytest.fixture(scope="module", autouse=True)
 def servers(run: Run) -> None:
-    """Start what multiprocessing keeps running, so that its descriptors are not taken for leaks."""
+    """Start the processes that multiprocessing keeps running, so that their descriptors do not count as leaks."""
     run("")
     multiprocessing.Value("i")
     process = multiprocessing.get_context("forkserver").Process(target=int)
@@ -29,5 +29,5 @@ def nothing_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
     before = links()
     yield
     gc.collect()
-    # Torch keeps its line to the process that looks after such files.
+    # Torch keeps its connection to the process that manages such files.
     assert links() == before or "by_file_name" in request.node.name

@@ -1,4 +1,4 @@
-"""Datasets that the core reads give the batches of torch's loader."""
+"""Checks that datasets read by the core give the batches of torch's loader."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Build = Callable[[ModuleType], Any]
 
 
 def assert_as_torch(data: ModuleType, build: Build, epochs: int = 1, **arguments: Any) -> None:
-    """Compares two equal loaders, one through each door, whose sources have the same random bits."""
+    """Compare two equal loaders, ours and torch's, whose datasets draw the same random numbers."""
     outcomes = []
     for door in (data, torch.utils.data):
         torch.manual_seed(5)
@@ -29,7 +29,7 @@ def assert_as_torch(data: ModuleType, build: Build, epochs: int = 1, **arguments
 
 
 def engine_of(dataset: Any, **arguments: Any) -> str:
-    """Return what a loader with these arguments says that its batches are read by."""
+    """Return the engine that a loader with these arguments reports."""
     return sluicegate.DataLoader(dataset, **arguments).explain().engine
 
 

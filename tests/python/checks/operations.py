@@ -1,4 +1,4 @@
-"""`operations`: which of torch's operations run."""
+"""`operations`: records which of torch's operations run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 @contextlib.contextmanager
 def operations() -> Iterator[list[str]]:
-    """Gives a list that gets the names of the operations that this thread calls meanwhile."""
+    """Yield a list that collects the names of the operations that this thread calls meanwhile."""
     seen: list[str] = []
 
     class Watch(TorchDispatchMode):

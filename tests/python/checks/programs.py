@@ -1,4 +1,4 @@
-"""Programs that tests run in a process group of their own, and what must be true of their ends."""
+"""Programs that tests run in their own process groups, and checks of how they end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ warnings.filterwarnings("ignore", "This DataLoader will create")
 
 @dataclass
 class Ended:
-    """How a program ended. `seconds`: from its end to the end of the last process below it."""
+    """How a program ended; `seconds` is the time from its end to the end of its last descendant."""
 
     code: int
     hung: bool
@@ -44,7 +44,7 @@ class Ended:
     stderr: str
 
     def check(self, code: int = 0, stderr: str | None = "", within: float = 8.0) -> None:
-        """It ended with that code, said nothing else, and nothing of it is left after `within` seconds."""
+        """Assert that it ended with this code and stderr, and that nothing of it was left after `within` seconds."""
         assert not self.hung, f"hung:\n{self.stdout}\n{self.stderr}"
         assert self.code == code, f"exit code {self.code}, expected {code}:\n{self.stdout}\n{self.stderr}"
         if stderr is not None:
@@ -58,10 +58,10 @@ Run = Callable[..., Ended]
 
 
 class Zygote:
-    """The process whose forks are the programs; it starts with the first of them.
+    """The process that forks a child for each program; it starts with the first one.
 
     Args:
-        modules: what it imports for all of them, beside torch and the package: that may take longer than a program.
+        modules: modules that it imports once, in addition to torch and the package, because imports are slow.
     """
 
     def __init__(self, *modules: str) -> None:
@@ -76,7 +76,7 @@ class Zygote:
         is_finalized: bool = False,
         **values: object,
     ) -> Ended:
-        """Runs `source`, whose variable `data` is the door and which finds `values` as variables too.
+        """Run `source`, in which `data` is the module `door` names, and `values` are variables too.
 
         With `is_finalized`, the interpreter frees all modules at its end, as after any script. That takes ten times
         as long as the rest of most programs.
@@ -90,12 +90,12 @@ class Zygote:
             "door": door,
             "deadline": deadline,
             "is_finalized": is_finalized,
-            # Those of the test are the program's.
+            # The program uses the deadlines of the test.
             "real_clock": not short_deadlines.are_short(),
         }
         process.stdin.write(json.dumps(request) + "\n")
         process.stdin.flush()
-        # Importing torch on a busy machine, the program, what it leaves.
+        # Allows time to import torch on a busy machine, run the program, and wait for its leftovers.
         ready, _, _ = select.select([process.stdout], [], [], deadline + 60)
         line = process.stdout.readline() if ready else ""
         if not line:
@@ -129,7 +129,7 @@ class Zygote:
 
 
 def zygote(*modules: str) -> Iterator[Run]:
-    """The body of the fixture `run`; the programs find `modules` imported."""
+    """Yield the function that the fixture `run` provides; its programs find `modules` imported."""
     started = Zygote(*modules)
     yield started
     started.stop()
@@ -141,7 +141,7 @@ def door_of(data: ModuleType) -> str:
 
 
 def exit_code(job: Callable[..., Any], *arguments: Any) -> int | None:
-    """How a process ends that is forked for this job; None if it had to be killed after 100 seconds."""
+    """Return the exit code of a process forked for `job`, or None if it had to be killed after 100 seconds."""
     process = multiprocessing.get_context("fork").Process(target=job, args=arguments)
     process.start()
     process.join(100)

@@ -1,4 +1,4 @@
-"""What the current process holds: children, threads, file handles, shared memory; and limits to put on it."""
+"""Resources of the current process (children, threads, file handles, shared memory), and ways to limit them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import NoReturn
 
 CLONE_NEWNS = 0x20000
 MS_REC, MS_PRIVATE = 0x4000, 1 << 18
-NOT_PERMITTED = 77  # the exit code of a program that could not set up its limit
+NOT_PERMITTED = 77  # the exit code of a program that was not permitted to set up its limit
 
 
 def processes() -> dict[int, tuple[int, str]]:
-    """Parent and state of every process of the system, zombies included."""
+    """Return the parent and state of every process of the system, zombies included."""
     found = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -32,7 +32,7 @@ def processes() -> dict[int, tuple[int, str]]:
 
 
 def descendants(root: int) -> list[int]:
-    """Processes below `root`, zombies included."""
+    """Return the processes below `root`, zombies included."""
     known = processes()
     below, found = {root}, []
     grew = True
@@ -45,7 +45,7 @@ def descendants(root: int) -> list[int]:
 
 
 def shared_files() -> set[str]:
-    """Entries of /dev/shm, less those that name a living process which is not ours."""
+    """Return the entries of /dev/shm, without those that name a living process other than ours."""
     ours = {os.getpid(), *descendants(os.getpid())}
     found = set()
     for name in os.listdir("/dev/shm"):
@@ -57,18 +57,18 @@ def shared_files() -> set[str]:
 
 
 def links() -> dict[str, str]:
-    """Return what each descriptor of this process is open on, by its number."""
+    """Return the target of each descriptor of this process, by its number."""
     found = {}
     for number in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(OSError):  # The one that lists.
+        with contextlib.suppress(OSError):  # The descriptor that lists the others is closed by now.
             found[number] = os.readlink(f"/proc/self/fd/{number}")
     return found
 
 
 def descriptors() -> int:
-    """Return how many descriptors this process has, without those that only garbage still holds.
+    """Return the number of descriptors of this process, without those that only garbage still holds.
 
-    Otherwise a collection while a test runs closes those of an earlier test.
+    Otherwise a collection during a test would close those of an earlier test.
     """
     gc.collect()
     return len(os.listdir("/proc/self/fd"))
@@ -96,12 +96,12 @@ class Resources:
         )
 
     def difference(self, later: Resources) -> dict[str, tuple[object, object]]:
-        """What is not as it was, by its name."""
+        """Return the values that changed, by name."""
         pairs = {name: (value, getattr(later, name)) for name, value in vars(self).items()}
         return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
     def settle(self, seconds: float = 8.0) -> dict[str, tuple[object, object]]:
-        """Waits until everything is as it was, and says what is not."""
+        """Wait until everything is as it was, and return what is not."""
         deadline = time.monotonic() + seconds
         while True:
             gc.collect()
@@ -116,7 +116,7 @@ class Resources:
 
 
 def resident() -> int:
-    """Bytes of this process's memory that are in RAM, shared memory that it touched included."""
+    """Return the bytes of this process's memory that are resident, including the shared memory that it has touched."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
@@ -127,7 +127,7 @@ def address_space() -> int:
 
 
 def private_shm(mebibytes: int) -> None:
-    """Puts a file system of that size on /dev/shm, for this process and those below it. Needs root: else OSError."""
+    """Mount a file system of this size on /dev/shm, for this process and its descendants; an OSError unless root."""
     libc = ctypes.CDLL(None, use_errno=True)
     options = f"size={mebibytes}m".encode()
     for result in (
@@ -140,7 +140,7 @@ def private_shm(mebibytes: int) -> None:
 
 
 def skip(reason: object) -> NoReturn:
-    """Ends a program whose test is to be skipped."""
+    """End a program whose test is to be skipped."""
     print(reason, flush=True)
     sys.exit(NOT_PERMITTED)
 
@@ -153,7 +153,7 @@ def small_shm(mebibytes: int) -> None:
 
 
 def memory_group(mebibytes: int) -> str:
-    """Makes a control group with a memory limit and gives its folder; call `remove_group` when no process is in it."""
+    """Create a control group with a memory limit and return its folder; `remove_group` removes it once it is empty."""
     name = f"sluicegate-{os.getpid()}"
     with open("/proc/self/cgroup") as file:
         own = {line.split(":")[1]: line.strip().split(":")[2] for line in file}

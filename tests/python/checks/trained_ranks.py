@@ -1,4 +1,4 @@
-"""Trainings of scripts in `cases`, on one process or on several, which are killed and resumed."""
+"""Trainings of scripts in `cases`, on one or more processes, which are killed and resumed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TRAIN = "from cases import {script}; {script}.train(f'{{path}}-{{rank}}', folde
 
 
 def of_rank(path: Path, rank: int, kind: str = "") -> Path:
-    """Return the file of a rank: its lines, or with a kind what else it wrote."""
+    """Return a file of a rank: its lines or, with `kind`, its other output."""
     return path.with_name(f"{path.name}-{rank}{kind}")
 
 
@@ -40,13 +40,13 @@ def samples(ranks: list[Lines]) -> list[int]:
 
 
 def read(path: Path, size: int) -> Counter[int]:
-    """Count what the ranks of a training read; one rank may read for all."""
+    """Count the samples that the ranks of a training read; one rank may read for all."""
     files = [of_rank(path, rank, "-reads") for rank in range(size)]
     return Counter(index for file in files if file.exists() for index in noted(file))
 
 
 def by_epoch(ranks: list[Lines], epochs: int) -> Iterator[list[int]]:
-    """Yield the samples of each epoch on all ranks, in order; the ranks have as many batches."""
+    """Yield the samples of each epoch on all ranks, in order; all ranks have the same number of batches."""
     (steps,) = {len(lines) for lines in ranks}
     assert steps % epochs == 0
     for epoch in range(epochs):
@@ -62,7 +62,7 @@ def evaluated(path: Path, size: int = 2) -> list[list[int]]:
 
 
 def updates(ranks: list[Lines]) -> list[int]:
-    """Return the numbers of the batches after which the weights changed, on all ranks in the same way."""
+    """Return the numbers of the batches after which the weights changed, which must be equal on all ranks."""
     (weights,) = {tuple(line[3] for line in lines) for lines in ranks}
     return [number for number in range(1, len(weights) + 1) if weights[number - 1] != weights[max(0, number - 2)]]
 
@@ -78,8 +78,8 @@ def resumed_ranks(
         path: a folder.
         whole: the lines of the uninterrupted run.
         first: the number of batches after which there is a checkpoint.
-        ahead: the number of samples after the last one that workers may have read.
-        given: what else `train` of the script is given.
+        ahead: the number of samples that workers may have read but not delivered.
+        given: further arguments of the script's `train`.
     """
     size = len(whole)
     for stop in random.sample(range(first + 1, len(whole[0])), KILLS):
@@ -92,7 +92,7 @@ def resumed_ranks(
         others = read(name, size)
         others.subtract(samples(resumed))
         assert min(others.values()) >= 0, stop
-        assert others.total() <= ahead, stop  # nothing twice
+        assert others.total() <= ahead, stop  # no sample is read twice
         yield resumed, [lines[-count:] for lines in whole]
 
 
@@ -107,8 +107,8 @@ def resumed_elsewhere(
         path: a folder.
         size: the number of ranks that resume.
         saves: the number of batches from checkpoint to checkpoint.
-        last: a number of batches that is not reached.
-        given: what else `train` of the script is given.
+        last: the limit of the random step: less than this.
+        given: further arguments of the script's `train`.
     """
     stop = random.randrange(saves, last)
     killed = train(run, script, path / "killed", path, stop=stop, **given)

@@ -1,4 +1,4 @@
-"""What tests of trainers share: a process that has imported the trainer, and the lines that trainings write."""
+"""Parts that tests of trainers share: a process that has imported the trainer, and the lines that trainings write."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import pytest
 
 from checks.programs import Run, zygote
 
-# How many trainings of each kind are killed.
+# The number of trainings of each kind that are killed.
 KILLS = int(os.environ.get("SLUICEGATE_TRAINER_KILLS", "1"))
 Lines = list[list[Any]]
 
 
 def imported(package: str, *modules: str) -> Iterator[Run]:
-    """Run programs that find a trainer imported, and what it imports when it trains."""
+    """Run programs in a process that has imported a trainer, and the modules it imports when it trains."""
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"{package} is not installed")
     yield from zygote(*modules)

@@ -1,4 +1,4 @@
-"""The table of trainers in `docs/trainers.md`, made from what tests and examples assert.
+"""The table of trainers in `docs/trainers.md`, generated from the assertions of tests and examples.
 
 A cell says yes only if an assertion has a comment with the name of its column: `# resumes` in an example of the page,
 `# Lightning: resumes` in a test. Run this module to write the table into the page.
@@ -16,7 +16,7 @@ TESTS = Path(__file__).parents[1]
 DOUBLES = TESTS / "doubles" / "trainers"
 PAGE = TESTS.parents[1] / "docs" / "trainers.md"
 COLUMNS = ("engine kept", "sharded", "resumes")
-# Where the installed version is pinned, under a name that differs from that of the trainer.
+# The packages whose versions are pinned, if their names differ from the trainers'.
 _PACKAGES = {
     "Composer": "mosaicml",
     "Fabric": "lightning",
@@ -53,7 +53,7 @@ def asserted(lines: list[str], trainer: str | None) -> Iterator[tuple[str, str]]
 
 
 def lines_to_change(code: str) -> int:
-    """Return how many lines a user changes: those marked, and the whole body of a class or function."""
+    """Return how many lines a user changes: those marked, and whole bodies of classes and functions."""
     lines = code.splitlines()
     changed = set()
     for node in ast.walk(ast.parse(code)):
@@ -66,7 +66,7 @@ def lines_to_change(code: str) -> int:
 
 
 def versions() -> dict[str, str]:
-    """Return what tests run with, by package: the pinned version, or a double of one."""
+    """Return the version that tests run with, by package: the pinned version, or a double of one."""
     texts = [(TESTS / name).read_text("utf-8") for name in ("requirements.txt", "trainers.txt")]
     pinned = [found for text in texts for found in re.findall(r"^([\w-]+)==([\w.]+)", text, re.MULTILINE)]
     found = {package: f"{package} {version}" for package, version in pinned}
@@ -97,7 +97,7 @@ def table(page: str) -> str:
 
 
 def with_table(page: str) -> str:
-    """Return `page` with the table as it should be."""
+    """Return `page` with the table brought up to date."""
     before, rest = page.split(_BEGIN)
     return f"{before}{_BEGIN}\n{table(page)}\n{_END}{rest.split(_END)[1]}"
 

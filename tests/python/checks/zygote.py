@@ -1,9 +1,9 @@
-"""Runs programs for tests, each in a fork of this process, which has imported what takes seconds to import.
+"""Runs programs for tests, each in a fork of this process, which has imported slow modules once.
 
-What else it is to import are its arguments. A request is a line of JSON on standard input: `source`, `door`,
-`deadline`, `is_finalized`, `real_clock`; a line of JSON answers it. The program runs as `__main__` of a session of its
-own and ends as every interpreter does, with its exit handlers; only if it asks for that (or fails) are modules freed,
-too. This process adopts whatever the program leaves behind, so that nothing is left out of the count.
+Its arguments are further modules to import. A request is a line of JSON on standard input: `source`, `door`,
+`deadline`, `is_finalized`, `real_clock`; a line of JSON answers it. The program runs as `__main__` in its own session
+and ends as every interpreter does, with its exit handlers; modules are freed only if it asks for that (or fails).
+This process adopts the processes that the program leaves behind, so that all of them are counted.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ import time
 from typing import Any
 
 PR_SET_CHILD_SUBREAPER = 36
-LEFTOVERS = 10.0  # seconds for what the program left to end by itself
+LEFTOVERS = 10.0  # seconds for the program's leftovers to end by themselves
 STACKS = signal.SIGUSR1
 
 
 def serve() -> dict[str, Any] | None:
-    """Answers requests until there are no more; in the child of a request it returns that request."""
+    """Answer requests until there are no more; in the child of a request, return that request."""
     answers = os.fdopen(os.dup(1), "w")
     for line in sys.stdin:
         request = json.loads(line)
@@ -58,7 +58,7 @@ def serve() -> dict[str, Any] | None:
 
 
 def watch(child: int, deadline: float) -> dict[str, Any]:
-    """Waits for the child and then for everything below it; kills what does not end."""
+    """Wait for the child and then for all of its descendants; kill those that do not end."""
     start = time.monotonic()
     code = None
     while code is None and time.monotonic() - start < deadline:
@@ -93,7 +93,7 @@ def watch(child: int, deadline: float) -> dict[str, Any]:
 
 
 def reap(wanted: int | None) -> int | None:
-    """Buries the dead; the exit code of `wanted` when it is among them."""
+    """Reap ended children, and return the exit code of `wanted` if it is one of them."""
     found = None
     with contextlib.suppress(ChildProcessError):
         while True:
@@ -114,9 +114,9 @@ def describe(pid: int) -> str:
 
 
 def end(variables: dict[str, Any]) -> None:
-    """Ends the program in the interpreter's order, but leaves to the kernel what this process had imported before.
+    """End the program in the interpreter's order, but let the kernel free everything imported before it.
 
-    To free that touches all memory shared with the zygote, which is copied page by page.
+    Freeing that in Python would touch all memory shared with the zygote, which is then copied page by page.
     """
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
@@ -142,7 +142,7 @@ if __name__ == "__main__":
     short_deadlines.shorten()
     for module in sys.argv[1:]:
         importlib.import_module(module)
-    gc.freeze()  # else every collection in a program copies all of it
+    gc.freeze()  # otherwise every collection in a program would copy all of it
     huge_pages.collapse()
 
     given = serve()
