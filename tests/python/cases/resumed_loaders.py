@@ -112,7 +112,7 @@ class ResumeCase:
         return sluicegate.DataLoader(dataset, seed=self.seed, num_workers=num_workers, **arguments)
 
     def states(self) -> list[tuple[dict[str, Any], list[Any]]]:
-        """Return each state, at the stops of the first epoch and at its end, with the batches of the two epochs after."""
+        """Return each state, at the stops of the first epoch and at its end, with the batches of two epochs after."""
         told: list[Any] = []
         seed_globals(1)
         loader = self.loader(self.num_workers)

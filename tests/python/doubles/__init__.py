@@ -1,1 +1,1 @@
-"""What tests put in place of users' code, files, and devices."""
+"""Replacements for users' code, files, and devices."""

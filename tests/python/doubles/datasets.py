@@ -1,4 +1,4 @@
-"""Dataset doubles. They live in a module of their own so that spawned workers can import them."""
+"""Dataset doubles, in a separate module so that spawned workers can import them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Items(list):
 
 
 class Plain:
-    """Map-style by shape only: no Dataset subclass."""
+    """Map-style only by its methods: not a subclass of Dataset."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -75,7 +75,7 @@ class Growing(Dataset):
 
 
 class Failing(Dataset):
-    """Fails on every index that is in `bad` (on all, where it is None)."""
+    """Fails on every index in `bad`, or on all if it is None."""
 
     def __init__(self, size: int, bad: set[int] | None = None, error: type[Exception] = ValueError) -> None:
         self.size, self.bad, self.error = size, bad, error
@@ -90,7 +90,7 @@ class Failing(Dataset):
 
 
 class Late:
-    """Samples, of which one that comes late is not like the others."""
+    """Samples, one of which, after many others, differs from them."""
 
     def __init__(self, usual: Any, late: Any) -> None:
         self.usual = usual
@@ -104,7 +104,7 @@ class Late:
 
 
 class ManyAtOnce:
-    """Mixed into a dataset: reads a batch at once, by its single samples."""
+    """Mixin for datasets: reads a batch at once, from its single samples."""
 
     def __getitems__(self, indices: list[int]) -> list[Any]:
         return [self[index] for index in indices]  # type: ignore[index]
@@ -122,7 +122,7 @@ class IndexTypes(Dataset):
 
 
 class WorkerProbe(Dataset):
-    """Tells who made a sample, with which seed; `mark` and `seed` serve as worker_init_fn."""
+    """Samples that record their worker and seed; `mark` and `seed` serve as worker_init_fn."""
 
     def __init__(self, size: int, slow_first: float = 0.0) -> None:
         self.size, self.slow_first = size, slow_first
@@ -210,7 +210,7 @@ class Nested(Dataset):
 
 
 class OwnTensorDataset(torch.utils.data.TensorDataset):
-    """Overrides what a native dataset would read past."""
+    """Overrides a method that a native dataset would bypass."""
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, ...]:
         return tuple(-field for field in super().__getitem__(index))
@@ -221,7 +221,7 @@ class Marked(torch.Tensor):
 
 
 def as_list(samples: list[Any]) -> list[Any]:
-    """A collate_fn that leaves the samples alone."""
+    """Return the samples unchanged; a collate_fn."""
     return samples
 
 
@@ -230,7 +230,7 @@ def clone_all(samples: list[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def summed(samples: list[Any]) -> dict[str, Any]:
-    """A collate_fn with a structure of its own."""
+    """Return a custom structure; a collate_fn."""
     return {"count": len(samples), "first": samples[0], "all": tuple(samples)}
 
 

@@ -1,4 +1,4 @@
-"""A dataset that draws from generators of its own."""
+"""A dataset that draws from its own generators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Datasets, functions and errors that fail in every way. They live here so that spawned workers can import them."""
+"""Datasets, functions, and errors that fail in every way, in a module of their own for spawned workers to import."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Numbers(Dataset):
 
 
 def end_process(how: str) -> None:
-    """`SIGKILL` and other names of signals, or `exit 3`."""
+    """End this process with a signal, such as `SIGKILL`, or with an exit code, as in `exit 3`."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if how.startswith("exit "):
         os._exit(int(how.removeprefix("exit ")))
@@ -49,7 +49,7 @@ def end_process(how: str) -> None:
 
 
 class Dying(Numbers):
-    """The worker that makes sample `at` writes the time to `clock` and dies of `how`."""
+    """The worker that reads sample `at` writes the time to `clock` and dies as `how` says."""
 
     def __init__(self, size: int, at: int, how: str, clock: Any = None) -> None:
         super().__init__(size)
@@ -63,7 +63,7 @@ class Dying(Numbers):
 
 
 class DyingStream(IterableDataset):
-    """Yields numbers; the worker dies of `how` before item `at`."""
+    """Yields numbers; the worker dies as `how` says before item `at`."""
 
     def __init__(self, size: int, at: int, how: str) -> None:
         self.size, self.at, self.how = size, at, how
@@ -76,7 +76,7 @@ class DyingStream(IterableDataset):
 
 
 class Stuck(Numbers):
-    """Whoever makes sample `at` writes a byte to the pipe `told` and sleeps."""
+    """The worker that reads sample `at` writes a byte to the pipe `told` and sleeps."""
 
     def __init__(self, size: int, at: int, told: int, seconds: float = FOREVER) -> None:
         super().__init__(size)
@@ -107,7 +107,7 @@ class Lingering(Numbers):
 
 
 class Signaling(Numbers):
-    """Sends `number` to the process (below zero: to the process group) `whom` at sample `at`, then sleeps."""
+    """Sends the signal `number` to the process `whom` (if negative, to a process group) at sample `at`, then sleeps."""
 
     def __init__(self, size: int, at: int, whom: int, number: int) -> None:
         super().__init__(size)
@@ -120,7 +120,7 @@ class Signaling(Numbers):
 
 
 class Raising(Numbers):
-    """Fails at the indices in `bad` with what `make` makes of the index."""
+    """Raises `make(index)` at the indices in `bad`."""
 
     def __init__(self, size: int, bad: set[int], make: Callable[[int], BaseException]) -> None:
         super().__init__(size)
@@ -136,7 +136,7 @@ class RaisingAtOnce(ManyAtOnce, Raising):
 
 
 class RaisingStream(IterableDataset):
-    """Fails at item `bad`; at `__iter__` itself where that is below zero."""
+    """Fails at item `bad` or, if that is negative, in `__iter__`."""
 
     def __init__(self, size: int, bad: int, make: Callable[[int], BaseException]) -> None:
         self.size, self.bad, self.make = size, bad, make
@@ -165,7 +165,7 @@ class NoisyThreads(Numbers):
 
 
 class Sized(Dataset):
-    """Sample `index` has `sizes[index]` bytes, all of one value that follows from the index."""
+    """Sample `index` has `sizes[index]` bytes, all of one value derived from the index."""
 
     def __init__(self, sizes: list[int], array: bool = False) -> None:
         self.sizes, self.array = sizes, array
@@ -189,7 +189,7 @@ class ManyParts(Numbers):
 
 
 class Hungry(Numbers):
-    """The worker that makes sample `at` joins the control group `group` and fills memory."""
+    """The worker that reads sample `at` joins the control group `group` and fills memory."""
 
     def __init__(self, size: int, at: int, group: str, mebibytes: int) -> None:
         super().__init__(size)
@@ -204,7 +204,7 @@ class Hungry(Numbers):
 
 
 class Draws(Dataset):
-    """Who makes a sample, what its generators give, and what `worker_init_fn` left."""
+    """Samples with their worker, its draws, and the tag that `worker_init_fn` left."""
 
     def __init__(self, size: int) -> None:
         self.size, self.tag = size, -1
@@ -237,7 +237,7 @@ class Nest:
 
 
 class NestedDataset(Numbers):
-    """Holds something that may not pickle, deep inside."""
+    """Holds an object that may not pickle, deep inside."""
 
     def __init__(self, transform: Any) -> None:
         super().__init__(4)
@@ -245,7 +245,7 @@ class NestedDataset(Numbers):
 
 
 class CodedError(Exception):
-    """Its constructor takes what no message is."""
+    """Its constructor does not take its message."""
 
     def __init__(self, code: int, *, where: str) -> None:
         super().__init__(f"code {code} in {where}")
@@ -286,7 +286,7 @@ def coded_error(index: int) -> Exception:
 
 
 class TextlessError(Exception):
-    """Its text can't be made."""
+    """Can't be converted to text."""
 
     def __str__(self) -> str:
         raise RuntimeError("no text")
@@ -334,7 +334,7 @@ def collate_failing_at_4(samples: list[torch.Tensor]) -> torch.Tensor:
 
 
 def sums(samples: list[Any]) -> dict[str, Any]:
-    """A custom collate function with a structure of its own."""
+    """A custom collate function with its own structure."""
     return {"samples": samples, "first": samples[0][0], "count": len(samples)}
 
 

@@ -1,4 +1,4 @@
-"""An exception as a signal handler raises it, after the n-th call that the package makes."""
+"""An exception raised as a signal handler would, after the n-th call that the package makes."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from collections.abc import Iterator
 from types import CodeType, FrameType
 from typing import Any
 
-# The package, and what it waits with.
+# The package, and the modules that it waits with.
 _FILES = ("sluicegate/", "/threading.py", "/queue.py")
 
 
 class Interrupt(Exception):
-    """What the handler raises."""
+    """The exception that the handler raises."""
 
 
 class InterruptedCall:
-    """Raises `Interrupt` on this thread, once, where Python would run a signal handler after the n-th call.
+    """Raises `Interrupt` once, on this thread, where Python would run a signal handler after the n-th call.
 
-    Real signals hit such a place too rarely. They come between a call and what follows it, not between any two lines:
-    no handler runs, for example, between taking a lock in a `with` statement and its body.
+    Real signals hit such a point too rarely. Handlers run between a call and the code after it, not between any two
+    lines: none runs, for example, between taking a lock in a `with` statement and its body.
 
     Args:
-        number: which call; one that never comes only counts.
+        number: the number of the call; if it is never reached, calls are only counted.
 
     Attributes:
-        calls: how many there were.
+        calls: the number of calls.
         place: where it was raised; None before.
     """
 

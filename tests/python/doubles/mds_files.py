@@ -14,7 +14,7 @@ SIZES = {"int": 8, "uint8": 1, "int16": 2, "float16": 2, "float32": 4, "float64"
 
 
 def zstd(data: bytes, block: int = 100) -> bytes:
-    """A frame of blocks as they are, or of one byte that is repeated."""
+    """Return a frame of raw blocks, or of blocks that repeat one byte."""
     frame = struct.pack("<IBI", 0xFD2FB528, 0xA0, len(data))
     parts = [data[start : start + block] for start in range(0, len(data), block)] or [b""]
     for part in parts:
@@ -94,7 +94,7 @@ COLUMNS = {
 
 
 def sample(n: int) -> tuple[dict[str, bytes], dict[str, Any]]:
-    """Its encoded values, and what it must be."""
+    """Return the encoded values of a sample, and the expected values."""
     generator = np.random.default_rng(n)
     any_, rows = (
         generator.integers(0, 9, (n + 1, 2)).astype("int16"),

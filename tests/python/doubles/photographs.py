@@ -14,7 +14,7 @@ from sluicegate import ImageFolderDataset
 
 
 def photograph(seed: int, width: int = 96, height: int = 80) -> Image.Image:
-    """An image of this size."""
+    """Return an image of this size."""
     return Image.fromarray(_pixels(seed, width, height))
 
 
@@ -33,14 +33,14 @@ def _pixels(seed: int, width: int, height: int) -> np.ndarray:
 
 
 def encoded(image: Image.Image, format: str = "jpeg", **options: Any) -> bytes:
-    """The file that `image` is in this format."""
+    """Return `image` as a file in this format."""
     file = io.BytesIO()
     image.save(file, format, **options)
     return file.getvalue()
 
 
 def folder_of(root: Path, images: int = 24, classes: int = 3) -> Path:
-    """`root` with JPEG files of several sizes in a folder for each class."""
+    """Write JPEG files of several sizes to `root`, in a folder per class, and return `root`."""
     for number in range(images):
         folder = root / f"class{number % classes}"
         folder.mkdir(parents=True, exist_ok=True)
@@ -50,4 +50,4 @@ def folder_of(root: Path, images: int = 24, classes: int = 3) -> Path:
 
 
 class InPython(ImageFolderDataset):
-    """A subclass: a Python dataset, whatever it does."""
+    """Any subclass is treated as a Python dataset."""

@@ -39,7 +39,7 @@ def raw(tensor: torch.Tensor) -> bytes:
 
 
 def written(path: Path, tensors: dict[str, torch.Tensor], **more: Any) -> str:
-    """A file as the format's description has it, written without its library."""
+    """Write a file by the format's description, without its library."""
     header: dict[str, Any] = dict(more)
     data = b""
     for name, tensor in tensors.items():

@@ -1,8 +1,8 @@
-"""A stand-in for a device and its pinned memory, on a machine without either: copies finish late and out of order.
+"""A simulated device and its pinned memory, for machines without either: copies finish late and out of order.
 
-It reads what it copies as a device does: by address, long after the program that asked for the copy has dropped the
-tensor. Its allocator reuses memory as soon as no tensor refers to it and no copy of it is under way, as torch's does;
-if it is set not to wait for copies, it shows what goes wrong then.
+It reads by address, as a device does, long after the program that requested the copy has dropped the tensor. Its
+allocator reuses memory as soon as no tensor refers to it and no copy of it is in progress, as torch's does; if set
+not to wait for copies, it shows what goes wrong then.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _ALIGNMENT = 64
 
 
 class _Tracked(np.ndarray[Any, Any]):
-    """An array that can be watched: torch keeps it as long as there is a tensor on it."""
+    """An array that takes weak references; torch keeps it alive while a tensor uses it."""
 
 
 class StandInMemory:
-    """Gives blocks, and takes them back when they are not used any more."""
+    """Allocates blocks, and reuses those that are no longer in use."""
 
     device = torch.device("cpu")
 
@@ -38,7 +38,7 @@ class StandInMemory:
         self.waits_for_copies = waits_for_copies
         self._lock = threading.RLock()
         self.free: list[np.ndarray[Any, Any]] = []
-        # By the address of a block: its memory, which is never freed, and the copies that are under way.
+        # By the address of a block: its memory, which is never freed, and the number of copies in progress.
         self.blocks: dict[int, np.ndarray[Any, Any]] = {}
         self.copies: dict[int, int] = {}
         self.given = 0
@@ -75,13 +75,13 @@ class StandInMemory:
         return like.copy_(tensor)
 
     def block_of(self, tensor: torch.Tensor) -> int | None:
-        """The address of the block that `tensor` lies in."""
+        """Return the address of the block that contains `tensor`."""
         start = tensor.data_ptr()
         return next((at for at, block in self.blocks.items() if at <= start < at + len(block)), None)
 
 
 class StandInDevice:
-    """A device whose memory is the host's, and whose copies are done by a thread, later."""
+    """A device whose memory is the host's, and whose copies run later, in a thread."""
 
     device = torch.device("cpu")
 
@@ -122,7 +122,7 @@ class StandInDevice:
         block = self.memory.block_of(here)
         assert block is not None, "a device reads pinned memory alone"
         start = here.data_ptr() - block
-        # Not the tensor: the device has an address.
+        # Not the tensor: a device only has its address.
         source = self.memory.blocks[block][start : start + here.numel() * here.element_size()]
         self.memory.copies[block] += 1
 
@@ -155,7 +155,7 @@ class StandInDevice:
         return self._asked
 
     def hand_over(self, event: int, tensors: list[torch.Tensor]) -> None:
-        # The consumer is the host here, which has to wait itself.
+        # The consumer is the host here, so it has to wait itself.
         with self._come:
             assert self._come.wait_for(lambda: all(number > event for number, _, _ in self._waiting), 30)
 
@@ -168,14 +168,14 @@ def _address(block: np.ndarray[Any, Any]) -> int:
 
 
 def use_device(monkeypatch: pytest.MonkeyPatch, device: StandInDevice) -> None:
-    """Lets loaders with `device="cuda"` copy to the stand-in."""
+    """Let loaders with `device="cuda"` copy to the simulated device."""
     given = torch.device("cuda")
     monkeypatch.setattr(sluicegate.device.destination, "device_now", lambda name: None if name is None else given)
     monkeypatch.setattr(sluicegate.device.destination, "accelerator_of", lambda _: device)
 
 
 def use_pinned_memory(monkeypatch: pytest.MonkeyPatch, memory: StandInMemory) -> None:
-    """Lets loaders with `pin_memory=True` believe that there is an accelerator, whose memory this is."""
+    """Let loaders with `pin_memory=True` find an accelerator with this memory."""
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda *_: torch.device("cuda"))
     monkeypatch.setattr(sluicegate.device.destination, "PinnedMemory", lambda _: memory)

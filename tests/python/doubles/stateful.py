@@ -1,6 +1,6 @@
-"""Doubles with states of their own, of each of the kinds that resuming tells apart.
+"""Doubles with their own states, of each kind that resuming distinguishes.
 
-They live in a module of their own so that spawned workers can import them.
+They are in a separate module so that spawned workers can import them.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from torch.utils.data import Dataset, IterableDataset, Sampler, get_worker_info
 
 
 def own_items(sizes: list[int]) -> list[int]:
-    """What this worker yields: its number times 1000 plus a position."""
+    """Return the items of this worker: its number times 1000 plus a position."""
     info = get_worker_info()
     worker = 0 if info is None else info.id
     return [worker * 1000 + position for position in range(sizes[worker])]
 
 
 class StatefulIterator:
-    """An iterator that knows where it is."""
+    """An iterator whose state is its position."""
 
     def __init__(self, items: list[int]) -> None:
         self.items, self.position = items, 0
@@ -54,14 +54,14 @@ class PlainStream(IterableDataset):
 
 
 class IteratorStream(PlainStream):
-    """Its iterator is stateful, it is not."""
+    """Its iterator is stateful; the stream is not."""
 
     def __iter__(self) -> Iterator[int]:
         return StatefulIterator(own_items(self.sizes))
 
 
 class OwnIteratorStream(PlainStream):
-    """It is its own iterator: what `load_state_dict` needs, `__iter__` makes."""
+    """It is its own iterator; `load_state_dict` needs attributes that `__iter__` creates."""
 
     def __iter__(self) -> OwnIteratorStream:
         self.position = 0
@@ -109,7 +109,7 @@ class GeneratorStream(PlainStream):
 
 
 class CallCounter:
-    """Mixed into a stream: every item becomes a tuple with the number of calls of `__iter__` so far."""
+    """Mixin for streams: every item becomes a tuple with the number of calls of `__iter__` so far."""
 
     calls = 0
 
@@ -188,7 +188,7 @@ class Indices(Dataset):
 
 
 class CongruentRows(Indices):
-    """Map-style with a generator of its own, whose state is one integer."""
+    """Map-style with its own generator, whose state is one integer."""
 
     def __init__(self, size: int) -> None:
         super().__init__(size)
@@ -206,7 +206,7 @@ class CongruentRows(Indices):
 
 
 class GeneratorRows(Indices):
-    """Map-style with a `torch.Generator` of its own, whose state is a tensor."""
+    """Map-style with its own `torch.Generator`, whose state is a tensor."""
 
     def __init__(self, size: int) -> None:
         super().__init__(size)
@@ -250,7 +250,7 @@ class DrawingRows(Indices):
 
 
 class GrowingRows(Indices):
-    """Its state grows and changes its shape with every sample; it hands out its live lists and dicts."""
+    """Its state grows and changes its shape with every sample; it returns its live lists and dicts."""
 
     def __init__(self, size: int) -> None:
         super().__init__(size)
@@ -303,7 +303,7 @@ class StatefulSampler(Sampler):
 
 
 class IteratorSampler(Sampler):
-    """Its iterator is stateful, it is not; a stale iterator tells the order of another epoch."""
+    """Its iterator is stateful; the sampler is not."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -316,7 +316,7 @@ class IteratorSampler(Sampler):
 
 
 class StatefulBatchSampler(StatefulSampler):
-    """Stateful; batches of two and three in turns."""
+    """Stateful; batches of two and three, in alternation."""
 
     def indices_from(self, start: int) -> Iterator[Any]:
         batches = [[0, 1], [2, 3, 4], [5, 6], [7, 8, 9], [10]]

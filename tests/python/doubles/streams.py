@@ -11,7 +11,7 @@ from sluicegate import IterableDataset
 
 
 class Plain(IterableDataset[int]):
-    """No state at all."""
+    """Has no state."""
 
     def __init__(self, length: int) -> None:
         self.length = length
@@ -21,7 +21,7 @@ class Plain(IterableDataset[int]):
 
 
 class GeneratorStream(IterableDataset[int]):
-    """Stateful, with a generator that begins to run at the first sample: until then its state is of the past."""
+    """Stateful, with a generator that starts at the first sample; until then, its state is the previous epoch's."""
 
     def __init__(self, length: int) -> None:
         self.length = length
@@ -45,7 +45,7 @@ class GeneratorStream(IterableDataset[int]):
 
 
 class ResettingStream(IterableDataset[Any]):
-    """Stateful, with epochs that differ; at the end of one its state is the start of the next."""
+    """Stateful, with different epochs; its state at the end of one is the start of the next."""
 
     def __init__(self, length: int) -> None:
         self.length = length
@@ -59,21 +59,21 @@ class ResettingStream(IterableDataset[Any]):
         self.state["epoch"] += 1
 
     def state_dict(self) -> dict[str, Any]:
-        return self.state  # Its own live object, on purpose.
+        return self.state  # its live object, on purpose
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.state = state
 
 
 class MappedStream(ResettingStream):
-    """As that; its generator is hidden inside of a `map`."""
+    """The same, with its generator hidden inside a `map`."""
 
     def __iter__(self) -> Iterator[Any]:
         return map(int, super().__iter__())
 
 
 class ClosingStream(ResettingStream):
-    """Begins again when its generator is closed, and so also when an epoch was left early."""
+    """Starts a new epoch when its generator is closed, and thus also when an epoch is left early."""
 
     def __iter__(self) -> Iterator[Any]:
         try:
@@ -86,7 +86,7 @@ class ClosingStream(ResettingStream):
 
 
 class CountingStream(IterableDataset[int]):
-    """Counts an epoch when it begins, unless it was given a state since: that is taken up by the next generator."""
+    """Counts an epoch when it begins, unless a state was loaded since: the next generator starts from that."""
 
     def __init__(self, length: int) -> None:
         self.length = length
@@ -111,7 +111,7 @@ class CountingStream(IterableDataset[int]):
 
 
 class IteratorStream(IterableDataset[int]):
-    """No state, but its iterators have."""
+    """Has no state, but its iterators do."""
 
     def __init__(self, length: int) -> None:
         self.length = length
@@ -142,7 +142,7 @@ class _Counter:
 
 
 class RandomStream(IteratorStream):
-    """Its iterators save torch's global generator too."""
+    """Its iterators also save torch's global generator."""
 
     def __iter__(self) -> Any:
         return _Dice(self.length)
@@ -161,7 +161,7 @@ class _Dice(_Counter):
 
 
 class OwnIterator(_Counter, IterableDataset[int]):  # type: ignore[misc]
-    """Its own iterator, whose state needs what `__iter__` made."""
+    """Its own iterator, whose state depends on objects that `__iter__` creates."""
 
     def __init__(self, length: int) -> None:
         self.length = length

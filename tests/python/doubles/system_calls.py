@@ -1,6 +1,6 @@
 """System calls that fail or never return, in one process: as without locks, or on a disk that fails late or hangs.
 
-A filter (seccomp) can't be taken back: only for processes that a test has started.
+A filter (seccomp) can't be removed, so use it only in processes that a test has started.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ needs_filters = pytest.mark.skipif(
 
 
 def full_disk(descriptor: int) -> NoReturn:
-    """Stands for `os.fsync` on a disk that is full."""
+    """Replace `os.fsync`, as on a full disk."""
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def fail(error: int, *calls: str) -> None:
-    """Makes these calls fail with this error number, in this thread and those that it starts."""
+    """Make these calls fail with this error number, in this thread and those that it starts."""
     _filter(_ERRNO | error, 0, calls)
 
 
 def hang(*calls: str) -> int:
-    """Makes these calls wait until the returned descriptor is closed; then they fail with ENOSYS."""
-    # The kernel asks the listener for an answer, which never comes.
+    """Make these calls wait until the returned descriptor is closed; then they fail with ENOSYS."""
+    # The kernel waits for the listener's answer, which never comes.
     return _filter(_NOTIFY, _NEW_LISTENER, calls)
 
 

@@ -15,7 +15,7 @@ Members = Iterable[tuple[str, bytes]]
 
 
 def put(path: pathlib.Path, members: Members, **options: Any) -> str:
-    """Writes an archive with Python's own tarfile."""
+    """Write an archive with Python's own tarfile."""
     with tarfile.open(path, "w", **options) as shard:
         for name, contents in members:
             member = tarfile.TarInfo(name)

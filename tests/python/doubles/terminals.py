@@ -1,4 +1,4 @@
-"""`Terminal`: a stream that programs take for a terminal."""
+"""`Terminal`: a stream that programs treat as a terminal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import io
 
 
 class Terminal(io.StringIO):
-    """Keeps what is shown on it."""
+    """Keeps the text that is written to it."""
 
     def isatty(self) -> bool:
         return True

@@ -6,6 +6,6 @@ from pathlib import Path
 
 
 def put(path: Path, text: str | bytes) -> str:
-    """Writes `text` as it is: its ends of lines are kept."""
+    """Write `text` with its line endings unchanged."""
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return str(path)

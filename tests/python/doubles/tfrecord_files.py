@@ -36,7 +36,7 @@ def varint(number: int) -> bytes:
 
 
 def message(*fields: tuple[int, Any]) -> bytes:
-    """A message of fields: bytes, an integer as varint, a float as 32 bits."""
+    """Return a message of fields: bytes, an integer as varint, a float as 32 bits."""
     out = b""
     for number, value in fields:
         if isinstance(value, bytes):
@@ -83,5 +83,5 @@ def some_features(n: int) -> dict[str, list[Any]]:
 
 
 def put_some(path: Path, count: int) -> str:
-    """Writes `count` examples with features of every type."""
+    """Write `count` examples with features of every type."""
     return put(path, *(example(some_features(number)) for number in range(count)))

@@ -18,7 +18,7 @@ def flat(folder: Path, tokens: Any, name: str = "train.bin", dtype: str = "uint1
 
 
 def megatron(folder: Path, documents: list[list[list[int]]], name: str = "corpus", dtype: str = "uint16") -> str:
-    """The prefix of a pair of files in Megatron's format; a document is a list of sequences."""
+    """Write a pair of files in Megatron's format, and return its prefix; a document is a list of sequences."""
     sequences = [sequence for document in documents for sequence in document]
     lengths = np.array([len(sequence) for sequence in sequences], dtype=np.int32)
     pointers = (np.cumsum(lengths, dtype=np.int64) - lengths) * np.dtype(dtype).itemsize

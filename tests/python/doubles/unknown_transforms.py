@@ -1,4 +1,4 @@
-"""Transforms that are not recognized, and change nothing: a function, and a class like those of torchvision."""
+"""Transforms that are not recognized, and change nothing: a function, and a class like torchvision's."""
 
 from __future__ import annotations
 

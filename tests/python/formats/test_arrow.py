@@ -1,4 +1,4 @@
-"""`ArrowDataset`: against pyarrow, on files and streams of every kind, and what it says of those that it can't read."""
+"""`ArrowDataset`: against pyarrow, on files and streams of every kind, and its errors for those it can't read."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_what_is_no_arrow_file(tmp_path: Path) -> None:
 
 
 def read_all(path: Path) -> str | None:
-    """What is said of a damaged file: nothing where it is read, in whole or not."""
+    """Return the error of a damaged file, or None if it is read, in whole or in part."""
     try:
         dataset = ArrowDataset(path)
         for start in range(0, min(len(dataset), 1000), 100):
@@ -214,7 +214,7 @@ def test_truncated_anywhere(tmp_path: Path, is_stream: bool, compression: str | 
             whole_batches += 1
         else:
             assert "a.arrow" in said
-    # A stream may end behind any batch, or without its mark.
+    # A stream may end after any batch, or without its end marker.
     assert whole_batches <= 12
 
 

@@ -1,6 +1,6 @@
-"""Bad files of every format: nothing crashes, hangs, takes memory without bound or reads elsewhere; errors name them.
+"""Bad files of every format: nothing crashes, hangs, takes unbounded memory, or reads out of bounds; errors name them.
 
-What is a format's own (checksums, names in archives, arrays of objects) is tested with the format.
+Features of single formats (checksums, names in archives, arrays of objects) are tested with the format.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from sluicegate import (
 
 @pytest.fixture(scope="module")
 def run() -> Iterator[Run]:
-    """Runs programs that find imported what writes the files: that takes longer than most of them."""
+    """Run programs with the writers of files already imported, which takes longer than most of the programs."""
     yield from zygote("cases.damaged")
 
 
-# Programs of their own: what would end a process, ends it.
+# Separate programs, so that a crash does not end the tests.
 DAMAGE = """
 from pathlib import Path
 from cases.damaged import damage
@@ -55,7 +55,7 @@ assert damage(name, Path(folder)) > 20
 def test_a_damaged_file_is_read_or_named(run: Run, tmp_path: Path, name: str) -> None:
     (tmp_path / "x").mkdir()
     ended = run(DAMAGE, name=name, folder=str(tmp_path / "x"), deadline=100.0)
-    # Where a crate that decodes panics, which is an error like any other then, it has said so.
+    # If a decoding crate panics, that becomes an ordinary error, but stderr has its message.
     panics = re.findall(r"panicked at (\S+)", ended.stderr)
     assert all(re.search(r"/(arrow|parquet)[^/]*/src/", place) for place in panics), ended.stderr
     ended.check(stderr=ended.stderr if panics else "")
@@ -212,7 +212,7 @@ def test_a_name_that_is_not_utf_8_is_a_name_in_errors_too(tmp_path: Path, name: 
     assert read(dataset)
     assert repr(dataset)
     for file in files_below(folder):
-        # What is left of a text is a text.
+        # In these formats, a file cut at its end is still valid.
         if not name.startswith(("folder", "csv", "tar")):
             file.write_bytes(file.read_bytes()[:-3])
             with pytest.raises((ValueError, OSError)) as caught:
@@ -246,7 +246,7 @@ assert len(os.listdir("/proc/self/fd")) < 64
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
 """
 
-# A folder in MDS is one index of many shards; archives are opened by the tens of thousands in `test_tar.py`.
+# An MDS folder is one index of many shards; `test_tar.py` opens archives by the tens of thousands.
 SHARDED = ["raw", "safetensors", "tokens", "megatron", "csv", "json-fields", "tfrecord", "tar"]
 
 
@@ -374,7 +374,7 @@ assert not [name for name in os.listdir(cache) if not name.endswith(".lock")]
 @pytest.mark.parametrize(
     ("head", "mebibytes", "words"),
     [
-        # A window of a mebibyte, of 128, of 128 without the memory, and of a tebibyte; one segment of 2 GiB.
+        # Windows of 1 MiB, of 128 MiB, of 128 MiB without the memory for it, and of 1 TiB; one segment of 2 GiB.
         (struct.pack("<IBB", 0xFD2FB528, 0, 10 << 3), 100, "unpacks to more than the 10000000 bytes"),
         (struct.pack("<IBB", 0xFD2FB528, 0, 17 << 3), 600, "unpacks to more than the 10000000 bytes"),
         (struct.pack("<IBB", 0xFD2FB528, 0, 17 << 3), 100, "no memory for twice a window of 134217728 bytes"),
@@ -395,7 +395,7 @@ def test_one_damaged_sample_is_left_out_alone(tmp_path: Path) -> None:
     path = FORMATS["tar"].write(tmp_path, "x")
     whole = path.read_bytes()
     assert len(TarDataset(path, {"txt": "str"}, index_folder="/proc/no-folder")) == 5
-    # The header of the second sample's second member: all behind it can't be found.
+    # The header of the second sample's second member: nothing after it can be found.
     at = whole.index(b"1.cls")
     path.write_bytes(whole[:at] + b"\xff" + whole[at + 1 :])
     left = TarDataset(path, {"txt": "str"}, on_error="skip", index_folder="/proc/no-folder")

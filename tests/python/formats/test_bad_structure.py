@@ -1,4 +1,4 @@
-"""Damage wherever a parser goes by: each length, count, place, checksum and name of every format, one by one."""
+"""Damage wherever a parser relies on structure: each length, count, offset, checksum, and name of every format."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from checks.programs import Run, zygote
 
 @pytest.fixture(scope="module")
 def run() -> Iterator[Run]:
-    """Runs programs that find imported what writes the files: that takes longer than most of them."""
+    """Run programs with the writers of files already imported, which takes longer than most of the programs."""
     yield from zygote("cases.damaged")
 
 
-# Programs of their own: what would end a process, ends it.
+# Separate programs, so that a crash does not end the tests.
 DAMAGE = """
 from pathlib import Path
 from cases.damaged import damage_structure
@@ -43,7 +43,7 @@ GROUPS["others"] = [name for name in FORMATS if name not in UNREAD and not name.
 @pytest.mark.parametrize("group", GROUPS)
 def test_damage_at_every_structural_offset_is_read_or_named(run: Run, tmp_path: Path, group: str) -> None:
     ended = run(DAMAGE, names=GROUPS[group], within=str(tmp_path), deadline=100.0)
-    # Where a crate that decodes panics, which is an error like any other then, it has said so.
+    # If a decoding crate panics, that becomes an ordinary error, but stderr has its message.
     panics = re.findall(r"panicked at (\S+)", ended.stderr)
     assert all(re.search(r"/(arrow|parquet)[^/]*/src/", place) for place in panics), ended.stderr
     ended.check(stderr=ended.stderr if panics else "")

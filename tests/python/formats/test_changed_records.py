@@ -1,4 +1,4 @@
-"""Manifests, leases, and lists beside archives: whatever is changed in them, no sample is wrong.
+"""Manifests, leases, and lists next to archives: no change to them makes a sample wrong.
 
 `SLUICEGATE_SIDE_FILE_CHANGES=800 pytest tests/python/formats/test_changed_records.py` makes that many changes
 to each kind.
@@ -60,7 +60,7 @@ def test_no_change_of_a_manifest_makes_a_shard_wrong(tmp_path: Path) -> None:
         for path, contents in kept.items():
             path.write_bytes(contents)
         manifest.write_bytes(changed(kept[manifest], [other], generator))
-        # As after a kill.
+        # Files may be missing, as after a kill.
         for path in generator.sample(sorted(kept), generator.choice([0, 0, 1, 3])):
             if path != manifest:
                 path.unlink()
@@ -73,7 +73,7 @@ def test_no_change_of_a_manifest_makes_a_shard_wrong(tmp_path: Path) -> None:
         if failed:
             outcomes["error"] += 1
             assert manifest.name in failed, f"change {turn} with seed {SEED}"
-            # The remedy that the error names.
+            # Apply the remedy that the error names.
             for path in pattern.parent.glob("a-*.bin"):
                 path.unlink()
             assert write(resume=False) == expected, f"change {turn} with seed {SEED}"
@@ -109,7 +109,7 @@ def test_no_change_of_a_lease_makes_a_sample_wrong(tmp_path: Path) -> None:
             lease.write_bytes(changed(text, [of_other], generator))
             two = opened(paths[1], size)
         assert _texts(two) == [f"b{number}" for number in range(30)]
-        # Only a lease that is valid, and another's, lets it go; what is open is read all the same.
+        # The copy may be removed only if the lease is intact, its own or the other archive's; open files stay readable.
         outcomes["kept" if copy.exists() else "removed"] += 1
         assert copy.exists() or lease.read_bytes() in (text, of_other), f"change {turn} with seed {SEED}"
         assert _texts(one) == expected, f"change {turn} with seed {SEED}"
@@ -144,7 +144,7 @@ def _counts(folder: Path, letter: str) -> Path:
     return path
 
 
-# By kind: how it is written for the archives of a letter, and how many samples the first of them has.
+# By kind: the function that writes the list for the archives of a letter, and the first archive's number of samples.
 LISTS: dict[str, tuple[Callable[[Path, str], Path], int]] = {
     "wids": (_wids, 30),
     "offsets": (_offsets, 2200),
@@ -164,7 +164,7 @@ def test_no_change_of_a_list_beside_archives_makes_a_sample_wrong(tmp_path: Path
     urls: Any = tmp_path / "a" if kind == "counts" else [tmp_path / "a0.tar", tmp_path / "a1.tar"]
 
     def read() -> list[str]:
-        # Nothing is kept: the archives are read each time.
+        # Without an index, the archives are read each time.
         return _texts(TarDataset(urls, {"txt": "str"}, index_folder="/proc/none"))
 
     expected = read()

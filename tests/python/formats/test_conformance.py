@@ -1,4 +1,4 @@
-"""Every format under one contract: what its field's own reader reads, in our order, by any rank, worker and path."""
+"""Every format under one contract: the samples of a reference reader, in our order, with any rank, worker, and path."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _table() -> pyarrow.Table:
 
 
 def _rows(table: pyarrow.Table) -> list[Any]:
-    """What `to_pylist` says of the rows, numbers as tensors of their columns' data types."""
+    """Return the rows as `to_pylist` does, with numbers as tensors of their columns' data types."""
     rows = table.to_pylist()
     for row in rows:
         row["id"] = torch.tensor(row["id"])
@@ -318,7 +318,7 @@ if importlib.util.find_spec("xarray") is not None:
 
 def test_every_format_is_here() -> None:
     formats = {format_class for format_class, _ in FORMAT_METHODS}
-    # Other tests have some of their own.
+    # Other tests define formats too.
     assert {each for each in formats if each.__module__.partition(".")[0] == "sluicegate"} == set(CASES)
 
 
@@ -328,7 +328,7 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
 
 
 pytestmark = pytest.mark.filterwarnings(
-    # What the readers of others leave open.
+    # Reference readers leave files open.
     "ignore::ResourceWarning",
     "ignore::pytest.PytestUnraisableExceptionWarning",
 )
@@ -369,14 +369,14 @@ def test_the_native_and_the_python_path_give_the_same(case: Case) -> None:
             for source in (dataset, in_python):
                 if "generator" in arguments:
                     arguments["generator"].manual_seed(1)
-                # Torch's collate can't stack tensors of any length; the format's own can.
+                # Torch's collate function can't stack tensors of different lengths; the format's own can.
                 collate: dict[str, Any] = {} if source is dataset else {"collate_fn": dataset.collate}
                 batches = list(DataLoader(source, batch_size=3, num_workers=workers, **collate, **arguments))  # type: ignore[arg-type]
                 expected = batches if expected is None else expected
                 assert_same(batches, expected)
 
 
-# By class: what writes files of the format, and the stream of those.
+# By class: the function that writes files of the format, and the one that opens them as a stream.
 STREAMS: dict[type, tuple[Callable[[Path], Case], Callable[[Path], Any]]] = {
     sluicegate.CsvStream: (_csv, lambda folder: sluicegate.CsvStream(folder / "*.csv")),
     sluicegate.JsonLinesStream: (_json_lines, lambda folder: sluicegate.JsonLinesStream(folder / "x.jsonl")),
@@ -401,7 +401,7 @@ def test_every_stream_is_here() -> None:
 
 @pytest.fixture(params=STREAMS, ids=lambda stream_class: stream_class.__name__)
 def streamed(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Callable[..., Any], Case]:
-    """What makes a stream, of a rank if that is given; the map-style dataset and the samples of the same files."""
+    """Return a function that opens a stream, of one rank if given, and the dataset and samples of the same files."""
     write, open_stream = STREAMS[request.param]
     case = write(tmp_path)
 
@@ -434,7 +434,7 @@ def test_ranks_share_a_stream_and_each_has_as_many_for_any_workers(streamed: Any
 def test_a_stream_resumes_at_every_position_with_other_workers(streamed: Any, seed: int | None) -> None:
     make, (dataset, samples) = streamed
 
-    # Without a seed who reads what is torch's, and so is the order: samples are looked at one by one.
+    # Without a seed, samples come in torch's order, which depends on workers, so each batch has one sample.
     size = 1 if seed is None else 2
 
     def loader(workers: int) -> Any:

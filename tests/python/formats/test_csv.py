@@ -1,4 +1,4 @@
-"""`CsvDataset`: quotes, types and headers, by any loader, and what it says of rows that it can't read."""
+"""`CsvDataset`: quotes, types, and headers, with any loader, and its errors for rows that it can't read."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_headers_and_arguments_that_do_not_fit_are_refused(tmp_path: Path) -> No
 
 
 def test_it_reads_what_pythons_csv_reads(tmp_path: Path) -> None:
-    """Of random texts that are full of quotes, commas and line feeds, across the borders of blocks."""
+    """Random texts full of quotes, commas, and line feeds, across block boundaries."""
     dice = random.Random(1)
     for size in (5, 40, 3000):
         cells = [["".join(dice.choices('",\n\r ab', k=dice.randrange(size))) for _ in range(3)] for _ in range(300)]

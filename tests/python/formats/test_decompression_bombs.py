@@ -1,4 +1,4 @@
-"""Small files that unpack to very much take the memory of what is asked for, not of what they unpack to."""
+"""Small files that decompress to huge ones take memory for the samples that are read, not for the whole."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sluicegate import CsvStream, JsonLinesStream, RawStream, TarDataset, TarStr
 
 MIB = 1 << 20
 
-# To how much the files unpack. `SLUICEGATE_BOMB_MIB=8192` for a check by hand.
+# The decompressed size of the files; set `SLUICEGATE_BOMB_MIB=8192` for a manual check.
 UNPACKED = int(os.environ.get("SLUICEGATE_BOMB_MIB", "512"))
 
 
@@ -37,16 +37,16 @@ PACKED: dict[str, Callable[[bytes], bytes]] = {"gz": gzipped, "zst": zstandard}
 
 
 def bomb(path: pathlib.Path, head: bytes, piece: bytes = bytes(16 * MIB)) -> str:
-    """Writes `head` and then pieces of 16 MiB, packed as the suffix of `path` says."""
+    """Write `head` and then pieces of 16 MiB, compressed as the suffix of `path` says."""
     pack = PACKED[path.suffix[1:]]
-    # Both formats may be concatenated.
+    # Both formats allow concatenation.
     path.write_bytes(pack(head) + pack(piece) * (UNPACKED // 16))
     return str(path)
 
 
 @contextlib.contextmanager
 def at_most(mebibytes: int) -> Iterator[None]:
-    """Checks how much more memory is resident within the block than before it, at its peak."""
+    """Assert that the peak of resident memory grows by at most this much within the block."""
 
     def peak() -> int:
         status = pathlib.Path("/proc/self/status").read_text()

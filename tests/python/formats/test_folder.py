@@ -1,4 +1,4 @@
-"""`FolderDataset`: one file a sample, in the order and with the classes of torchvision's `ImageFolder`."""
+"""`FolderDataset`: one file per sample, in the order and with the classes of torchvision's `ImageFolder`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def image_folder(root: Path, extensions: tuple[str, ...]) -> Iterator[tuple[str, int]]:
-    """The paths and classes that torchvision's `ImageFolder` finds: its `make_dataset`, in its words."""
+    """Yield the paths and classes that torchvision's `ImageFolder` finds, as its `make_dataset` does."""
     classes = sorted(entry.name for entry in os.scandir(root) if entry.is_dir())
     for number, name in enumerate(classes):
         for folder, _, names in sorted(os.walk(root / name, followlinks=True)):

@@ -1,4 +1,4 @@
-"""Formats whose samples are parsed, in worker processes that inherit nothing."""
+"""Formats whose samples are parsed, in spawned worker processes."""
 
 from __future__ import annotations
 

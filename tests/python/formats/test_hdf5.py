@@ -46,7 +46,7 @@ def test_numbers_are_those_of_h5py(tmp_path: Path, filters: str, dtype: str) -> 
 
 def test_large_chunks_of_lzf_and_fletcher32(tmp_path: Path) -> None:
     generator = np.random.default_rng(1)
-    # Long and short matches near and far away, and words enough for sums to be folded.
+    # Long and short matches at small and large distances, and enough words that the checksum is folded.
     values = np.concatenate(
         [generator.integers(0, 4, 30_000), np.zeros(9_000, int), np.tile(generator.integers(0, 255, 700), 40)]
     ).astype(np.uint8)
@@ -73,7 +73,7 @@ def test_plugins_whose_chunks_have_no_frame_of_their_own(tmp_path: Path) -> None
         with h5py.File(path, "w") as file:
             properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
             properties.set_chunk(SHAPE)
-            # Nothing here has the plugin: chunks are written as they will be stored.
+            # The plugin is not installed, so chunks are written in their stored form.
             properties.set_filter(number, h5py.h5z.FLAG_OPTIONAL, ())
             space = h5py.h5s.create_simple(SHAPE)
             stored = h5py.h5d.create(file.id, b"x", h5py.h5t.IEEE_F32LE, space, properties)
@@ -102,7 +102,7 @@ def test_layouts(tmp_path: Path) -> None:
             file["pairs"][...] = numbers(">i2", (11, 3))
         for latest in (False, True):
             if latest:
-                # Newer structures index the chunks: fixed and extensible arrays, trees of version 2.
+                # Newer files index chunks differently: fixed and extensible arrays, B-trees of version 2.
                 with h5py.File(path) as old, h5py.File(tmp_path / "latest.h5", "w", libver="latest") as new:
                     for name in old:
                         old.copy(name, new)
@@ -165,7 +165,7 @@ def test_members_of_records_are_fields(tmp_path: Path) -> None:
     for options in ({}, {"chunks": (4, 2), "compression": "gzip", "shuffle": True}):
         path = write(tmp_path / f"{len(options)}.h5", {"table": records}, **options)
         dataset = Hdf5Dataset(path)
-        # A text is read if a sample has only one.
+        # Text is read only if a sample has one string.
         assert set(dataset[0]) == {"table/id", "table/place", "table/flag", "table/z"}
         with h5py.File(path) as file:
             stored = file["table"][...]
@@ -204,7 +204,7 @@ def test_text_of_a_fixed_length_is_bytes(tmp_path: Path) -> None:
         assert_same(
             list(DataLoader(Hdf5Dataset(path, "names"), 9)), list(torch.utils.data.DataLoader(file_names.tolist(), 9))
         )
-        # With windows, text is left out.
+        # Windows exclude text.
         assert set(Hdf5Dataset(path, window={"dim_0": 3})[0]) == {"table/n", "x"}
 
 

@@ -1,4 +1,4 @@
-"""What Rust cannot read of HDF5: h5py reads it, in the process that asks, with the same windows and values."""
+"""HDF5 that Rust can't read: h5py reads it, in the requesting process, with the same windows and values."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_each_process_opens_the_file_itself(tmp_path: Path) -> None:
 
 
 def _opened(path: Path) -> int:
-    """Return how many descriptors of this process lead to the file."""
+    """Return how many descriptors of this process refer to the file."""
     return [*links().values()].count(str(path))
 
 

@@ -1,4 +1,4 @@
-"""What `Hdf5Dataset` does not read, or not in a file that is damaged or changed: an error names it."""
+"""Features that `Hdf5Dataset` does not read, and files that are damaged or changed: an error names them."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_arrays_that_may_grow(tmp_path: Path, version: str, limits: tuple[int | 
 
 
 def test_chunks_at_the_edges_without_filters(tmp_path: Path) -> None:
-    """Which h5py cannot write: only the library can."""
+    """An option that h5py can't set; only the HDF5 library can."""
     libraries = sorted(Path(h5py.__file__).parents[1].glob("h5py.libs/libhdf5-*"))
     if not libraries:
         pytest.skip("h5py has no library of its own here")
@@ -211,7 +211,7 @@ def test_damage_and_changes_are_errors(tmp_path: Path) -> None:
         assert torch.equal(damaged[3], torch.from_numpy(values[3]))
         with pytest.raises(ValueError, match=rf"{name}\.h5.*chunk \[2, 0\] of array \"x\" \({name}\): codec {name}: "):
             damaged[32]
-        # It was opened before.
+        # This dataset was opened before the damage.
         with pytest.raises(OSError, match="changed while it was in use: it was written to"):
             dataset[3]
         os.truncate(path, len(data) // 2)

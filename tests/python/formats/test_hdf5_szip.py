@@ -1,4 +1,4 @@
-"""Arrays of HDF5 in szip: the numbers of h5py, which has another decoder."""
+"""HDF5 arrays compressed with szip: the same numbers as h5py, which has a different decoder."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _values(kind: str, dtype: str, shape: tuple[int, ...]) -> np.ndarray[Any, An
 @pytest.mark.parametrize("dtype", ["u1", "<i2", ">u2", "<i4", ">f4", "<f8", ">i8", "<f2"])
 def test_numbers_are_those_of_h5py(tmp_path: Path, dtype: str, kind: str) -> None:
     path = tmp_path / "file.h5"
-    # The number of elements in a row of a chunk is the length of a line, which is filled up to whole blocks.
+    # A row of a chunk is one scan line, which szip pads to whole blocks.
     cases = [((64, 64), (64, 64), 16), ((50, 70), (20, 33), 8), ((40, 30), (7, 30), 32), ((3000,), (1000,), 4)]
     with h5py.File(path, "w") as file:
         for number, (shape, chunks, block) in enumerate(cases):

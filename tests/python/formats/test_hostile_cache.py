@@ -1,4 +1,4 @@
-"""Links, FIFOs, folders, and files of others in the place of every file that the package writes beside data.
+"""Links, FIFOs, folders, and foreign files in place of every file that the package writes next to data.
 
 `SLUICEGATE_SIDE_FILE_CHANGES=2000 pytest tests/python/formats/test_hostile_cache.py` makes that many placements
 for each job.
@@ -58,7 +58,7 @@ def _jobs(data: Path) -> dict[str, Callable[[Path], Any]]:
 
 
 def _names(job: Callable[[Path], Any], folder: Path) -> list[str]:
-    """Returns the names that the files of a job have, finished or not; the others are random."""
+    """Return the names of the files of a job, finished or not; other names are random."""
     folder.mkdir()
     job(folder)
     made = [path.name for path in folder.iterdir()]
@@ -66,7 +66,7 @@ def _names(job: Callable[[Path], Any], folder: Path) -> list[str]:
 
 
 def _place(path: Path, other: Path, how: str) -> None:
-    """Puts something at `path`, in the place of what is there."""
+    """Put something at `path`, in place of the file there."""
     if how == "link":
         path.symlink_to(other)
     elif how == "link to nothing":

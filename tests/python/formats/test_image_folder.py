@@ -38,7 +38,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def torchvisions(root: Path, is_valid: Callable[[str], bool] | None = None) -> Iterator[tuple[str, int]]:
-    """The paths and classes of torchvision's `ImageFolder`: its `make_dataset`, in its words."""
+    """Return the paths and classes of torchvision's `ImageFolder`, as its `make_dataset` does."""
     ends = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
     is_valid = is_valid or (lambda path: path.lower().endswith(ends))
     classes = sorted(entry.name for entry in os.scandir(root) if entry.is_dir())

@@ -1,4 +1,4 @@
-"""`ImageFolderDataset(labels=...)`: labels by pattern, table and function, and images without any."""
+"""`ImageFolderDataset(labels=...)`: labels by pattern, table, or function, and images without labels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sluicegate import CsvLabels, DataLoader, ImageField, ImageFolderDataset, de
 from sluicegate import transforms as T
 from sluicegate.by_class.label_scan import scanned_labels
 
-# In the order of the samples, and the gray of each.
+# In the order of the samples; the index is the gray value.
 NAMES = ["dog_4.pgm", "a/cat_1.pgm", "a/dog_2.pgm", "a/b/cat_0.pgm", "c/ape_3.pgm"]
 PATTERN = r"(?P<label>[a-z]+)_\d+\.pgm$"
 
@@ -71,7 +71,7 @@ def array_as_tensor(path: str) -> torch.Tensor:
 
 
 class Expected(torch.utils.data.Dataset[Any]):
-    """What a user would write."""
+    """The dataset that a user would write by hand."""
 
     def __init__(self, root: Path, label_of: Callable[[str], Any]) -> None:
         self.root, self.label_of = root, label_of
@@ -218,7 +218,7 @@ def table(root: Path, text: str | bytes, **arguments: Any) -> CsvLabels:
 
 
 def of_stems(values: list[Any]) -> str:
-    """A table whose rows name files without their ending, the other way round."""
+    """Return a table whose rows name files without their suffix, in reverse order."""
     return "label,id\n" + "".join(f"{v},{n[:-4]}\n" for n, v in reversed(list(zip(NAMES, values, strict=True))))
 
 
@@ -271,7 +271,7 @@ def test_what_is_missing_in_a_table_is_an_error_or_left_out(root: Path) -> None:
         ImageFolderDataset(root, labels=table(root, text))
     dataset = ImageFolderDataset(root, T.CenterCrop(1), mode="L", labels=table(root, text, missing="skip"))
     assert [Path(path).name for path, _ in dataset.samples] == ["dog_4.pgm", "cat_1.pgm", "cat_0.pgm"]
-    # All of the table counts: that of another folder that is said by the rest of it has the same numbers.
+    # Classes are numbered over the whole table, so that other folders with the same table get the same numbers.
     assert (dataset.classes, dataset.targets) == (["x", "y", "z"], [0, 0, 1])
     assert [(int(image), label) for image, label in (dataset[place] for place in range(3))] == [(0, 0), (1, 0), (3, 1)]
     images, labels = next(iter(DataLoader(dataset, batch_size=3)))
@@ -312,6 +312,6 @@ def test_what_is_wrong_with_a_table_names_the_line(root: Path) -> None:
 def test_labels_are_found_without_an_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = folder_of(tmp_path, 9)
     dataset = ImageFolderDataset(root, transform=lambda image: image)
-    monkeypatch.setattr(ImageField, "decode", None)  # An image that is decoded is an error.
+    monkeypatch.setattr(ImageField, "decode", None)  # Decoding an image would raise.
     assert scanned_labels(dataset, None).tolist() == dataset.targets
     assert scanned_labels(Subset(dataset, [8, 0]), None).tolist() == [2, 0]

@@ -1,4 +1,4 @@
-"""`JsonLinesDataset`: whole lines and typed fields, by any loader, and what it says of lines that it can't read."""
+"""`JsonLinesDataset`: whole lines and typed fields, with any loader, and its errors for lines that it can't read."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_defaults_stand_for_what_is_missing_or_null(tmp_path: Path) -> None:
     dataset = JsonLinesDataset(path, fields, defaults=defaults)
     none = torch.tensor([], dtype=torch.int16)
     assert_same(dataset[0], {"a": -1, "l": none, "t": "none", "j": {"k": None}, "s": torch.tensor([7, 7])})
-    # Without a default, null is what a field of JSON is.
+    # Without a default, null in a JSON field is None.
     assert JsonLinesDataset(put(tmp_path / "y", '{"j": null}'), {"j": "json"})[0] == {"j": None}
     assert JsonLinesDataset(tmp_path / "y", {"j": "json"}, defaults={"j": []})[0] == {"j": []}
     ones = {"a": 1, "l": torch.tensor([2], dtype=torch.int16), "t": "x", "j": [1], "s": torch.tensor([3, 4])}
@@ -185,7 +185,7 @@ def test_a_damaged_index_is_named_and_built_again(tmp_path: Path) -> None:
         damaged = bytearray(whole)
         for place in range(dice.randrange(200, len(whole) - 64), len(whole), 997):
             damaged[place] ^= 1 << dice.randrange(8)
-        # A file that is cut is another: its header says so.
+        # A truncated index is recognized by its header.
         index.write_bytes(damaged if attempt % 10 else damaged[: dice.randrange(len(whole))])
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

@@ -1,4 +1,4 @@
-"""`MdsDataset`: against a writer by the format's description, and what it says of folders that it can't read."""
+"""`MdsDataset`: against a writer by the format's description, and its errors for folders that it can't read."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_compressed_shards_have_bounds(tmp_path: Path) -> None:
     path = Path(folder) / "shard.00000.mds.zstd"
     whole = path.read_bytes()
     raw = json.loads((Path(folder) / "index.json").read_text())["shards"][0]["raw_data"]["bytes"]
-    # 2 GiB in 64 KB: with a window of a mebibyte, and with one of all of it.
+    # 2 GiB compressed to 64 KB: with a window of 1 MiB, and with a window of the whole.
     blocks = (((1 << 17) << 3 | 2).to_bytes(3, "little") + b"\0") * 2**14
     bombs = [
         struct.pack("<IBB", 0xFD2FB528, 0, 10 << 3) + blocks,

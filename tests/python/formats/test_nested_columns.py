@@ -1,4 +1,4 @@
-"""Columns of lists of texts, of lists and of structs: what pyarrow makes Python objects of, in Parquet and in Arrow."""
+"""Columns of lists of texts, lists, or structs: pyarrow makes Python objects of them, in Parquet and in Arrow."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def value_of(draw: random.Random, type_: pa.DataType, nulls: float) -> Any:
 @pytest.mark.parametrize("seed", range(40))
 def test_they_are_what_pyarrow_makes_of_them(tmp_path: Path, opened: Open, seed: int) -> None:
     draw = random.Random(seed)
-    # In a list of lists no column is plain, and nulls are None all over.
+    # In a list of lists, no column is a plain tensor, and every null is None.
     types = {f"c{n}": pa.list_(pa.list_(type_of(draw, 3))) for n in range(3)}
     rows, nulls = draw.choice([1, 7, 30]), draw.choice([0, 0.2])
     table = pa.table(
@@ -144,7 +144,7 @@ def test_only_what_no_tensor_holds_is_made_of_objects(tmp_path: Path, opened: Op
     assert opened(tmp_path, table, columns=["items.t", "items.k"])[1] == {"items": [{"k": 1, "t": "1"}]}
     assert_same(opened(tmp_path, table, columns="s")[2], {"x": torch.tensor(2), "tags": ["t", "t"]})
     assert opened(tmp_path, table, columns=["s.tags", "pairs"])[1] == {"s": {"tags": ["t"]}, "pairs": ["a", "b"]}
-    # Of numbers alone it is what it always was.
+    # With numbers only, it is still a tensor with offsets.
     numbers = opened(tmp_path, table, columns=["items.k", "items.v"])[:]["items"]
     assert_same(numbers["k"], {"values": torch.tensor([1, 2, 2]), "offsets": torch.tensor([0, 0, 1, 3])})
     assert numbers["v"]["values"].shape == (3, 2)
@@ -178,7 +178,7 @@ def test_nulls_are_errors_that_name_row_and_column_or_what_is_told(tmp_path: Pat
     filled = opened(tmp_path, table, columns="m", nulls={"m": "", "m.n": -1})[:]
     whole, empty = {"role": "a", "content": "b", "n": 1}, {"role": "", "content": "", "n": -1}
     assert filled == [[whole], [], [whole | {"content": ""}], [empty], [whole | {"n": -1}], []]
-    # A rule for one part is for that part alone.
+    # A rule for one part applies to that part only.
     parts = opened(tmp_path, table, columns="m", nulls={"m.content": "mask"})
     assert parts[2] == NULLED[2]
     for row in (1, 3, 4):
@@ -205,7 +205,7 @@ def test_texts_that_are_none_are_named(tmp_path: Path, opened: Open) -> None:
         some = opened(tmp_path, table, rows=1, columns=[column])
         with pytest.raises(ValueError, match=message):
             some[1]
-        # In a batch, of a loader that has another place for it.
+        # In a batch, of a dataset in which the sample has a different index.
         loader = DataLoader(ConcatDataset([Subset(some, [0, 0]), Subset(some, [0, 1])]), 2)
         with pytest.raises(ValueError, match=message.replace("sample 1", "sample 3")):
             list(loader)
@@ -263,7 +263,7 @@ def test_a_mask_of_elements(tmp_path: Path, opened: Open, array: pa.Array, value
             batches = list(DataLoader(dataset, batch_size, sampler=[4, 0, 3, 1, 2]))
             picks = [[4, 0, 3, 1, 2][start : start + batch_size] for start in range(0, rows, batch_size)]
             assert_same(batches, [dataset.collate([samples[row] for row in pick]) for pick in picks])
-    # What has no elements has the mask that it has anyhow.
+    # Columns without elements get the same mask with either setting.
     others = [opened(tmp_path, table, columns=["s", "i"], nulls=nulls)[:] for nulls in ("mask", "mask_elements")]
     assert_same(*others)
     with pytest.raises(
@@ -282,7 +282,7 @@ def test_a_mask_of_elements_is_padded_with_false(tmp_path: Path, opened: Open) -
     assert batch["x"]["valid_elements"]["values"].tolist() == expected
     assert batch["x"]["valid_elements"]["lengths"].tolist() == [3, 0, 0, 1]
     assert list(batch["y"]) == ["values", "lengths"]
-    # Whoever says that nothing is null gets no mask.
+    # A schema without nulls gets no mask.
     plain = pa.field("x", pa.list_(pa.field("item", pa.int64(), nullable=False)), nullable=False)
     whole = pa.table({"x": pa.array([[1], [2, 3]], plain.type)}, schema=pa.schema([plain]))
     assert_same(opened(tmp_path, whole, nulls="mask_elements")[1], {"x": torch.tensor([2, 3])})

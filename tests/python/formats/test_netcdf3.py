@@ -18,7 +18,7 @@ KINDS = ["i1", ">i2", ">i4", ">f4", ">f8"]
 
 
 def _file(path: Path, version: int, records: int | None, names: str = "abcde", trailing: int = 3) -> dict[str, Any]:
-    """Writes a file with variables of all data types, and returns their values."""
+    """Write a file with variables of all data types, and return their values."""
     generator = np.random.default_rng(records or 0)
     values = {}
     with netcdf(path, "w", version=version) as file:
@@ -43,7 +43,7 @@ def _file(path: Path, version: int, records: int | None, names: str = "abcde", t
 @pytest.mark.parametrize("names", ["abcde", "a", "b", "e"])
 def test_variables_are_those_of_scipy(tmp_path: Path, version: int, records: int | None, names: str) -> None:
     path = tmp_path / "file.nc"
-    # Records of one byte or of shorts are padded, unless they are the only ones.
+    # Records of bytes or shorts are padded, unless there is only one variable of records.
     values = _file(path, version, records, names, trailing=3)
     for name, expected in values.items():
         assert_rows(Hdf5Dataset(path, name), expected)
@@ -61,7 +61,7 @@ def test_a_file_that_is_still_written_has_the_records_that_it_holds(tmp_path: Pa
 
 
 def test_large_files_of_cdf5(tmp_path: Path) -> None:
-    """A file with counts of 64 bits, and integers of all sizes, written by hand: scipy does not write it."""
+    """A file with 64-bit counts and integers of all sizes, written by hand because scipy can't write it."""
     kinds = {7: ">u1", 8: ">u2", 9: ">u4", 10: ">i8", 11: ">u8"}
     long = struct.Struct(">q").pack
 

@@ -37,7 +37,7 @@ def test_netcdf4_as_xarray_decodes_it(tmp_path: Path) -> None:
             attributes["_FillValue"] = values[2, 2]
         if generator.random() < 0.3:
             attributes["missing_value"] = values[[0, 1], 1] if generator.random() < 0.5 else values[0, 1]
-        # Xarray looks for the bytes of a big-endian fill value in the wrong order.
+        # Xarray reads the bytes of a big-endian fill value in the wrong order.
         is_swapped = dtype.byteorder == ">" and "_FillValue" in attributes
         if dtype.kind in "iu" and not is_swapped and generator.random() < 0.3:
             attributes["_Unsigned"] = "true" if dtype.kind == "i" else "false"
@@ -49,7 +49,7 @@ def test_netcdf4_as_xarray_decodes_it(tmp_path: Path) -> None:
         with h5py.File(path, "w") as file:
             variable = file.create_dataset("v", data=values, chunks=(2, 3), compression="gzip")
             for name, each in attributes.items():
-                # As netCDF does it: a list of one number.
+                # netCDF stores a number as an array of one element.
                 variable.attrs[name] = each if isinstance(each, str) else np.atleast_1d(np.asarray(each))
             for axis, name in enumerate(("y", "x")):
                 file[name] = np.arange(values.shape[axis])
@@ -106,7 +106,7 @@ def test_odd_dimensions_of_netcdf4(tmp_path: Path) -> None:
     path = tmp_path / "file.nc"
     with h5netcdf.File(path, "w") as file:
         file.dimensions = {"x": 5, "y": 3, "t": None}
-        # A variable that has the name of another dimension, and one that is shorter than its dimension.
+        # Variables that have the name of a dimension that is not theirs.
         file.create_variable("x", ("y",), "f4")[...] = np.arange(3) + 1.5
         file.resize_dimension("t", 6)
         file.create_variable("long", ("x", "t"), "f4")[...] = np.ones((5, 6))
@@ -119,7 +119,7 @@ def test_odd_dimensions_of_netcdf4(tmp_path: Path) -> None:
         short = file.create_dataset("short", (5, 0), "f4", chunks=(5, 2), maxshape=(5, None))
         for axis, name in enumerate(("x", "t")):
             short.dims[axis].attach_scale(file[name])
-        # Scales that are none.
+        # Dimension scales that are deleted or scalar.
         for name, values in {"lost": np.arange(2), "scalar": 3}.items():
             file[name], file[f"of_{name}"] = values, np.arange(5)
             file[name].make_scale(name)

@@ -1,4 +1,4 @@
-"""`NpyDataset`: what it reads, under torch's loader and ours, and what it says of files that it can't read."""
+"""`NpyDataset`: its samples, with torch's loader and ours, and its errors for files that it can't read."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_a_file_that_shrank_is_named_at_the_next_batch(tmp_path: Path, num_worke
     iterator = iter(DataLoader(NpyDataset(path), batch_size=10, num_workers=num_workers))
     assert next(iterator)[0, 1] == 1
     os.truncate(path, 1000)
-    # Batches that were under way when the file was cut may still be whole.
+    # Batches that were in progress when the file was cut may still be complete.
     with pytest.raises(OSError, match=r"x\.npy shrank since it was opened: 512128 bytes then, 1000 bytes now"):
         list(iterator)
 
@@ -209,7 +209,7 @@ def test_files_and_named_files_exclude_each_other(tmp_path: Path) -> None:
 
 
 def test_a_file_larger_than_memory_is_opened_and_read(tmp_path: Path) -> None:
-    """The file is sparse: 2^43 bytes that take no room on disk."""
+    """A sparse file: 2^43 bytes that take no space on disk."""
     path = tmp_path / "huge.npy"
     np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=(4, 2))
     header = path.read_bytes()[:128].replace(b"(4, 2), }" + b" " * 13, b"(549755813888, 16), }" + b" ")

@@ -1,4 +1,4 @@
-"""`NpzDataset`: what it reads, by any loader, and what it says of files that it can't read."""
+"""`NpzDataset`: its samples, with any loader, and its errors for files that it can't read."""
 
 from __future__ import annotations
 

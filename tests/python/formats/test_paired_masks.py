@@ -1,4 +1,4 @@
-"""`ImageFolderDataset(masks=...)`: images and masks in two folders, which move together."""
+"""`ImageFolderDataset(masks=...)`: images and masks in two folders, transformed together."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_missing_partner_is_named(folders: tuple[Path, Path]) -> None:
     (masks / "a" / "99.png").write_bytes(encoded(mask_of(1), "png"))
     with pytest.raises(FileNotFoundError, match=r"the mask '.*masks/a/99\.png' has no image in '.*images'"):
         ImageFolderDataset(images, masks=masks)
-    # Of some images, chosen by the caller, the other masks may be there.
+    # If the caller selects some images, the masks of the others may exist.
     chosen = ImageFolderDataset(images, masks=masks, is_valid_file=lambda path: "/a/" in path)
     assert len(chosen) == IMAGES // 2
     assert torch.equal(chosen[1][1], torch.from_numpy(np.array(mask_of(2)))[None])

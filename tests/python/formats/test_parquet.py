@@ -1,4 +1,4 @@
-"""`ParquetDataset`: what columns that pyarrow wrote become, and what it says of files that it can't read."""
+"""`ParquetDataset`: the values of columns that pyarrow wrote, and its errors for files that it can't read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sluicegate import BlockShuffleSampler, DataLoader, ParquetDataset
 
 
 def plain(value: Any) -> Any:
-    """Tensors as lists, so that they can be compared with pyarrow's objects."""
+    """Return tensors as lists, which can be compared with pyarrow's objects."""
     if isinstance(value, torch.Tensor):
         return value.tolist()
     return {name: plain(part) for name, part in value.items()} if isinstance(value, dict) else value
@@ -316,7 +316,7 @@ def test_files_of_one_dataset_have_the_same_columns(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=message):
             ParquetDataset([first, written(tmp_path / "b.parquet", columns)])
-    # Order, columns that are not read, and the encoding of texts do not matter.
+    # The order of columns, columns that are not read, and the encoding of texts do not matter.
     other = written(tmp_path / "b.parquet", {"z": [1.0], "y": pa.array(["b"], pa.large_string()), "x": [2]})
     both = ParquetDataset([first, other], ["x", "y"])
     assert plain(both[:]) == {"x": [1, 2], "y": ["a", "b"]}
@@ -365,7 +365,7 @@ def test_every_codec_and_page_version(tmp_path: Path, compression: str) -> None:
 def test_by_blocks_a_row_group_is_decoded_once(tmp_path: Path) -> None:
     rows = 20_000
     path = written(tmp_path / "x.parquet", {"x": range(rows), "t": [str(n) for n in range(rows)]}, row_group_size=1000)
-    # Room for two row groups of some 18 KB.
+    # Holds two row groups of about 18 KB.
     dataset = ParquetDataset(path, cache_bytes=45_000)
     assert dataset.block_size == 1000
     assert dataset.block_sizes.tolist() == [1000] * 20
@@ -374,7 +374,7 @@ def test_by_blocks_a_row_group_is_decoded_once(tmp_path: Path) -> None:
         seen = torch.cat([batch["x"] for batch in DataLoader(dataset, batch_size=64, sampler=sampler, seed=3)])
         assert sorted(seen.tolist()) == list(range(rows))
         assert 18 <= dataset.cache_info().decoded - before <= 20
-    # A plain shuffle is slow, and right.
+    # A full shuffle is slow without a cache, but correct.
     few = ParquetDataset(path, cache_bytes=0)
     order = random.Random(2).sample(range(rows), 300)
     assert few[order]["x"].tolist() == order

@@ -1,4 +1,4 @@
-"""`ParquetDataset` on the files of apache/parquet-testing: every encoding and codec, and what once crashed readers."""
+"""`ParquetDataset` on the files of apache/parquet-testing: every encoding and codec, and files that crashed readers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import torch
 from sluicegate import ParquetDataset
 
 FOLDER = Path(__file__).resolve().parents[4] / "shared" / "data" / "parquet"
-# Timestamps beyond what 64 bits of nanoseconds can count: the format does not say what a reader makes of them.
+# Timestamps that overflow 64 bits of nanoseconds: the format does not define what a reader returns.
 OVERFLOWING = {"int96_from_spark.parquet"}
-# Nested types that are named in an error; the tests of columns have them.
+# Nested types that an error names; the tests of columns cover them.
 NESTED = (
     "incorrect_map_schema",
     "large_string_map.brotli",
@@ -25,7 +25,7 @@ NESTED = (
     "null_list",
     "nullable.impala",
 )
-# What the decoder is too strict for.
+# Files that the decoder refuses because it is too strict.
 STRICT = {
     "dict-page-offset-zero.parquet": "the footer: ",
     "nation.dict-malformed.parquet": "column `name`: .*page header",
@@ -41,7 +41,7 @@ def files(name: str) -> list[Any]:
 
 
 def expected(value: Any, type_: pa.DataType) -> Any:
-    """An object of pyarrow's as `ParquetDataset` has it with a mask for nulls."""
+    """Return one of pyarrow's objects as `ParquetDataset` returns it with a mask for nulls."""
     if pa.types.is_dictionary(type_):
         type_ = type_.value_type
     if pa.types.is_struct(type_):
@@ -69,7 +69,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Times as the numbers that they are."""
+    """Return times as numbers."""
     type_ = column.type
     if pa.types.is_timestamp(type_) or pa.types.is_time64(type_) or pa.types.is_duration(type_):
         return column.cast(pa.int64())
@@ -92,7 +92,7 @@ def test_good_files_are_what_pyarrow_reads(path: Path) -> None:
         with pytest.raises(ValueError, match=path.name):
             ParquetDataset(path)[:]
         return
-    if path.stem == "list_columns":  # The other one has a null in a list of numbers, which no mask is for.
+    if path.stem == "list_columns":  # The other column has a null in a list of numbers, which this mask can't mark.
         table = table.select(["utf8_list"])
     dataset = ParquetDataset(path, table.schema.names, nulls="mask")
     assert len(dataset) == table.num_rows

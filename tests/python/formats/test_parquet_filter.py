@@ -1,4 +1,4 @@
-"""Filters of `ParquetDataset`: the rows for which they hold are left, and the others are not there."""
+"""Filters of `ParquetDataset`: only the rows for which they hold are in the dataset."""
 
 from __future__ import annotations
 

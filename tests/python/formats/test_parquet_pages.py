@@ -1,4 +1,4 @@
-"""Filters of `ParquetDataset`: pages that can have no row for which they hold are not decoded."""
+"""Filters of `ParquetDataset`: pages that can't contain a matching row are not decoded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROWS = 5000
 
 
 def written(path: Path, table: pa.Table, **options: Any) -> str:
-    """A file of pages of some hundred rows, whose values lie in it as they are."""
+    """Write a file with pages of about a hundred rows, and plain, uncompressed values; return its path."""
     plain = {"use_dictionary": False, "compression": "none", "write_batch_size": 100, "data_page_size": 1600}
     pq.write_table(table, path, **(plain | {"write_page_index": True} | options))
     return str(path)
@@ -59,7 +59,7 @@ def test_pages_that_can_not_match_are_not_decoded(
     table, key = rows_of(is_nested=is_nested)
     for has_index in (True, False):
         path = written(tmp_path / "x.parquet", table, write_page_index=has_index)
-        # Row 2222 gets a value that matches, which is found only if its page is decoded.
+        # Row 2222 gets a matching value, which is found only if its page is decoded.
         one = value[0] if isinstance(value, list) else value
         inside = {">": one + 1, "<": one - 1}.get(relation, one)
         overwrite(path, struct.pack("<q", 7_002_222), struct.pack("<q", inside))
@@ -102,7 +102,7 @@ def test_what_is_left_is_the_same_with_an_index_and_without(tmp_path: Path, seed
     def column(values: list[Any]) -> list[Any]:
         if draw.random() < 0.6:
             values = sorted(values)
-        # Pages of nulls alone, and some among the others.
+        # Pages of only nulls, and nulls among the other values.
         start = draw.randrange(rows)
         gone = set(range(start, start + 500)) | set(draw.sample(range(rows), 50))
         return [None if row in gone else value for row, value in enumerate(values)]
@@ -136,7 +136,7 @@ def test_what_is_left_is_the_same_with_an_index_and_without(tmp_path: Path, seed
 
 
 def test_bounds_that_were_cut_off_are_bounds(tmp_path: Path) -> None:
-    # What writes these keeps 64 bytes of the bounds of a page, and makes pages of 20,000 rows.
+    # `write_parquet` truncates the bounds of a page to 64 bytes, and writes pages of 20,000 rows.
     texts = sorted(f"{'é' * 40}{n:06}" if n % 2 else "\U0010ffff" * 20 + f"{n:06}" for n in range(60_000))
     samples = [{"t": text, "row": row} for row, text in enumerate(texts)]
     (path,) = write_parquet(samples, tmp_path / "x-{}.parquet", row_group_rows=60_000)
@@ -152,7 +152,7 @@ def test_groups_of_nulls_or_of_the_wrong_value_alone_are_passed_over(tmp_path: P
     path = written(tmp_path / "x.parquet", table, row_group_size=100, write_page_index=False)
     content = Path(path).read_bytes()
     start = content.index(struct.pack("<q", 5) * 100)
-    # Its first five is a seven now, which the statistics do not say.
+    # The first 5 is now a 7, which the statistics do not show.
     Path(path).write_bytes(content[:start] + struct.pack("<q", 7) + content[start + 8 :])
     assert ParquetDataset(path, "row", filter=("x", "!=", 5))[:].tolist() == list(range(200, 300))
     assert ParquetDataset(path, "row", filter=("x", "not in", [5, 9]))[:].tolist() == list(range(200, 300))
@@ -165,7 +165,7 @@ def test_an_index_that_is_damaged_is_an_error_or_takes_nothing(tmp_path: Path) -
     content = Path(path).read_bytes()
     footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
     draw = np.random.default_rng(0)
-    # The indices lie between the last page and the footer.
+    # The indices are between the last page and the footer.
     start = content.index(struct.pack("<I", 11) + b"item 004999") + 15
     for _ in range(150):
         damaged = bytearray(content)

@@ -29,7 +29,7 @@ VALUES = np.random.default_rng(0).integers(0, 100, (9, 8)).astype("<f4")
 
 @pytest.fixture(autouse=True)
 def kerchunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have fsspec find what it imports of kerchunk, which has it only convert what is written next to references."""
+    """Replace the function that fsspec imports from kerchunk, which only converts data inlined in references."""
     if importlib.util.find_spec("kerchunk") is None:
         package, module = types.ModuleType("kerchunk"), types.ModuleType("kerchunk.df")
         package.df = module  # type: ignore[attr-defined]

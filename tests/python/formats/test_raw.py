@@ -32,13 +32,13 @@ def numbers(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
 
 
 def tensor_of(array: Any) -> torch.Tensor:
-    """A tensor of an array of any byte order."""
+    """Return a tensor of an array of any byte order."""
     array = np.asarray(array)
     return torch.from_numpy(np.array(array, dtype=array.dtype.newbyteorder("=")))
 
 
 def samples_of(array: np.ndarray[Any, Any]) -> list[Any]:
-    """What NumPy reads of a structured array, as tensors."""
+    """Return the records of a structured array, as NumPy reads them, as tensors."""
 
     def sample(value: Any) -> Any:
         names = value.dtype.names

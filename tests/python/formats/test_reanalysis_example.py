@@ -1,4 +1,4 @@
-"""The example of a reanalysis is killed and started again: the losses are those of a run that was not."""
+"""The reanalysis example, killed and started again: the losses are those of an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ netcdf = pytest.importorskip("scipy.io").netcdf_file
 
 
 def _reanalysis(path: Path) -> None:
-    """Writes a file that is packed as ERA-Interim is."""
+    """Write a file that is packed like ERA-Interim."""
     generator = np.random.default_rng(0)
     with netcdf(path, "w", version=2) as file:
         for name, size in (("month", 2), ("level", 3), ("latitude", 81), ("longitude", 160)):
@@ -49,9 +49,9 @@ def test_a_killed_training_goes_on_where_it_was(tmp_path: Path) -> None:
     whole = _lines(tmp_path / "file.nc", tmp_path / "whole")
     assert len(whole) == 2 * 3 + 1
     assert whole[-1] == "trained on 36 windows per epoch\n"
-    # In the second epoch.
+    # Killed in the second epoch.
     before = _lines(tmp_path / "file.nc", tmp_path / "killed", kill_after=4)
     after = _lines(tmp_path / "file.nc", tmp_path / "killed")
     assert before == whole[:4]
-    # The step that was printed last may not have been saved.
+    # The last printed step may not have been saved.
     assert after in (whole[4:], whole[3:])

@@ -1,4 +1,4 @@
-"""References of kerchunk in `ZarrDataset`: chunks that lie in other files."""
+"""References of kerchunk in `ZarrDataset`: chunks stored in other files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ METADATA = {"zarr_format": 2, "order": "C", "fill_value": None, "filters": None,
 
 
 def _references(folder: Path) -> tuple[dict[str, Any], np.ndarray[Any, Any]]:
-    """Writes an HDF5 file, and returns references to its chunks as kerchunk makes them."""
+    """Write an HDF5 file, and return references to its chunks as kerchunk makes them."""
     values = np.random.default_rng(0).integers(0, 100, (9, 8)).astype("<f4")
     with h5py.File(folder / "file.h5", "w") as file:
         stored = file.create_dataset("t", data=values, chunks=(4, 5), compression="gzip", shuffle=True)

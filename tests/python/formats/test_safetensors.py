@@ -1,4 +1,4 @@
-"""`SafetensorsDataset`: what it reads, by any loader, and what it says of files that it can't read."""
+"""`SafetensorsDataset`: its samples, with any loader, and its errors for files that it can't read."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_every_data_type_is_read(tmp_path: Path, name: str) -> None:
     dtype = DTYPES[name]
     data = torch.randint(0, 2 if name == "BOOL" else 256, (6 * 3 * dtype.itemsize,), dtype=torch.uint8)
     tensor = data.view(dtype).reshape(6, 3)
-    # Behind a single byte, so that nothing is aligned.
+    # After a single byte, so that nothing is aligned.
     dataset = SafetensorsDataset(written(tmp_path / "x", {"byte": torch.zeros(1, 1), "x": tensor}), "x")
     assert len(dataset) == 6
     batch = next(iter(DataLoader(dataset, batch_size=6)))

@@ -1,4 +1,4 @@
-"""Jobs that share a cache folder which is too small for both."""
+"""Jobs that share a cache folder that is too small for both."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sluicegate import DataLoader, TarDataset
 
 
 def _job(line: Connection, cache: Path, limit: int, workers: int, paths: list[str], has_locks: bool) -> None:
-    """Open archives, send the warnings, and read all samples for each thing that is received."""
+    """Open archives, send the warnings, and read all samples for each message received."""
     if not has_locks:
         fail(errno.ENOSYS, "flock")  # As on Lustre without `-o flock`.
     with warnings.catch_warnings(record=True) as said:
@@ -31,7 +31,7 @@ def _job(line: Connection, cache: Path, limit: int, workers: int, paths: list[st
         line.send(sum(len(text) for batch in loader for text in batch["txt"]))
 
 
-# Fits into the cache alone.
+# The archives of one job fit into the cache.
 _SAMPLES = 100
 _TEXT = "t" * 3000
 
@@ -47,7 +47,7 @@ def _archives(folder: Path, name: str) -> list[str]:
 
 
 class Job:
-    """Another process, which inherits nothing from this one: no lock of a file either."""
+    """Another process, which inherits nothing from this one, in particular no file locks."""
 
     def __init__(self, cache: Path, limit: int, paths: list[str], workers: int = 0, has_locks: bool = True) -> None:
         context = multiprocessing.get_context("forkserver")
@@ -59,7 +59,7 @@ class Job:
         self.said: list[str] = self.line.recv()
 
     def read(self) -> int:
-        """How many letters the samples have."""
+        """Return the number of letters in all samples."""
         self.line.send("read")
         letters: int = self.line.recv()
         return letters
@@ -83,7 +83,7 @@ def test_a_job_does_not_lose_what_it_reads_to_another_one(tmp_path: Path, worker
     limit = 4 * _SAMPLES * 4096
     expected = 3 * _SAMPLES * len(_TEXT)
     one = Job(cache, limit, first, workers)
-    # More than 64 archives would be closed and opened again; here the names are gone if they are removed.
+    # Up to 64 archives stay open, so a file that is removed here only loses its name.
     alone = _size(cache)
     assert 0 < alone <= limit
     with warnings.catch_warnings(record=True) as said:
@@ -94,7 +94,7 @@ def test_a_job_does_not_lose_what_it_reads_to_another_one(tmp_path: Path, worker
     assert sum(len(text) for batch in DataLoader(two, 10) for text in batch["txt"]) == expected
     assert one.read() == expected
     assert _size(cache) == 2 * alone
-    # The kernel takes the lease from a process that is killed.
+    # The kernel releases the lease of a killed process.
     one.end()
     TarDataset(third, {"txt": "str"}, cache_folder=cache, cache_bytes=2 * limit - alone // 3)
     assert len(list(cache.glob("a-*.unpacked"))) < 3
@@ -156,14 +156,14 @@ def test_a_dataset_larger_than_the_cache_is_read_with_a_warning(tmp_path: Path) 
         ):
             dataset = TarDataset(paths, {"txt": "str"}, cache_folder=cache, cache_bytes=alone // 2)
         assert sum(len(text) for batch in DataLoader(dataset, 10) for text in batch["txt"]) == 3 * _SAMPLES * len(_TEXT)
-        # What it does not need is gone.
+        # Files that it does not need are removed.
         assert _size(cache) == alone
-    # Its files stay only as long as a dataset uses them.
+    # Its files stay only while a dataset uses them.
     del dataset
     limit = alone // 3 + 1
     TarDataset(other[0], {"txt": "str"}, cache_folder=cache, cache_bytes=limit)
     assert _size(cache) <= limit
-    # One archive must fit: it may be small, and unpack to more than there is room for on the disk.
+    # A single archive has to fit: it may be small, but decompress to more than the free space on the disk.
     with pytest.raises(ValueError, match=r"a-0\.tar\.gz.* unpacks to more than the 1000 bytes .*raise cache_bytes"):
         TarDataset(other[0], {"txt": "str"}, cache_folder=tmp_path / "small", cache_bytes=1000)
 

@@ -1,7 +1,7 @@
-"""Side files (indices, checksums, leases, unpacked copies): whatever is changed in them, no sample is wrong.
+"""Side files (indices, checksums, leases, unpacked copies): no change to them makes a sample wrong.
 
 `SLUICEGATE_SIDE_FILE_CHANGES=715 pytest tests/python/formats -k "side_files or changed_records"` makes that many
-changes to each of 14 kinds: 10,000 in some ten minutes.
+changes to each of 14 kinds: 10,000 in about ten minutes.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from cases.byte_changes import CHANGES, SEED, changed
 from doubles import tar_files, tfrecord_files
 from sluicegate import CsvDataset, ImageFolderDataset, JsonLinesDataset, ParquetDataset, TarDataset, TFRecordDataset
 
-# Of all data: replacing it does not change the time of the last write.
+# The modification time of all data, so that replacing data does not change it.
 _TIME = 1_700_000_000_000_000_000
 
 
 def _rows(variant: int, count: int) -> list[tuple[int, str]]:
     generator = random.Random(variant)
-    # All variants have texts of the same lengths, in another order.
+    # All variants have texts of the same lengths, in different orders.
     lengths = [10 + number * 37 % 200 for number in range(count)]
     generator.shuffle(lengths)
     return [(number * 7 + variant, chr(97 + variant) * length) for number, length in enumerate(lengths)]
@@ -64,7 +64,7 @@ def _csv(path: Path, variant: int) -> None:
 
 
 def _tfrecord(path: Path, variant: int) -> None:
-    # Their checksums take long in Python.
+    # Few distinct records, because Python is slow at their checksums.
     framed = [tfrecord_files.framed(b"%d" % variant + b"y" * (8500 + 97 * number)) for number in range(10)]
     generator = random.Random(variant)
     lines = framed * 50
@@ -95,7 +95,7 @@ def _gzip(path: Path, variant: int) -> None:
     plain.unlink()
 
 
-# By kind: how the data is written, and how it is read with the side files in a folder.
+# By kind: the name, the function that writes the data, and the one that reads it with side files in a folder.
 KINDS: dict[str, tuple[str, Callable[[Path, int], None], Callable[[Path, Path], Any]]] = {
     "tar": ("x.tar", _tar, lambda path, side: TarDataset(path, {"txt": "str"}, index_folder=side)),
     "tar with members missing": (
@@ -128,7 +128,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 class Case:
-    """Data of one kind, and the side files of it."""
+    """Data of one kind, and its side files."""
 
     def __init__(self, kind: str, folder: Path, variant: int = 0) -> None:
         name, self._put, self._open = KINDS[kind]
@@ -137,14 +137,14 @@ class Case:
         self.put(variant)
 
     def put(self, variant: int) -> None:
-        """Writes the data in place, with the size and the time that it had."""
+        """Write the data in place, with the same size and time as before."""
         self._put(self.path, variant)
         paths = [self.path, *self.path.rglob("*")] if self.path.is_dir() else [self.path]
         for path in paths:
             os.utime(path, ns=(_TIME, _TIME))
 
     def read(self) -> str:
-        """Digest of all samples, with what the data set says of them."""
+        """Return a digest of all samples."""
         dataset = self._open(self.path, self.side)
         if len(dataset) >= 100:
             return hashlib.sha256(pickle.dumps(_plain(dataset[:]))).hexdigest()
@@ -180,7 +180,7 @@ def test_no_change_of_a_side_file_makes_a_sample_wrong(tmp_path: Path, kind: str
         path = generator.choice(list(kept))
         others = [each.read_bytes() for each in other.files()] + [text for name, text in kept.items() if name != path]
         found = path.stat()
-        # In place, as a damaged disk does it: the inode stays.
+        # In place, as on a damaged disk: the inode stays.
         with open(path, "r+b") as file:
             file.write(changed(kept[path], others, generator))
             file.truncate()
@@ -193,7 +193,7 @@ def test_no_change_of_a_side_file_makes_a_sample_wrong(tmp_path: Path, kind: str
                 read = case.read()
                 outcomes["right"] += 1
             except (OSError, ValueError) as error:
-                # It names the side file, and the next attempt makes it again.
+                # The error names the side file, and the next attempt recreates it.
                 outcomes["error"] += 1
                 failed = str(error)
                 read = case.read()
@@ -217,7 +217,7 @@ def test_data_replaced_by_data_of_the_same_size_and_time_is_scanned_again(tmp_pa
     assert case.read() == first
     if case.path.is_dir():
         return
-    # Another file with its name, instead of other contents.
+    # A different file with this name, rather than different contents.
     replacement = case.path.with_name("replacement")
     KINDS[kind][1](replacement, 1)
     os.utime(replacement, ns=(_TIME, _TIME))
@@ -251,7 +251,7 @@ def test_a_copied_data_set_keeps_its_index_and_a_changed_copy_does_not(tmp_path:
     shutil.copytree(path.parent, tmp_path / "b")
     copy = tmp_path / "b" / "x.jsonl"
     time = _beside(copy).stat().st_mtime_ns
-    # A scan would find what is not JSON; the index knows where the lines are.
+    # The copied index is used, and updated for the copy.
     assert JsonLinesDataset(copy, {"n": int})[:]["n"].tolist() == expected
     renewed = _beside(copy)
     assert renewed.stat().st_mtime_ns != time, "it knows the copy now"
@@ -283,7 +283,7 @@ def test_side_files_are_not_open_to_more_people_than_their_data(tmp_path: Path, 
     made = [each for each in cache.iterdir() if each.suffix in (".unpacked", ".sums", ".sluicegate-index")]
     assert [_mode(each) for each in made] == [expected] * 3
     assert len(dataset) == 60
-    # Of two files what both allow.
+    # An index of two files gets the permissions that both files grant.
     open_ = tmp_path / "z.tar"
     _tar(open_, 1)
     open_.chmod(0o604)
@@ -313,7 +313,7 @@ def test_links_and_fifos_in_the_place_of_side_files_are_left_alone(
             index.unlink(missing_ok=True)
             make(where)
             with warnings.catch_warnings():
-                # A file that is not an index counts as a damaged one.
+                # A file that is not an index counts as damaged.
                 warnings.simplefilter("ignore")
                 assert TarDataset(path, {"txt": "str"}, index_folder=None)[3] == expected
             assert other.read_text() == "of others"

@@ -1,4 +1,4 @@
-"""`TarDataset`: the same samples as other readers of the same archives, and an error that says where."""
+"""`TarDataset`: the same samples as other readers of the same archives, and errors with their position."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sluicegate import TarDataset
 
 
 def read(path: str) -> list[dict[str, Any]]:
-    """The samples of an archive by an independent reader: tarfile, and grouping by name."""
+    """Return the samples of an archive by an independent reader: tarfile, and grouping by name."""
     samples: dict[str, dict[str, Any]] = {}
     with tarfile.open(path) as shard:
         for member in shard:
@@ -81,7 +81,7 @@ def test_webdataset_reads_the_same(tmp_path: pathlib.Path) -> None:
     urls = [put(tmp_path / f"{number}.tar", many()[36 * number :][:36]) for number in range(2)]
     theirs = list(webdataset.WebDataset(urls, shardshuffle=False))
     ours = TarDataset(urls)
-    gc.collect()  # Theirs leaves its files open.
+    gc.collect()  # The other reader leaves its files open.
     assert len(ours) == len(theirs)
     for index, expected in enumerate(theirs):
         sample = ours[index]
@@ -182,7 +182,7 @@ def test_no_array_of_objects_is_ever_read(tmp_path: pathlib.Path) -> None:
 def test_damage_is_named_or_left_out(tmp_path: pathlib.Path) -> None:
     path = pathlib.Path(put(tmp_path / "0.tar", [(f"{number}.txt", b"x" * 600) for number in range(5)]))
     whole = path.read_bytes()
-    # Each member has a header and two blocks.
+    # Each member is a header and two blocks.
     damaged = bytearray(whole)
     damaged[3 * 1536 + 10] ^= 1
     for contents, words in (

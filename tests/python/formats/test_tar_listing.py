@@ -1,4 +1,4 @@
-"""Lists of archives that others have made: wids and Megatron-Energon."""
+"""Lists of archives that other packages wrote: wids and Megatron-Energon."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_energon_excludes_single_samples(folder: pathlib.Path) -> None:
     assert texts(pickle.loads(pickle.dumps(dataset))) == [4, 6, 7, 9]
     indices = folder / "indices"
     indices.mkdir()
-    # What is left out is a part of what is kept of the archives.
+    # Stored indices must not apply exclusions to datasets that have different ones.
     assert texts(TarDataset(folder, {"txt": "str"}, index_folder=indices)) == [4, 6, 7, 9]
     assert texts(TarDataset(str(folder / "shards/s-{1..2}.tar"), {"txt": "str"}, index_folder=indices)) == [
         *range(4, 10)
@@ -190,7 +190,7 @@ def test_an_index_of_wids_is_found_in_the_folder_of_the_archives(folder: pathlib
     (folder / "shards" / "labels.json").write_text("{}")
     with pytest.warns(UserWarning, match=r"any\.json' says that .*s-2\.tar' has 4 samples, but found 2"):
         assert texts(TarDataset(str(folder / "shards/s-*.tar"), {"txt": "str"})) == [*range(10)]
-    # One that says nothing wrong of those that are given, or does not name all of them, says nothing.
+    # A list that is right about the given archives, or does not name all of them, causes no warning.
     assert texts(TarDataset(str(folder / "shards/s-{0..1}.tar"), {"txt": "str"})) == [*range(8)]
     beside.write_text(json.dumps({"shardlist": [{"url": "s-0.tar", "nsamples": 9}]}))
     assert texts(TarDataset(str(folder / "shards/s-*.tar"), {"txt": "str"})) == [*range(10)]

@@ -20,12 +20,12 @@ FIELDS: dict[str, Any] = {"npy": ["npy"], "cls": int}
 
 
 def array(n: int) -> Any:
-    """Of n % 4 rows, in one order or the other."""
+    """Return an array of n % 4 rows, in C or Fortran order."""
     return np.asarray(np.arange(n % 4 * 6, dtype=np.float32).reshape(n % 4, 2, 3) + n, order="CF"[n % 2])  # type: ignore[arg-type]
 
 
 def tensor(array: Any) -> torch.Tensor:
-    """With the strides of a tensor, which NumPy leaves out where there is no row."""
+    """Return a tensor with torch's strides, which NumPy omits for an array without rows."""
     return torch.zeros(array.shape).copy_(torch.from_numpy(array.copy("C")))
 
 
@@ -58,7 +58,7 @@ def test_webdataset_and_numpy_read_the_same(tmp_path: pathlib.Path) -> None:
 
     path = put(tmp_path / "0.tar", members(12))
     theirs = list(webdataset.WebDataset(path, shardshuffle=False).decode())
-    gc.collect()  # Theirs leaves its files open.
+    gc.collect()  # The other reader leaves its files open.
     ours = TarDataset(path, FIELDS)
     assert len(theirs) == len(ours) == 12
     for one, other in zip(ours, theirs, strict=True):

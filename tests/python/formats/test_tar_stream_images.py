@@ -1,4 +1,4 @@
-"""Images in `TarStream`: torchvision's and `TarDataset`'s values, in any process, order, and state."""
+"""Images in `TarStream`: the values of torchvision and `TarDataset`, in any process, order, and state."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def stream(path: Any, transform: Any = RANDOM, **more: Any) -> TarStream:
 
 
 def images(batches: Any) -> dict[int, Any]:
-    """The image of each sample, by its number."""
+    """Return the image of each sample, by its number."""
     found = {}
     for batch in batches:
         found.update(zip(batch["cls"].tolist(), batch["jpg"], strict=True))
@@ -101,7 +101,7 @@ def test_without_a_seed_it_is_torchs_loader(path: str, num_workers: int, around:
     for kind in (torch.utils.data.DataLoader, DataLoader):
         torch.manual_seed(8)
         loader = kind(around(stream(path)), batch_size=3, num_workers=num_workers)
-        # Under torch's loader a buffer in a worker is not told that another epoch begins.
+        # With torch's loader, a buffer in a worker does not learn that a new epoch begins.
         batches.append([*loader, *(loader if num_workers == 0 else ())])
         batches[-1].append(torch.rand(1))
     assert_same(batches[0], batches[1])
@@ -114,7 +114,7 @@ def test_without_a_seed_threads_give_what_is_not_random(path: str) -> None:
 
 
 def own(image: torch.Tensor) -> torch.Tensor:
-    """Somebody's own transform, which draws wherever it can."""
+    """A user-defined transform that draws from every available generator."""
     generators = sluicegate.sample_rng()
     drawn = generators.python.random() + torch.rand((), generator=generators.torch).item() + random.random()
     return image[:, :4, :4].float() + drawn
@@ -137,7 +137,7 @@ def test_with_a_seed_images_are_the_same_for_any_number_of_workers_and_ranks(pat
         loader = DataLoader(stream(path, transform, shard=(rank, 2)), batch_size=2, seed=7)
         for number, image in images(loader).items():
             assert image.equal(by_number[number])
-    # Each sample, and each epoch, draws for itself.
+    # Each sample draws independently, also in each epoch.
     loader = DataLoader(stream([path, path], transform), batch_size=3, seed=7)
     twice = [image for batch in loader for image in batch["jpg"]]
     later = images(loader)
@@ -185,7 +185,7 @@ def test_a_buffer_holds_files(path: str) -> None:
 
 
 def check_resumes(make: Callable[[int], Any], there: int, here: int) -> None:
-    """From every state of the second epoch, by other workers; what they give is compared by sample."""
+    """Assert that every state of the second epoch resumes with `here` workers; samples are compared by number."""
     loader = make(there)
     list(loader)
     whole, states = [], []

@@ -1,4 +1,4 @@
-"""`TFRecordDataset`: against a writer by the specification, and what it says of files that it can't read."""
+"""`TFRecordDataset`: against a writer by the specification, and its errors for files that it can't read."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ def test_messages_merge_as_protocol_buffers_do(tmp_path: Path) -> None:
         message(
             (1, message(entry(b"a", feature([1])), entry(b"b", feature([5])))), (1, message(entry(b"a", feature([2]))))
         ),
-        # The value of one entry in two parts is merged, packed or not; fields of other numbers are passed over.
+        # Two parts of an entry's value are merged, packed or not; fields with unknown numbers are skipped.
         message(
             (9, b"unknown"),
             (1, message(entry(b"a", feature([1]), feature([2], packed=False)), entry(b"b", feature([1])))),
         ),
-        # Of a oneof the last member counts, and what was set before it is gone.
+        # In a oneof, the last member counts, and earlier values are discarded.
         message(
             (
                 1,
@@ -96,7 +96,7 @@ def test_messages_merge_as_protocol_buffers_do(tmp_path: Path) -> None:
                 ),
             )
         ),
-        # The key may come behind the value, and a name may be empty; groups are passed over.
+        # The key may follow the value, and a name may be empty; groups are skipped.
         message(
             (
                 1,
@@ -206,7 +206,7 @@ def test_truncated_and_other_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_bits_that_are_flipped_are_errors_or_other_values(tmp_path: Path) -> None:
-    """Behind right checksums, so that they get to the parser."""
+    """The checksums are valid, so that the parser gets the damage."""
     dice = random.Random(0)
     whole = example(some_features(5))
     damaged = []
@@ -265,7 +265,7 @@ def test_the_tfrecord_package_agrees(tmp_path: Path) -> None:
 
 
 def test_a_large_file_keeps_an_index(tmp_path: Path) -> None:
-    # Of large samples, whose checksums are made once.
+    # Large identical samples, so that one checksum is computed.
     frame = framed(b"x" * 50_000)
     path = tmp_path / "x.tfrecord"
     path.write_bytes(frame * 100)

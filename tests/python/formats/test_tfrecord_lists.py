@@ -1,4 +1,4 @@
-"""Features of several byte strings: lists of `bytes` or `str`, as protocol buffers' own reader has them."""
+"""Features of several byte strings: lists of `bytes` or `str`, as the reader of protocol buffers returns them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def some(n: int) -> dict[str, Any]:
 
 
 def encoded(n: int) -> bytes:
-    """With an empty list of byte strings where there is none."""
+    """Return an example, with an empty list of byte strings for a feature without any."""
     words, blobs = ([each.encode() for each in some(n)["words"]], some(n)["blobs"])
     strings = lambda values: message((1, message(*((1, value) for value in values))))  # noqa: E731
     parts = {b"words": strings(words), b"blobs": strings(blobs), b"id": feature([n])}
@@ -40,7 +40,7 @@ def test_lists_of_byte_strings_are_samples_like_any_others(tmp_path: Path) -> No
     check_format(TFRecordDataset(str(tmp_path / "a-{0..1}"), TYPES), samples)
     (batch,) = sluicegate.DataLoader(TFRecordDataset(paths, TYPES), batch_size=10)
     assert batch["words"] == [sample["words"] for sample in samples]
-    # Read from front to back, and found out.
+    # Read sequentially, and with inferred types.
     assert_same(list(TFRecordStream(paths, TYPES)), samples)
     (streamed,) = sluicegate.DataLoader(TFRecordStream(paths, TYPES), batch_size=10)
     assert_same(streamed, batch)
@@ -103,7 +103,7 @@ def test_a_sample_of_very_many_byte_strings_is_read(tmp_path: Path) -> None:
 
 
 def test_bits_that_are_flipped_are_errors_or_other_values(tmp_path: Path) -> None:
-    """Behind right checksums, so that they get to the parser."""
+    """The checksums are valid, so that the parser gets the damage."""
     dice, damaged = random.Random(0), []
     for number in range(400):
         data = bytearray(encoded(number % 12))

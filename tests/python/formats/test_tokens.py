@@ -1,4 +1,4 @@
-"""`TokensDataset`: what it reads, under torch's loader and ours, and what it says of files that it can't read."""
+"""`TokensDataset`: its samples, with torch's loader and ours, and its errors for files that it can't read."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_it_is_read_as_every_format(tmp_path: Path, output: str) -> None:
 
 
 def windows(tokens: Any, length: int, stride: int) -> torch.Tensor:
-    """What the definition says, in NumPy."""
+    """Return the windows as they are defined, with NumPy."""
     view = np.lib.stride_tricks.sliding_window_view(np.asarray(tokens).astype(np.int64), length)
     return torch.from_numpy(view[::stride].copy())
 
@@ -216,7 +216,7 @@ def test_any_documents_are_cut_as_the_definition_says(
 
 
 def test_every_bit_of_an_index_may_flip(tmp_path: Path) -> None:
-    """The answer is an error that names file and byte, or tokens that the file has."""
+    """The result is an error that names file and byte, or tokens that the file contains."""
     prefix = megatron(tmp_path, [[[1, 2, 3], [4]], [[5, 6, 7, 8]]])
     index = Path(f"{prefix}.idx")
     whole = index.read_bytes()
@@ -297,7 +297,7 @@ def test_a_file_that_shrank_or_was_replaced_is_named(tmp_path: Path, num_workers
     iterator = iter(DataLoader(TokensDataset(path, 10), batch_size=10, num_workers=num_workers))
     next(iterator)
     os.truncate(path, 1000)
-    # Batches that were under way when the file was cut may still be whole.
+    # Batches that were in progress when the file was cut may still be complete.
     with pytest.raises(OSError, match=r"train\.bin shrank since it was opened: 120000 bytes then, 1000 bytes now"):
         list(iterator)
     path = flat(tmp_path, np.arange(60_000))
@@ -323,7 +323,7 @@ def test_files_take_no_descriptors(tmp_path: Path) -> None:
 
 
 def test_a_file_larger_than_memory_is_opened_and_read(tmp_path: Path) -> None:
-    """The file is sparse: 2^42 bytes that take no room on disk."""
+    """A sparse file: 2^42 bytes that take no space on disk."""
     path = tmp_path / "huge.bin"
     path.touch()
     os.truncate(path, 2**42)

@@ -23,7 +23,7 @@ numcodecs = pytest.importorskip("numcodecs")
 xarray = pytest.importorskip("xarray")
 
 pytestmark = [
-    # What the packages say about the future of the format, and of themselves.
+    # Warnings of the packages about the future of the format, and about themselves.
     pytest.mark.filterwarnings("ignore:::zarr"),
     pytest.mark.filterwarnings("ignore:::numcodecs"),
     pytest.mark.filterwarnings("ignore:::xarray"),
@@ -60,7 +60,7 @@ def test_version_2_is_read_as_by_zarr(tmp_path: Path, compressor: str, dtype: st
             compressors=V2_COMPRESSORS[compressor],
             order=order,
         )
-        # Long runs and noise: blosc has a form for each.
+        # Long runs and noise, which blosc stores in different forms.
         values = numbers(dtype, shape)
         values[: shape[0] // 2] = values[0, 0]
         array[:] = values

@@ -1,4 +1,4 @@
-"""Windows of `ZarrDataset`: those that loops over the array of the package zarr find, whatever their order."""
+"""Windows of `ZarrDataset`: those that loops over the array with the package zarr find, in either order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sluicegate import BlockShuffleSampler, DataLoader, ZarrDataset
 zarr = pytest.importorskip("zarr")
 
 pytestmark = [
-    # What the packages say about the future of the format, and of themselves.
+    # Warnings of the packages about the future of the format, and about themselves.
     pytest.mark.filterwarnings("ignore:::zarr"),
     pytest.mark.filterwarnings("ignore:::numcodecs"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
@@ -29,7 +29,7 @@ pytestmark = [
 
 
 class Windows(torch.utils.data.Dataset[torch.Tensor]):
-    """The windows as one would write them by hand."""
+    """The windows as a user would write them by hand."""
 
     def __init__(self, values: Any, window: dict[int, int], stride: dict[int, int]) -> None:
         self.values = values
@@ -98,7 +98,7 @@ def test_windows_chunk_by_chunk_are_the_same_windows(store: Path) -> None:
     assert len(rows.block_sizes) == 2 < len(chunks.block_sizes)
     found = [{each["a"].numpy().tobytes() for each in list(dataset)} for dataset in (rows, chunks)]
     assert found[0] == found[1]
-    # The windows of a block begin in one chunk.
+    # All windows of a block begin in one chunk.
     first = chunks[int(chunks.block_sizes[0]) - 1]["a"]
     values = zarr.open_array(store / "a", mode="r")[:]
     assert_same(first, torch.from_numpy(values[3:5, 4:6, 5:8].copy()))

@@ -1,4 +1,4 @@
-"""The interface of nanochat between its loader and its training; nanochat is not a package that can be installed.
+"""The interface of nanochat between its loader and its training, because nanochat is not an installable package.
 
 As in the repository at commit 92d63d4.
 """
