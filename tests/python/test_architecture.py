@@ -1,4 +1,4 @@
-"""Which package may import which: the layers of `python/sluicegate`, and no cycle between its modules."""
+"""The layers of `python/sluicegate`: each package imports only those below it, and no modules import in a cycle."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LEAVES = {
     "progress_line",
 }
 
-# From the bottom to the top. A package imports the leaves and what its row names, nothing else.
+# From the bottom up. A package imports the leaves and the packages in its row, nothing else.
 LAYERS: dict[str, set[str]] = {
     "system": set(),
     "shared": set(),
@@ -60,12 +60,12 @@ LAYERS: dict[str, set[str]] = {
     "xarray": {"formats", "native"},
 }  # fmt: skip
 
-# What users see, made of all of these. The command uses only what users see.
+# Modules for users, which may import all of these. The command uses only the public API.
 FACE = {"__init__", "__main__", "_utils", "cli", "distributed"}
 
 
 class Import(NamedTuple):
-    """That one module of the package imports another: at its top, in a function, or for types alone."""
+    """An import of one module of the package by another: at its top, in a function, or for types only."""
 
     importer: str
     imported: str
@@ -84,14 +84,14 @@ NAMES = {name_of(path): path for path in MODULES}
 
 
 def resolved(name: str) -> str | None:
-    """The module of the package that `name` is or is in."""
+    """Return the module of the package that `name` is or is in."""
     while name and name not in NAMES and name != "_core":
         name = name.rpartition(".")[0]
     return name or None
 
 
 def imports_of(importer: str, text: str, is_package: bool) -> Iterator[Import]:
-    """Return what `importer` imports of the package, at its top, in functions, and for types alone."""
+    """Return the imports of `importer` from the package, at its top, in functions, and for types only."""
     tree = ast.parse(text)
     folder = importer.split(".") if is_package and importer != "__init__" else importer.split(".")[:-1]
     for node in ast.walk(tree):
@@ -140,7 +140,7 @@ def test_a_package_imports_only_what_is_below_it(package: str) -> None:
     allowed = LAYERS[package] | LEAVES | {package}
     found = [each for each in IMPORTS if each.packages[0] == package]
     assert [each for each in found if each.packages[1] not in allowed] == []
-    # A row names nothing that is not imported.
+    # A row contains only packages that are imported.
     assert LAYERS[package] - {each.packages[1] for each in found} == set()
 
 
@@ -152,14 +152,14 @@ def test_leaves_import_only_leaves() -> None:
 def test_no_cycle_between_modules() -> None:
     graph: dict[str, set[str]] = {name: set() for name in NAMES}
     for each in IMPORTS:
-        # A package's modules exist before it does: what it offers is made of them.
+        # A package may import its own modules, which are loaded before it.
         is_own_package = each.importer.startswith(f"{each.imported}.")
         if not is_own_package and each.packages[0] not in FACE:
             graph[each.importer].add(each.imported)
     graphlib.TopologicalSorter(graph).prepare()
 
 
-# Private attributes of other packages, torch above all, whose names are defined here too.
+# Private attributes of other packages, mostly torch, whose names are also defined here.
 _OF_OTHERS = {
     "loader.dataloader": {"_shutdown_workers"},
     "loader.loader_order": {"_auto_collation", "_dataset_kind"},
@@ -188,7 +188,7 @@ def private_names(tree: ast.AST) -> set[str]:
 
 
 def is_own(node: ast.Attribute) -> bool:
-    """Return True for an attribute of the object, class or superclass that the method belongs to."""
+    """Return True for an attribute of the method's own object, class, or superclass."""
     return ast.unparse(node.value) in ("self", "cls", "super()")
 
 

@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-# Packages with the interface of those that can't be installed. Where one is installed, it comes first.
+# Packages with the interface of those that can't be installed. Installed packages take precedence.
 DOUBLES = Path(__file__).parent / "doubles" / "trainers"
 # An example that needs a package which may be missing has a comment before it. `make test-trainers` installs them.
 _BLOCK = re.compile(
@@ -55,7 +55,7 @@ def test_the_paths_through_the_files_exist() -> None:
 
 
 def test_the_picture_shows_the_figures_of_the_tables() -> None:
-    # `python benches/python/chart.py` draws it.
+    # `python benches/python/chart.py` writes the chart.
     chart = runpy.run_path(str(ROOT / "benches" / "python" / "chart.py"))
     readme = (ROOT / "README.md").read_text("utf-8")
     panels = chart["panels"](readme)
@@ -80,6 +80,6 @@ def test_an_example_runs(
         monkeypatch.setattr(torchdata, "StatefulDataLoader", torchdata.StatefulDataLoader)
     with warnings.catch_warnings():
         if needs is not None:
-            warnings.simplefilter("ignore")  # Their own, of other packages' versions.
+            warnings.simplefilter("ignore")  # warnings of trainers about the versions of other packages
             pytest.importorskip(needs)
         exec(compile(example, str(page), "exec"), {})

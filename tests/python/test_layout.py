@@ -1,4 +1,4 @@
-"""Tests are found by guessing: each package has its folder, helpers have three, and no test knows another."""
+"""Tests are where one expects them: a folder per package, helpers in three folders, and no test imports another."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_all_else_is_in_the_folders_of_helpers() -> None:
 
 def test_names_are_unique() -> None:
     names = [module.name for module in MODULES if module.name.startswith("test_")]
-    assert len(names) == len(set(names))  # pytest imports them by their names alone.
+    assert len(names) == len(set(names))  # pytest imports test files by name only.
 
 
 def test_no_module_imports_a_test() -> None:

@@ -1,4 +1,4 @@
-"""Packed rows: every token once, the borders of documents kept, the same under torch's loader and ours."""
+"""Packed rows: every token once, with document boundaries, and the same with torch's loader and ours."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ STRATEGIES = ["concat", "first_fit", "best_fit"]
 
 
 def texts(lengths: list[int]) -> list[torch.Tensor]:
-    """Documents whose tokens are all different."""
+    """Return documents whose tokens are all different."""
     ends = np.cumsum(lengths)
     return [torch.arange(end - length, end) + 1 for end, length in zip(ends.tolist(), lengths, strict=True)]
 
 
 def check_batch(batch: dict[str, torch.Tensor], length: int) -> list[list[int]]:
-    """The pieces of a batch; all that is said of them is true."""
+    """Return the pieces of a batch, after checking every field that describes them."""
     input_ids, labels, position_ids, document_ids = (
         batch[name] for name in ("input_ids", "labels", "position_ids", "document_ids")
     )
@@ -73,7 +73,7 @@ def test_every_token_of_every_document_comes_once(
         lengths, length=length, rows_per_batch=rows, strategy=strategy, shuffle=shuffle, seed=7
     )
     loader = DataLoader(sampler.pieces(documents), batch_sampler=sampler, collate_fn=sampler.collate)
-    # Another epoch may have another number of rows.
+    # Epochs may have different numbers of rows.
     expected = len(loader)
     batches = list(loader)
     assert len(batches) == len(sampler) == expected

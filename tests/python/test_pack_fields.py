@@ -1,4 +1,4 @@
-"""Packed rows of documents with labels and other fields of their own."""
+"""Packed rows of documents with labels and other fields."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CASES = int(os.environ.get("SLUICEGATE_PACK_CASES", "60"))
 
 
 def documents_of(lengths: list[int]) -> list[dict[str, Any]]:
-    """Documents whose values tell the document and the token; the first half of each is a prompt."""
+    """Return documents whose values identify the document and the token; the first half of each is a prompt."""
     return [
         {
             "input_ids": [1000 * number + token + 1 for token in range(length)],
@@ -42,7 +42,7 @@ def documents_of(lengths: list[int]) -> list[dict[str, Any]]:
 
 
 def test_labels_of_a_prompt_are_not_trained_on() -> None:
-    """The semantics of Hugging Face's and trl's collate functions: label k is that of token k, the model shifts."""
+    """The convention of Hugging Face's and TRL's collate functions: label k is for token k, and the model shifts."""
     documents = [{"input_ids": [1, 2, 3, 4], "labels": [-100, -100, 3, 4]}, {"input_ids": [5, 6], "labels": [5, -100]}]
     sampler = PackedBatchSampler([4, 2], length=8, shuffle=False)
     pieces = sampler.pieces(documents)
@@ -55,7 +55,7 @@ def test_labels_of_a_prompt_are_not_trained_on() -> None:
 
 
 def test_labels_are_those_of_transformers_collate_function() -> None:
-    """`DataCollatorWithFlattening` of transformers lays one row of the same pieces end to end."""
+    """`DataCollatorWithFlattening` of transformers concatenates the pieces of a row."""
     transformers = pytest.importorskip("transformers")
     documents = [{name: document[name] for name in ("input_ids", "labels")} for document in documents_of([5, 3, 8])]
     sampler = PackedBatchSampler([5, 3, 8], length=16, strategy="concat", shuffle=False)

@@ -1,4 +1,4 @@
-"""Paths, lists, patterns: which files they stand for, in which order."""
+"""Paths, lists, and patterns: the files that they match, and their order."""
 
 from __future__ import annotations
 
@@ -124,11 +124,11 @@ def test_a_pattern_stands_for_what_it_does_with_glob(
     for _ in range(300):
         pattern = "/".join(draw.choice(PARTS) for _ in range(draw.randrange(1, 5)))
         pattern = draw.choice(["", "", f"{tmp_path}/here/", f"{tmp_path}//here/"]) + pattern
-        # A name of nothing but a slash at the beginning is the root of the system.
+        # A pattern that starts with a slash would search the root of the file system.
         if not glob.has_magic(pattern) or (pattern.startswith("/") and not pattern.startswith(str(tmp_path))):
             continue
         found = glob.glob(pattern, recursive=True)
-        # To Python before 3.13 a file with `/**` behind it is a folder.
+        # Before Python 3.13, glob matches a file with `/**` after it as a folder.
         expected = {os.path.normpath(path) for path in found if not path.endswith("/") or os.path.isdir(path)}
         assert set(map(os.path.normpath, matches(pattern))) == expected, pattern
         total += len(expected)
@@ -169,7 +169,7 @@ def test_without_file_handles_a_pattern_stands_for_nothing_less(folder: Path, pa
 
 @contextlib.contextmanager
 def without_privileges() -> Iterator[None]:
-    """Run as a user whom permissions apply to."""
+    """Run as a user who is subject to permissions."""
     user = os.geteuid()
     if user == 0:
         os.seteuid(65534)

@@ -1,4 +1,4 @@
-"""The names that can be imported, and what trainers demand of a loader object."""
+"""The public names, and the attributes of a loader that trainers require."""
 
 from __future__ import annotations
 
@@ -151,11 +151,11 @@ def test_the_loader_is_a_plain_subclass() -> None:
 
 
 def arguments_of(loader: Any) -> dict[str, Any]:
-    """What a trainer reads back: every argument of the constructor, from `vars`."""
+    """Return every argument of the constructor, as trainers read them back from `vars`."""
     names = list(inspect.signature(type(loader).__init__).parameters)[1:]
     found = {name: vars(loader)[name] for name in names if name in vars(loader)}
     found["multiprocessing_context"] = vars(loader)["_DataLoader__multiprocessing_context"]
-    # Not kept by torch itself; the sampler says it.
+    # Torch does not keep it either; the sampler implies it.
     assert set(names) - set(found) == {"shuffle"}
     return found
 

@@ -1,4 +1,4 @@
-"""The table of trainers says what tests assert."""
+"""The table of trainers matches the assertions in tests."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from checks.programs import Run
 from checks.trained_ranks import by_epoch, evaluated, resumed_elsewhere, resumed_ranks, samples, train, updates
 from checks.trainer_lines import imported
 
-# As trainings count their samples.
+# Samples as trainings count them.
 ONCE = [*range(ROWS)]
 KINDS = ["seeded", "sampled"]
 
@@ -51,7 +51,7 @@ def composer() -> Iterator[Run]:
 
 SEEDED: dict[str, Any] = {"loader_arguments": {"seed": 7}}
 WORKERS = {"dataloader_num_workers": 2}
-# On two ranks, an epoch has three batches, the last of which is an update of its own.
+# On two ranks, an epoch has three batches, the last of which makes a separate update.
 ACCUMULATES = {"gradient_accumulation_steps": 2, "save_steps": 1}
 TRL: list[tuple[str, int, dict[str, Any]]] = [
     ("sft", 1, {}),
@@ -62,7 +62,7 @@ TRL: list[tuple[str, int, dict[str, Any]]] = [
     ("dpo", 1, {"precompute_ref_log_probs": True}),
     ("grpo", 2, {}),
     ("grpo", 1, {**WORKERS, "gradient_accumulation_steps": 2}),
-    # Two updates with each generation; checkpoints are between two generations.
+    # Each generation is used for two updates; checkpoints are between generations.
     ("grpo", 1, {"num_iterations": 2, "steps_per_generation": 2, "save_steps": 4}),
 ]
 
@@ -89,7 +89,7 @@ def test_trl(trl: Run, tmp_path: Path, kind: str, size: int, given: dict[str, An
 
 @pytest.mark.timeout(300)
 def test_with_a_seed_one_process_resumes_two_ranks_of_trl(trl: Run, tmp_path: Path) -> None:
-    """A step has as many samples on one process as on two."""
+    """A step has the same number of samples on one process as on two."""
     killed = train(trl, "trl_training", tmp_path / "killed", tmp_path, stop=3, kind="sft", **SEEDED)
     given: dict[str, Any] = {"size": 1, "resumes": True, "kind": "sft", "gradient_accumulation_steps": 2, **SEEDED}
     resumed = train(trl, "trl_training", tmp_path / "resumed", tmp_path, **given)
@@ -117,7 +117,7 @@ def test_torchtitan(torchtitan: Run, tmp_path: Path, size: int, kind: str) -> No
 
 @pytest.mark.timeout(300)
 def test_with_a_seed_one_process_resumes_two_ranks_of_torchtitan(torchtitan: Run, tmp_path: Path) -> None:
-    """torchtitan counts steps: after those that were saved, one process needs twice as many for the rest."""
+    """torchtitan counts steps: after the saved ones, one process needs twice as many for the rest."""
     script, saved = "torchtitan_training", random.randrange(3, 13, 3)
     killed = train(torchtitan, script, tmp_path / "killed", tmp_path, stop=saved + 1)
     given = {"size": 1, "resumes": True, "steps": saved + (EPOCHS * ROWS - saved * 8) // 4}
@@ -153,7 +153,7 @@ def test_with_a_seed_one_process_resumes_two_ranks_of_deepspeed(deepspeed: Run, 
 
 COMPOSER = [
     (1, {"saves": "3ba", "kind": "seeded"}),
-    # The second checkpoint is of a whole epoch that Composer has not counted yet.
+    # The second checkpoint is after a whole epoch, which Composer has not counted yet.
     (1, {"saves": "5ba", "kind": "seeded"}),
     (1, {"saves": "1ep", "kind": "seeded"}),
     (2, {"saves": "3ba", "kind": "seeded"}),

@@ -1,4 +1,4 @@
-"""Trainings in Ray Train on two ranks, which are killed at a random step, and which Ray starts again.
+"""Trainings in Ray Train on two ranks, which are killed at a random step and restarted by Ray.
 
 `make test-trainers` installs Ray.
 """
@@ -35,7 +35,7 @@ def train(ray: Run, path: Path, kind: str, stop: int | None = None, then: int | 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", ["seeded", "sampled"])
 def test_ray(ray: Run, tmp_path: Path, kind: str) -> None:
-    """Without a seed, what is killed and resumed is the uninterrupted run with torch's loader."""
+    """Without a seed, a killed and resumed training equals the uninterrupted run with torch's loader."""
     whole = train(ray, tmp_path / "whole", "seeded" if kind == "seeded" else "torch")
     assert list(by_epoch(whole, EPOCHS)) == [ONCE] * EPOCHS  # Ray Train: sharded
     assert updates(whole) == [*range(2, 16)]
@@ -54,7 +54,7 @@ def test_ray(ray: Run, tmp_path: Path, kind: str) -> None:
 def test_with_a_seed_one_process_resumes_two_ranks_of_ray(ray: Run, tmp_path: Path) -> None:
     killed = train(ray, tmp_path / "killed", "seeded", random.randrange(7, 15), then=1)
     resumed = written(of_rank(tmp_path / "killed-resumed", 0))
-    batches = 30 - len(resumed)  # of the checkpoint, on both ranks
+    batches = 30 - len(resumed)  # of the run that saved the checkpoint, on both ranks
     assert 0 < batches <= 2 * len(killed[0])
     counts = Counter(samples([lines[: batches // 2] for lines in killed]) + samples([resumed]))
     assert counts == dict.fromkeys(range(ROWS), EPOCHS)

@@ -20,7 +20,7 @@ from checks.programs import Run
 from checks.trained_ranks import by_epoch, evaluated, read, resumed_elsewhere, resumed_ranks, samples, train, updates
 from checks.trainer_lines import Lines, imported
 
-# As trainings count their samples.
+# Samples as trainings count them.
 ONCE = [*range(ROWS)]
 KINDS = ["seeded", "sampled"]
 
@@ -48,8 +48,8 @@ def open_clip() -> Iterator[Run]:
 @pytest.fixture(scope="module")
 def mmengine() -> Iterator[Run]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")  # Its checkpoints are not of weights alone.
-        patch.setenv("DS_ACCELERATOR", "cpu")  # mmengine imports DeepSpeed, which prints what it finds otherwise.
+        patch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")  # Its checkpoints contain more than weights.
+        patch.setenv("DS_ACCELERATOR", "cpu")  # mmengine imports DeepSpeed, which prints the detected device otherwise.
         yield from imported("mmengine", "mmengine.runner", "torch._dynamo")
 
 
@@ -57,7 +57,7 @@ def mmengine() -> Iterator[Run]:
 def ultralytics(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("YOLO_CONFIG_DIR", str(tmp_path_factory.mktemp("settings")))
-        # Without ultralytics itself, which finds its rank when it is imported.
+        # ultralytics itself is excluded, because it reads its rank when it is imported.
         yield from imported("ultralytics", "cv2", "matplotlib", "polars", "torchvision", "torch._dynamo")
 
 
@@ -66,7 +66,7 @@ def verl() -> Iterator[Run]:
     yield from imported("torchdata", "torchdata.stateful_dataloader", "torch._dynamo")
 
 
-# Lightning counts batches: with more ranks, it takes an epoch for finished that is not. timm drops the last batch, and
+# Lightning counts batches: with more ranks, it considers an unfinished epoch finished. timm drops the last batch, and
 # fairseq2 has a file per rank.
 OTHER_SIZES: list[tuple[str, int, dict[str, Any]]] = [
     ("fabric", 1, {}),
@@ -98,7 +98,7 @@ UPDATES = {1: [*range(2, 16)], 2: [2, 4, 5, 7, 9, 10, 12, 14, 15], 3: [3, 5, 8, 
 
 
 def without_draws(ranks: list[Lines]) -> list[Any]:
-    """Return what does not depend on the augmentations: the steps and the samples of each rank."""
+    """Return the lines without values that depend on augmentations: the steps and the samples of each rank."""
     return [[line[:2] for line in lines] for lines in ranks]
 
 
@@ -185,7 +185,7 @@ def test_mmengine_without_epochs(mmengine: Run, tmp_path: Path, kind: str) -> No
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("kind", "size", "workers"), [("sampled", 1, 0), ("sampled", 2, 2), ("seeded", 2, 2)])
 def test_open_clip(open_clip: Run, tmp_path: Path, kind: str, size: int, workers: int) -> None:
-    """Its first rank evaluates."""
+    """Only its first rank evaluates."""
     script, given = "open_clip_training", {"kind": kind, "workers": workers}
     whole = train(open_clip, script, tmp_path / "whole", tmp_path / "uninterrupted", size=size, **given)
     assert list(by_epoch(whole, 2)) == [ONCE] * 2  # OpenCLIP: sharded
@@ -204,7 +204,7 @@ def samples_of(lines: Lines) -> list[list[int]]:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("kind", "size"), [("sampled", 1), ("sampled", 2), ("seeded", 2)])
 def test_ultralytics(ultralytics: Run, tmp_path: Path, kind: str, size: int) -> None:
-    """It evaluates after each epoch, and in one process the best weights at the end."""
+    """It evaluates after each epoch and, in a single process, evaluates the best weights at the end."""
     script, given = "ultralytics_training", {"kind": kind}
     whole = train(ultralytics, script, tmp_path / "whole", tmp_path / "results", size=size, **given)
     assert list(by_epoch(whole, 3)) == [ONCE] * 3  # ultralytics: sharded
@@ -213,14 +213,14 @@ def test_ultralytics(ultralytics: Run, tmp_path: Path, kind: str, size: int) -> 
     if kind == "sampled" and size == 2:
         torchs = train(ultralytics, script, tmp_path / "torchs", tmp_path / "torch", kind="torch")
         assert [*map(samples_of, whole)] == [*map(samples_of, torchs)]
-    # Its checkpoints hold averaged weights in half precision, so what resumes are the samples.
+    # Its checkpoints hold averaged weights in half precision, so only the samples are compared.
     for resumed, rest in resumed_ranks(ultralytics, script, tmp_path, whole, len(whole[0]) // 3, **given):
         assert [*map(samples_of, resumed)] == [*map(samples_of, rest)]  # ultralytics: resumes
 
 
 @pytest.mark.timeout(300)
 def test_with_a_seed_one_process_resumes_two_ranks_of_ultralytics(ultralytics: Run, tmp_path: Path) -> None:
-    """Within an epoch, from the second one on."""
+    """Within an epoch, from the second epoch on."""
     script, stop = "ultralytics_training", random.randrange(6, 15)
     killed = train(ultralytics, script, tmp_path / "killed", tmp_path, stop=stop, kind="seeded")
     resumed = train(ultralytics, script, tmp_path / "resumed", tmp_path, size=1, resumes=True, kind="seeded")
@@ -235,7 +235,7 @@ def test_with_a_seed_one_process_resumes_two_ranks_of_ultralytics(ultralytics: R
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("is_supervised", [True, False])
 def test_verl(verl: Run, tmp_path: Path, kind: str, is_supervised: bool) -> None:
-    """What the first rank reads for all, only it reads."""
+    """Samples that the first rank reads for all are read once."""
     given: dict[str, Any] = {"kind": kind, "is_supervised": is_supervised}
     whole = train(verl, "verl_training", tmp_path / "whole", tmp_path / "uninterrupted", **given)
     assert list(by_epoch(whole, EPOCHS)) == [ONCE] * EPOCHS  # verl: sharded

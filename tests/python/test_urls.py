@@ -1,4 +1,4 @@
-"""URLs where a path is expected: named as such, with what to do, and not as a file that is missing."""
+"""URLs where a path is expected: the error calls them URLs and gives a remedy, rather than reporting a missing file."""
 
 from __future__ import annotations
 

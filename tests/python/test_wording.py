@@ -1,7 +1,7 @@
 """Prose is plain American English: patterns that readers stumble over are refused.
 
-`CONTRIBUTING.md` names them. Pages, settings, and scripts are checked whole; of Python, docstrings, comments, and other
-texts in quotes, such as messages; of Rust, comments and texts in quotes. Code in backticks is left out.
+`CONTRIBUTING.md` names them. Pages, settings, and scripts are checked whole; in Python,
+docstrings, comments, and other strings, such as messages; in Rust, comments and strings. Code in backticks is exempt.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ NOT_WRITABLE = "ignore:The given NumPy array is not writable"
 
 
 class Shared:
-    """Yields whether torch's function collates in shared memory here."""
+    """Yields True if torch's function collates in shared memory in the current process."""
 
     def __getitem__(self, index: int) -> bool:
         return torch.utils.data.default_collate([torch.zeros(2), torch.zeros(2)]).is_shared()

@@ -1,4 +1,4 @@
-"""`sluicegate.accelerate` in one process: what `prepare` makes of a loader, and what it refuses."""
+"""`sluicegate.accelerate` in one process: the loaders that `prepare` returns, and those it refuses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ fresh = fresh_accelerate.fresh
 
 
 def one_of(processes: int, **config: Any) -> Any:
-    """Stands for an accelerator in the second of `processes`, which `prepared` asks for no more than this."""
+    """Return a stub of an accelerator in the second of `processes`, with the attributes that `prepared` reads."""
     given = DataLoaderConfiguration(**config)
     state = types.SimpleNamespace(distributed_type=accelerate.DistributedType.MULTI_CPU)
     return types.SimpleNamespace(

@@ -1,4 +1,4 @@
-"""Loops over prepared loaders, in one process: which batches are skipped, which is the last, and what is resumed."""
+"""Loops over prepared loaders, in one process: skipped batches, the last batch, and resuming."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_more_batches_than_there_are_can_be_skipped() -> None:
 
 
 class CountedReads(Indices):
-    """Writes which indices are read: workers read too."""
+    """Counts the reads of each index in shared memory, because workers read too."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(11)
@@ -94,7 +94,7 @@ class Unsized(Sampler[int]):
 
 
 class DrawingStream(IterableDataset):
-    """Draws from the global generator with each sample, in the process that trains."""
+    """Draws from the global generator with each sample, in the training process."""
 
     def __iter__(self) -> Iterator[Any]:
         for index in range(9):
@@ -126,7 +126,7 @@ def test_the_end_is_told_and_resumed_from_any_step_wherever_it_is_known(
         nonlocal state
         steps = []
         for batch in loader:
-            # The model draws, too.
+            # The model draws too.
             steps.append([plain(batch), torch.rand(()).item(), accelerator.gradient_state.end_of_dataloader])
             if len(steps) == saved:
                 accelerator.save_state(str(tmp_path))
@@ -145,7 +145,7 @@ def test_the_end_is_told_and_resumed_from_any_step_wherever_it_is_known(
             accelerator.load_state(str(tmp_path))
         else:
             torch.manual_seed(6 if loader.seed is None else 5)
-            if loader.seed is not None:  # Such a state does not hold the global generators.
+            if loader.seed is not None:  # The state of a loader with a seed does not contain the global generators.
                 for _ in range(saved):
                     torch.rand(())
             loader.load_state_dict(json.loads(state))
@@ -305,7 +305,7 @@ def test_an_evaluation_that_was_left_early_starts_over(tmp_path: Path, make: Any
 def test_a_checkpoint_without_positions_is_a_warning(tmp_path: Path) -> None:
     accelerate.Accelerator(cpu=True).save_state(str(tmp_path))
     accelerator = Accelerator(cpu=True)
-    accelerator.load_state(str(tmp_path))  # Without loaders it is nothing.
+    accelerator.load_state(str(tmp_path))  # Without loaders, there is nothing to warn about.
     loader = accelerator.prepare(DataLoader(torch.arange(4), batch_size=2))
     with pytest.warns(UserWarning, match="skip_first_batches"):
         accelerator.load_state(str(tmp_path))

@@ -1,4 +1,4 @@
-"""Accelerate with one and two processes: trained, evaluated, killed, and resumed, with torch's loader as the oracle."""
+"""Accelerate on one and more processes: trained, evaluated, killed, and resumed, with torch's loader as the oracle."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cases.accelerated_training import EPOCHS, ORDERS, SAMPLES
 from checks.gloo_ranks import DEADLINE, launch
 from checks.programs import Run, zygote
 
-# Random trainings that are killed; more with the environment variable.
+# The number of random trainings that are killed.
 KILLS = int(os.environ.get("SLUICEGATE_ACCELERATE_KILLS", "1"))
 EVALUATIONS = int(os.environ.get("SLUICEGATE_ACCELERATE_EVALUATIONS", "6"))
 TRAININGS = int(os.environ.get("SLUICEGATE_ACCELERATE_TRAININGS", "1"))
@@ -30,13 +30,13 @@ TRAIN = CASES + 'accelerated_training.train(f"{lines}-{rank}", kind, **arguments
 
 @pytest.fixture(scope="module")
 def run() -> Iterator[Run]:
-    """Runs programs that find Accelerate imported, and what it imports when it trains."""
+    """Run programs in a process that has imported Accelerate, and the modules it imports when it trains."""
     print(f"accelerate {accelerate.__version__}")
     yield from zygote("accelerate", "accelerate.data_loader", "torch._dynamo", "torch.distributed.fsdp")
 
 
 def train(run: Run, lines: Path, world_size: int, kind: str = "sluicegate", **arguments: Any) -> list[list[Any]]:
-    """What each process wrote."""
+    """Return the lines that each process wrote."""
     launch(run, TRAIN, world_size, lines=str(lines), kind=kind, arguments=arguments)
     paths = [Path(f"{lines}-{rank}") for rank in range(world_size)]
     return [[json.loads(line) for line in path.read_text().splitlines()] for path in paths]
@@ -51,7 +51,7 @@ def evaluations(lines: list[Any]) -> list[list[int]]:
 
 
 def rest_of(whole: list[Any], resumed: list[Any]) -> list[Any]:
-    """As many of the last lines of a whole training."""
+    """Return as many last lines of the whole training as the resumed one has."""
     return whole[len(whole) - len(resumed) :]
 
 
@@ -104,7 +104,8 @@ KILLED: list[tuple[int, dict[str, Any]]] = [
     *((world_size, {"seed": seed}) for world_size in (1, 2) for seed in (None, 7)),
     *((2, {"seed": seed, "num_workers": 2}) for seed in (None, 7)),
     (2, {"rng_types": ["torch", "generator"]}),
-    # Where the end is not known before, a batch is read ahead. Processes can't gather what is uneven.
+    # If the end is not known in advance, Accelerate reads a batch ahead. Processes can't gather batches of unequal
+    # size.
     (2, {"config": {"even_batches": False}, "evaluates": False}),
 ]
 
@@ -131,7 +132,7 @@ def test_killed_at_a_random_step_it_resumes_bit_for_bit(
 
 
 @pytest.mark.timeout(300)
-# Each two of them together.
+# All pairs of the three options.
 @pytest.mark.parametrize(
     ("seed", "world_size", "workers"),
     [
@@ -193,11 +194,11 @@ def test_random_trainings_are_those_with_torchs_loader_and_resume(run: Run, tmp_
 def test_without_a_seed_each_process_gets_the_batches_that_accelerate_gives_it(
     run: Run, tmp_path: Path, world_size: int
 ) -> None:
-    # The last batch is not for all: Accelerate's own length is wrong.
+    # The last batch does not reach all processes: Accelerate's own length is wrong.
     cases: list[Any] = [({"split_batches": True, "even_batches": False}, {"batch_size": 6}, None, 13)]
     for _ in range(ORDERS_READ):
         order = random.choice([None, None, *ORDERS])
-        # Accelerate refuses to split batches that the dataset makes.
+        # Accelerate refuses to split batches that the dataset returns.
         config = {"split_batches": order != "unbatched" and random.random() < 0.3}
         config["even_batches"] = random.random() < 0.7
         arguments: dict[str, Any] = {"num_workers": random.choice([0, 0, 2])}
@@ -276,5 +277,5 @@ def test_accelerate_launch_runs_the_script(run: Run, tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE + 20, check=False, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
     launched = [(tmp_path / f"launched-{rank}").read_text().splitlines() for rank in range(2)]
-    # `launch` starts processes as the launcher does, without importing everything again in each.
+    # `launch` starts the processes without importing everything again in each, as the launcher does.
     assert [[json.loads(line) for line in lines] for lines in launched] == train(run, tmp_path / "torch", 2, "torch")

@@ -1,4 +1,4 @@
-"""A loader for each class: where labels come from, what is shared, what is refused."""
+"""A loader for each class: the source of labels, the resources that loaders share, and invalid arguments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VALUES = torch.arange(10.0)
 
 
 class Pairs(Dataset):
-    """Samples that Python makes, with an augmentation that draws."""
+    """Python samples with a random augmentation."""
 
     def __init__(self, form: str = "pair", label: Any = int) -> None:
         self.form = form

@@ -27,7 +27,7 @@ def test_block_is_an_error_where_one_thread_reads_both() -> None:
     text = str(caught.value)
     for part in ("class 'a'", "class 'b'", "4 samples", "this very thread reads both", "buffer_size", "'spill'"):
         assert part in text
-    # Nothing is lost by it.
+    # The error loses no samples.
     assert [next(second)["x"] for _ in range(9)] == list(range(1, 10))
     assert [sample["x"] for sample in first] == [10]
     assert list(second) == []
@@ -71,7 +71,7 @@ def test_block_is_an_error_where_the_reader_has_ended_or_waits_too(monkeypatch: 
 
 def test_two_threads_that_wait_for_each_other_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deadlines, "SPLIT_GRACE", 0.2)
-    # The one reads b, but asks for c now; the other asks for a.
+    # One thread holds an iterator of b, but now reads c; the other one reads a.
     loaders = split_by_class(stream("b" * 9 + "ac"), "kind", batch_size=None, classes="abc", buffer_size=4)
 
     def read(loader: Any) -> Any:
@@ -87,7 +87,7 @@ def test_two_threads_that_wait_for_each_other_are_told(monkeypatch: pytest.Monke
 def test_threads_read_at_their_own_pace(buffer_size: int) -> None:
     text = "aabc" * 200 + "b" * 300 + "cab" * 50 + "c" * 200
     loaders = split_by_class(stream(text), "kind", batch_size=7, classes="abc", buffer_size=buffer_size)
-    for _ in range(2):  # Passes: a thread that finished one never waits for the others.
+    for _ in range(2):  # A thread that has finished a pass never waits for the others.
         assert in_threads(loaders, "abc") == {name: expected(text, name) for name in "abc"}
     assert loaders.dropped == {}
 

@@ -25,7 +25,7 @@ def test_every_class_gets_its_samples_in_the_order_of_the_stream(when_full: str)
     assert loaders["a"] is loaders["a"]
     assert {name: places(loader) for name, loader in loaders.items()} == {name: expected(text, name) for name in "abc"}
     assert loaders.dropped == {}
-    # And again, in another pass.
+    # The same in a second pass.
     assert {name: places(loaders[name]) for name in "cba"} == {name: expected(text, name) for name in "cba"}
 
 

@@ -1,4 +1,4 @@
-"""The state of `split_by_class`: each class resumes from where it was."""
+"""The state of `split_by_class`: each class resumes at its own position."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sluicegate import ShuffleBuffer, shard_iterable, split_by_class
 
 
 class ShuffledAnew:
-    """A stream in an order that every pass draws from Python's global generator; classes are tuples too."""
+    """A stream that every pass shuffles with Python's global generator; some classes are tuples."""
 
     def __init__(self, is_drawn: bool = True) -> None:
         self.is_drawn = is_drawn
@@ -28,7 +28,7 @@ class ShuffledAnew:
 
 
 def read_in_turns(loaders: Any, turns: random.Random, count: int | None, iterators: Any = None) -> tuple[Any, Any]:
-    """`count` batches of classes as `turns` says, or all there are; and the iterators that have not ended."""
+    """Read `count` batches, or all, from classes drawn from `turns`; return them and the unfinished iterators."""
     names = ["a", "b", ("c", 1)]
     iterators = {name: iter(loaders[name]) for name in names} if iterators is None else iterators
     found = []
@@ -38,7 +38,7 @@ def read_in_turns(loaders: Any, turns: random.Random, count: int | None, iterato
         if batch is None:
             del iterators[name]
         else:
-            random.random()  # As a training step may.
+            random.random()  # as a training step may draw
             found.append((name, batch["x"].tolist()))
     return found, iterators
 
@@ -131,7 +131,7 @@ def test_who_has_only_its_end_to_see_takes_no_part_in_the_next_pass(ended: str, 
         assert read(again, "ab") == [[], []]
     if is_first:
         assert read(again, "c") == [[]]
-    # The next pass has begun, and is not at its end.
+    # The next pass has begun, but has not ended.
     iterators = {name: iter(again[name]) for name in "ab"}
     assert [next(iterators[name])["x"].tolist() for name in "ab"] == [[0, 3, 6], [1, 4, 7]]
     if not is_first:

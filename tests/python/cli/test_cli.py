@@ -1,4 +1,4 @@
-"""The command `sluicegate`: its help, its refusals, and the demo at its smallest."""
+"""The command `sluicegate`: its help, its errors, and the smallest demo."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_demo_runs_and_draws(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "losses: equal to the bit at all 10 steps" in done.stdout
-    # Of both scripts, which are read in Rust.
+    # For both scripts, which are read in Rust.
     assert done.stdout.count("  losses: equal to the bit at all 20 steps") == 2
     assert done.stdout.count("  read by: rust") == 2
     assert f"picture: {picture}" in done.stdout

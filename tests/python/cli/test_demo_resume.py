@@ -1,4 +1,4 @@
-"""The part of the demo that kills a training: what it tells when the resumed one differs. (It runs in `test_cli`.)"""
+"""The part of the demo that kills a training: its report if the resumed one differs. (`test_cli` runs it.)"""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOSSES = {step: 1.0 / step for step in range(1, STEPS + 1)}
 
 
 def training(resumed: dict[int, float], killed: dict[int, float] = LOSSES) -> type[Any]:
-    """In the place of a training process: one whose losses are known."""
+    """Replace the training process by one with known losses."""
 
     class Known:
         def __init__(self, job: Job) -> None:
@@ -67,7 +67,7 @@ def test_the_verdict(
     told = capsys.readouterr().out
     assert verdict in told
     assert "epoch, batch  never interrupted" in told
-    assert "1, 8" in told  # Step 41 of 32 batches an epoch: the first after the checkpoint.
+    assert "1, 8" in told  # Step 41 with 32 batches per epoch: the first after the checkpoint.
 
 
 def test_a_killed_training_that_differed_before_is_told(

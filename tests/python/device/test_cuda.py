@@ -28,7 +28,7 @@ WORKERS: list[dict[str, Any]] = [
 
 
 class Rows(torch.utils.data.Dataset[Any]):
-    """Rows that Python makes: row `index` holds nothing but `index`."""
+    """Python rows: all values of row `index` are `index`."""
 
     def __init__(self, rows: int, size: int = 30_000) -> None:
         self.rows, self.size = rows, size
@@ -93,8 +93,8 @@ def test_batches_arrive_on_the_device_as_torch_makes_them(kind: str, workers: di
 @pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("rows", ["native", "python"])
 def test_memory_that_a_late_copy_reads_is_not_used_again(rows: str, workers: dict[str, Any]) -> None:
-    # A slow kernel holds up the user's stream; the copies after it read 20 batches that the program has dropped, while
-    # 1,000 further batches come.
+    # A slow kernel blocks the user's stream; the copies queued after it read 20 batches that the program has dropped,
+    # while 1,000 more batches arrive.
     dataset = dataset_of(rows, 1_020)
     stream = torch.cuda.Stream()
     copies = []
@@ -125,7 +125,7 @@ def test_memory_on_the_device_that_the_consumer_still_reads_is_not_used_again(
 
 def test_the_host_does_not_wait_for_the_stream_of_the_consumer() -> None:
     loader = DataLoader(dataset_of("native"), 4, num_workers=2, device="cuda")
-    kept = list(loader)  # So that no memory must be asked for later: the driver may wait then.
+    kept = list(loader)  # Allocates all memory in advance: an allocation may make the driver wait.
     del kept
     iterator = iter(loader)
     next(iterator)

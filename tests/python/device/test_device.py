@@ -1,4 +1,4 @@
-"""Batches in pinned memory and on a device: against a stand-in whose copies finish late, on machines without one."""
+"""Batches in pinned memory and on a simulated device, whose copies finish late, on machines without a real one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WORKERS: list[dict[str, Any]] = [
 
 
 class Mixed(torch.utils.data.Dataset[dict[str, Any]]):
-    """Samples of tensors large and small, of an array, a number and a text."""
+    """Samples of large and small tensors, an array, a number, and a text."""
 
     def __len__(self) -> int:
         return 60
@@ -65,7 +65,7 @@ def dataset_of(kind: str, folder: Path) -> Any:
 
 
 def ordered(batches: list[Any], workers: dict[str, Any]) -> list[Any]:
-    """The batches in memory of their own, and in an order of their own where they come in any."""
+    """Return copies of the batches, sorted if workers return them in any order."""
     batches = [moved(batch, torch.clone, lambda each: each) for batch in batches]
     return batches if workers.get("in_order", True) else sorted(batches, key=str)
 
@@ -107,7 +107,7 @@ def test_batches_are_made_in_pinned_memory(
     torchs = {name: value for name, value in workers.items() if name != "worker_type"}
     expected = list(torch.utils.data.DataLoader(dataset, batch_size=4, **torchs))
     assert_same(ordered(batches, workers), ordered(expected, workers))
-    # What torch's own functions collate, they pin: tensors of less than 16 KiB, in the process that trains.
+    # Torch pins batches that its own functions collate: tensors of less than 16 KiB, in the training process.
     processes = workers.get("num_workers", 0) > 0 and "worker_type" not in workers
     small = 16 << 10 if isinstance(dataset, (Mixed, Stream)) and not processes else 0
     assert not [tensor for tensor in elsewhere if tensor.numel() * tensor.element_size() // 4 >= small]
@@ -125,9 +125,9 @@ def test_what_is_copied_late_is_not_overwritten_and_would_be_without_the_allocat
         monkeypatch.setattr(_torch, "pin_memory", lambda batch, _: batch)
         there = []
         for batch in DataLoader(TensorDataset(rows), batch_size=1, num_workers=2, pin_memory=True):
-            there.append(device.copy(batch[0]))  # And `batch` is let go, as with `non_blocking=True`.
+            there.append(device.copy(batch[0]))  # `batch` is dropped, as with `non_blocking=True`.
             del batch
-            if len(there) % 50 == 0:  # However fast batches come, some blocks are used again.
+            if len(there) % 50 == 0:  # Reuses some blocks, however fast batches arrive.
                 device.hand_over(device.copied(), there)
         device.hand_over(device.copied(), there)
         wrong.append(sum(bool((row != place).any()) for place, row in enumerate(there)))
@@ -175,7 +175,7 @@ def test_no_more_batches_are_drawn_ahead_for_a_device(monkeypatch: pytest.Monkey
 def test_the_transform_runs_there_and_its_error_is_its_batchs_own(monkeypatch: pytest.MonkeyPatch) -> None:
     def halves(batch: list[torch.Tensor]) -> torch.Tensor:
         (rows,) = batch
-        device.hand_over(device.copied(), [])  # A stream would do what comes next behind the copies.
+        device.hand_over(device.copied(), [])  # On a stream, this would run after the copies.
         if rows[0] == 6:
             raise ValueError("no six")
         return rows / 2
@@ -244,7 +244,7 @@ class Record:
 
 
 class Poisoned:
-    """A batch of one number; that of number 3 can't be read."""
+    """A batch of one number; the batch of number 3 can't be unpickled."""
 
     def __init__(self, numbers: list[int]) -> None:
         (self.number,) = numbers
@@ -256,7 +256,7 @@ class Poisoned:
 
 
 class Own:
-    """A batch with a method of its own."""
+    """A batch with its own `to` method."""
 
     def __init__(self, values: torch.Tensor, place: str = "host") -> None:
         self.values, self.place = values, place
@@ -297,7 +297,7 @@ def test_objects_move_themselves_and_the_device_is_careful_with_their_memory() -
     for _ in range(3):
         assert copies.begin([Own(torch.zeros(3))]).finish()[0].place == "cpu"
     assert device.waits_for_consumer == 3
-    # What it has may be in use when a later batch is copied, be it another loader's.
+    # Its memory may be in use when a later batch is copied, even one of a different loader.
     DeviceCopies(device, None).begin([torch.zeros(3)]).finish()  # type: ignore[arg-type]
     copies.begin([torch.zeros(3)]).finish()
     assert device.waits_for_consumer == 5
@@ -385,7 +385,7 @@ def test_no_block_is_kept_by_what_was_left_half_way(
     kept = [next(iterator) for _ in range(3)]
     del iterator, loader
     deadline = time.monotonic() + 20
-    # Threads that were reading end by themselves, and what they held is let go between two instructions of this one.
+    # Threads in the middle of a read end on their own, and release their batches at any time.
     while len(memory.free) < len(memory.blocks) and time.monotonic() < deadline:
         gc.collect()
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""pin_memory on a machine without an accelerator: a warning and the plain data."""
+"""pin_memory on a machine without an accelerator: a warning and unpinned batches."""
 
 from __future__ import annotations
 

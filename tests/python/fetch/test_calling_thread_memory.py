@@ -35,6 +35,6 @@ print((faults() - before) / len(loader.dataset))
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="only glibc can keep memory")
 def test_samples_reuse_memory() -> None:
-    # In a new process: glibc keeps more once a large block was freed anywhere.
+    # A new process: glibc keeps more memory once any large block has been freed.
     run = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True)
-    assert float(run.stdout) < 4  # Of the 12 pages of a sample.
+    assert float(run.stdout) < 4  # of the 12 pages of a sample

@@ -1,4 +1,4 @@
-"""Large samples go into their row of the batch as they arrive, and are released; nothing else tells."""
+"""Large samples are copied to their row of the batch as they arrive, and released, with no other visible effect."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def little_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def epochs_of(door: Any, number: int, names: list[str] | None, epochs: int, **arguments: Any) -> list[Outcome]:
-    """What each epoch delivers, past errors of single batches."""
+    """Return the outcome of each epoch, including batches after errors."""
     choose = random.Random(number)
     size, kind = choose.choice([2, 3, 5, 9, 16]), choose.choice(KINDS)
     arguments = {"batch_size": choose.choice([1, 2, 3, 4, 7, None]), "drop_last": choose.random() < 0.2, **arguments}
     if arguments["batch_size"] is None:
         arguments["drop_last"] = False
-        # A worker of torch's is still sending a sample while the dataset changes it.
+        # Torch's worker may still be sending a sample while the dataset modifies it.
         names = WITHOUT_MEMORY if arguments.get("num_workers") else names
     arguments["shuffle"] = choose.random() < 0.3
     torch.manual_seed(number)
@@ -117,7 +117,7 @@ def test_threads_deliver_what_torch_does() -> None:
     for number in drawn.numbers(WORKER_DRAWS * 4):
         ours = epochs_of(sluicegate, number, WITHOUT_MEMORY, 2, num_workers=2, worker_type="thread")
         torchs = epochs_of(torch.utils.data, number, WITHOUT_MEMORY, 2)
-        # Torch's loader without workers draws as many numbers as one with them.
+        # Torch's loader draws equally many numbers with and without workers.
         assert_same([number, *(each.values for each in ours)], [number, *(each.values for each in torchs)])
 
 
@@ -126,7 +126,7 @@ def collate_of_users(samples: Any) -> Any:
 
 
 def rest_of(number: int, consumed: int, names: list[str] | None, **arguments: Any) -> Outcome:
-    """The batches after the first `consumed`, delivered by a loader that resumes there."""
+    """Return the batches after the first `consumed`, from a loader that resumes there."""
     choose = random.Random(number)
     arguments = {"batch_size": choose.choice([1, 2, 3, 4]), "shuffle": choose.random() < 0.5, **arguments}
     kind = choose.choice(KINDS)
@@ -162,7 +162,7 @@ def test_the_samples_of_a_seed_are_the_same(num_workers: int) -> None:
 
 
 class Noted(Dataset[Any]):
-    """Tensors with a note in an attribute; each says how many notes of earlier ones are gone."""
+    """Tensors with an attribute `note`; each sample has the number of earlier notes that are gone."""
 
     def __init__(self) -> None:
         self.notes: list[weakref.ref[Any]] = []
@@ -185,7 +185,7 @@ def test_what_lies_in_an_attribute_lives_until_the_batch_is_made() -> None:
 
 
 class Growing(Dataset[Any]):
-    """Batches of four samples that grow: in a worker they move to where there is more room while they are made."""
+    """Batches of four samples that grow: a worker moves a batch to a larger block while filling it."""
 
     def __len__(self) -> int:
         return 24
@@ -213,7 +213,7 @@ def test_a_started_worker_has_them() -> None:
 
 
 class Addresses(Dataset[Any]):
-    """Fresh tensors, and where they are."""
+    """Fresh tensors and their addresses."""
 
     def __len__(self) -> int:
         return 4

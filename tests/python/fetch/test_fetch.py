@@ -1,4 +1,4 @@
-"""Errors of a batch: of torch's type and in its words, and beyond that which sample, which sampler, which shapes."""
+"""Errors of a batch: torch's type and text, with the sample, the sampler, and the shapes added."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sluicegate import BatchSampler, ConcatDataset, DataLoader, Dataset, Subset,
 
 
 class Ragged(Dataset[Any]):
-    """Samples whose length is what a list says."""
+    """Samples with lengths from a list."""
 
     def __init__(self, lengths: list[int]) -> None:
         self.lengths = lengths
@@ -25,7 +25,7 @@ class Ragged(Dataset[Any]):
 
 
 class Eleven:
-    """A sampler of a dataset that is larger than the one it is used with."""
+    """A sampler for a larger dataset than the one it is used with."""
 
     def __iter__(self) -> Any:
         return iter([0, 11])

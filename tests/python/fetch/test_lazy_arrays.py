@@ -136,7 +136,7 @@ def test_classes_are_looked_up_where_their_module_is(monkeypatch: pytest.MonkeyP
     for name in ("xarray", "dask.array", "tensorstore", "zarr"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     assert lazy_kinds() == {}
-    # While it is being imported, a module has no classes yet.
+    # A module that is being imported has no classes yet.
     monkeypatch.setitem(sys.modules, "xarray", types.ModuleType("xarray"))
     assert lazy_kinds() == {}
     monkeypatch.delitem(sys.modules, "xarray")

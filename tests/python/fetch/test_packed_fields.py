@@ -1,4 +1,4 @@
-"""Labels and other fields that the core packs: equal to what Python packs, and to plain NumPy, to the bit."""
+"""Labels and other fields that the core packs: equal, to the bit, to those packed by Python and by plain NumPy."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ OTHERS = ("float32", "float64", "uint8", "int16", "int64")
 
 
 class CalledCollate(PackCollate):
-    """A subclass, which the core does not stand in for."""
+    """A subclass, which the core does not replace."""
 
 
 def packs_natively(pieces: Dataset[Any], collate: PackCollate) -> bool:
@@ -47,7 +47,7 @@ def packs_natively(pieces: Dataset[Any], collate: PackCollate) -> bool:
 
 
 def random_columns(draw: random.Random, rng: np.random.Generator, lengths: list[int]) -> dict[str, list[np.ndarray]]:
-    """Columns of arrays, one for each document."""
+    """Return columns of arrays, one array per document."""
     names = ["input_ids", *draw.sample(["labels", "weight", "kind"], draw.randrange(1, 4))]
     columns = {}
     for name in names:
@@ -100,7 +100,7 @@ def token_files(columns: Columns, folder: Path) -> Any:
 def defined(
     columns: Columns, pieces: list[Any], length: int, pad: dict[str, Any], shift: bool
 ) -> dict[str, np.ndarray]:
-    """The batch by its definition, token after token; `pieces` are (document, start, whether it begins a row)."""
+    """Return the batch as defined, token by token; `pieces` are (document, start, True if it begins a row)."""
     names = list(dict.fromkeys(["input_ids", *columns]))
     rows: dict[str, list[list[Any]]] = {name: [] for name in (*names, "position_ids", "document_ids")}
     rows.setdefault("labels", [])
@@ -146,7 +146,7 @@ def test_the_core_packs_fields_as_python_and_numpy_do(case: int, tmp_path: Path)
     columns = random_columns(draw, rng, lengths)
     make = draw.choice([parquet, arrow, json_lines, token_files])
     if make is token_files:
-        # Files of tokens have neither documents without tokens nor floats.
+        # Token files have neither empty documents nor floats.
         lengths = [max(length, 1) for length in lengths]
         columns = {name: [rng.integers(-100, 100, length).astype(np.int32) for length in lengths] for name in columns}
     documents: Any = make(columns, tmp_path)
@@ -202,7 +202,7 @@ def test_rows_of_several_values_and_documents_of_one_length() -> None:
     called = CalledCollate(5, pad_values={"logits": 0.1, "mask": True})
     assert_same(found, list(DataLoader(pieces, batch_sampler=sampler, collate_fn=called)))
     assert found[0]["logits"].shape == (2, 5, 2)
-    # What a user does between two epochs is seen.
+    # Changes that a user makes between epochs take effect.
     collate.pad_values["logits"] = 2.0
     (_, last) = DataLoader(pieces, batch_sampler=sampler, collate_fn=collate)
     assert last["logits"][-1, -1].tolist() == [2.0, 2.0]
@@ -228,7 +228,7 @@ def test_python_packs_what_the_core_would_pack_otherwise(tmp_path: Path) -> None
     columns = {"input_ids": [np.arange(3)], "weight": [np.arange(3)], "labels": [np.arange(3) / 2]}
     documents = json_lines(columns, tmp_path)
     sampler = PackedBatchSampler([3], length=4, shuffle=False)
-    # Labels that are not integers, padding that makes floats of integers, a field that is missing.
+    # Labels that are not integers, padding that turns integers into floats, and a missing field.
     assert not packs_natively(sampler.pieces(documents), PackCollate(4))
     whole = json_lines({name: columns[name] for name in ("input_ids", "weight")}, tmp_path)
     assert packs_natively(sampler.pieces(whole, ["weight"]), PackCollate(4))

@@ -1,4 +1,4 @@
-"""Rows that the core packs: those of the definition and of `PackCollate`, in every mode, at every position."""
+"""Rows that the core packs: equal to the definition and to `PackCollate`, in every mode, at every position."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LENGTHS = [number * number % 29 for number in range(60)]
 
 
 def texts(lengths: list[int]) -> list[list[int]]:
-    """Documents whose tokens are all different, and none of them 0."""
+    """Return documents whose tokens are all different, and none of them 0."""
     ends = list(itertools.accumulate(lengths))
     return [list(range(end - length + 1, end + 1)) for end, length in zip(ends, lengths, strict=True)]
 
@@ -40,7 +40,7 @@ def written(folder: Path, documents: list[list[int]], dtype: str = "uint16") -> 
 
 
 def packed(documents: TokenDocumentsDataset, loader_cls: Any = DataLoader, **arguments: Any) -> Any:
-    """A loader of rows of `documents`."""
+    """Return a loader of packed rows of `documents`."""
     ours = ("length", "rows_per_batch", "strategy", "shuffle")
     own = {name: arguments.pop(name) for name in ours if name in arguments}
     sampler_seed = arguments.pop("sampler_seed", None)
@@ -56,7 +56,7 @@ def is_native(loader: Any) -> bool:
 def defined(
     documents: list[list[int]], indices: list[int], length: int, pad_token: int, *, shift_labels: bool
 ) -> dict[str, list[Any]]:
-    """The batch that these indices stand for, token by token."""
+    """Return the batch for these indices, token by token."""
     rows: list[list[tuple[int, int, int, int]]] = []
     borders = [0]
     for index in indices:
@@ -212,7 +212,7 @@ def test_batches_are_memory_of_their_own(tmp_path: Path) -> None:
 
 
 class OwnCollate(PackCollate):
-    """Other labels."""
+    """Changes the labels."""
 
     def __call__(self, pieces: Any) -> dict[str, torch.Tensor]:
         batch = super().__call__(pieces)
@@ -220,7 +220,7 @@ class OwnCollate(PackCollate):
 
 
 class OwnDocuments(TokenDocumentsDataset):
-    """Documents that say how they are read."""
+    """Changes how pieces are read."""
 
     def read_pieces(self, pieces: list[tuple[int, int, int]]) -> list[torch.Tensor]:
         return [tokens + 1 for tokens in super().read_pieces(pieces)]

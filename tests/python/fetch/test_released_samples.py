@@ -24,11 +24,11 @@ FLOATS = SMALLEST // 4
 
 
 class Counted(Dataset[Any]):
-    """Fresh samples, each of which says how many bytes of arrays were there when it was asked for.
+    """Fresh samples, each with the number of bytes allocated before it was created.
 
     Args:
-        wrap: makes a sample of an array and the number of bytes.
-        floats: in each array.
+        wrap: makes a sample from an array and the number of bytes.
+        floats: the size of each array.
     """
 
     def __init__(self, wrap: Callable[[Any, int], Any], floats: int) -> None:
@@ -87,7 +87,7 @@ def test_a_small_array_is_kept() -> None:
 
 
 class Released(Dataset[Any]):
-    """Fresh tensors, and whether the memory of the one before is released already."""
+    """Fresh tensors, with True if the memory of the previous one has been released."""
 
     def __init__(self, floats: int, keeps: bool = False) -> None:
         self.floats = floats
@@ -115,7 +115,7 @@ def test_a_large_tensor_is_released_before_the_next_one_comes(num_workers: int) 
 
 
 class Tagged(Released):
-    """The same samples, next to a user-defined container."""
+    """The same samples, with a user-defined container added."""
 
     def __getitem__(self, index: int) -> Any:
         return *super().__getitem__(index), Tags(index=index)
@@ -149,7 +149,7 @@ class Mixed(Dataset[Any]):
     """In every batch of four, the third sample does not fit the others.
 
     Args:
-        error: is raised instead, where there is one.
+        error: the error raised instead of it, if any.
     """
 
     def __init__(self, floats: int, error: type[Exception] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The default collate over Python samples: what the core stacks, what it leaves to torch, and that none can tell."""
+"""The default collate function on Python samples: the core stacks some, torch the others, with equal results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sluicegate.fetch.collate import KINDS, SCALARS, stacking
 
 pytestmark = pytest.mark.slots
 
-SIDE = 64  # Tensors of fewer bytes than 64 * 64 * 4 are stacked by torch.
+SIDE = 64  # Torch stacks tensors of less than 64 * 64 * 4 bytes.
 NESTED_IS_NEW = "ignore:The PyTorch API of nested tensors is in prototype stage"
 HAS_EXCHANGE = hasattr(torch.Tensor, "__dlpack_c_exchange_api__")
 
@@ -42,7 +42,7 @@ def collate_of(engine: _core.Engine) -> Callable[[Any], Any]:
 
 
 def taken(samples: Any) -> bool:
-    """Return True if the core stacks them."""
+    """Return True if the core stacks these samples."""
     return _core.Engine(0, 4).stack(KINDS, samples) is not None
 
 
@@ -119,7 +119,7 @@ def test_channels_last_is_kept(axes: int) -> None:
 @given(st.data())
 def test_layouts_of_many_axes(data: st.DataObject) -> None:
     shape = data.draw(st.lists(st.sampled_from([1, 1, 2, 3, 8]), min_size=3, max_size=6))
-    # Few values and many: native code takes large samples only, and those of gigabytes prove nothing more.
+    # A few thousand values are enough: native code takes only large samples, but larger ones test nothing more.
     wanted = data.draw(st.sampled_from([1 << 12, 1 << 16]))
     shape[data.draw(st.integers(0, len(shape) - 1))] *= max(1, wanted // math.prod(shape))
     samples = []
@@ -132,7 +132,7 @@ def test_layouts_of_many_axes(data: st.DataObject) -> None:
 
 
 class Sub(torch.Tensor):
-    """A subclass that adds nothing."""
+    """A subclass without additions."""
 
 
 def odd_tensors() -> dict[str, list[torch.Tensor]]:
@@ -185,7 +185,7 @@ def test_tensors_without_plain_memory_are_for_torch() -> None:
         outcomes_agree([tensor, tensor])
 
 
-# What `torch.func` imports says so.
+# Modules that `torch.func` imports emit it.
 @pytest.mark.filterwarnings("ignore:.*torch.jit.* is deprecated:FutureWarning")
 def test_dual_and_wrapped_tensors_are_for_torch() -> None:
     plain = torch.randn(128, SIDE)
@@ -375,7 +375,7 @@ def sample_of(structure: Any) -> Any:
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(structures, min_size=1, max_size=2), st.integers(1, 3))
 def test_random_structures(kinds: list[Any], copies: int) -> None:
-    # Mostly of one structure; with two, the samples do not match, and torch says what is wrong.
+    # Usually of one structure; samples of two do not match, and torch raises the error.
     outcomes_agree([sample_of(kind) for kind in kinds for _ in range(copies)])
 
 

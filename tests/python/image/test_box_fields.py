@@ -1,4 +1,4 @@
-"""Fields with a row for each box: they lose the rows of boxes that a transform drops, or that is an error."""
+"""Fields with a row per box: they lose the rows of boxes that a transform drops, or that is an error."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SAMPLES = 9
 
 
 def boxes_of(number: int) -> np.ndarray[Any, Any]:
-    """Boxes of which some are too small, and some lie outside of a crop in the middle."""
+    """Return boxes, some of which are too small, and some outside a center crop."""
     generator = np.random.default_rng(number)
     start = generator.uniform(0, 60, (number % 6, 2))
     size = generator.uniform(0.2, 25, start.shape)
@@ -52,12 +52,12 @@ def names_of(number: int) -> list[str]:
 
 
 def own(image: Any, target: Any) -> Any:
-    """A transform that is not known: what stands next to it is called, too."""
+    """An unknown transform: the steps around it are called too."""
     return image, target
 
 
 def pipeline(compose: Any = v2, **labels: Any) -> Any:
-    """Boxes that a crop leaves less than a pixel of are dropped."""
+    """Return a pipeline that drops boxes of which a crop leaves less than a pixel."""
     return compose.Compose([v2.CenterCrop(40), v2.SanitizeBoundingBoxes(**labels)])
 
 
@@ -125,7 +125,7 @@ def dataset_of(kind: str, folder: Path, image: ImageField) -> Any:
 
 
 def expected(number: int) -> list[int]:
-    """The rows that torchvision keeps."""
+    """Return the rows that torchvision keeps."""
     boxes = tv_tensors.BoundingBoxes(torch.from_numpy(boxes_of(number)), format="XYXY", canvas_size=(70, 70))
     target = {"boxes": boxes, "labels": torch.arange(len(boxes))}
     image = decode_image(encoded(photograph(number, 70, 70)))
@@ -161,7 +161,7 @@ def test_declared_fields_lose_the_rows_of_dropped_boxes(kind: str, name: str, tm
 
 
 def test_a_plain_transform_and_a_transform_of_ones_own(tmp_path: Path) -> None:
-    """All of `box_fields` are in the dict that a transform gets."""
+    """The dict that a transform gets has all of `box_fields`."""
 
     def second_half(image: Any, target: dict[str, Any]) -> Any:
         half = len(target["box"]) // 2
@@ -246,7 +246,7 @@ def test_a_number_of_labels_that_is_not_that_of_boxes_is_an_error_wherever_it_is
         next(batches)
         with pytest.raises(ValueError, match=r"a row for each box, but there are 5 boxes in .box. and 6 rows in"):
             next(batches)
-    # The rows of a list of texts are counted in Python, too.
+    # Python also counts the rows of a list of texts.
     image = ImageField(T.CenterCrop(40), boxes="box", box_fields=["label", "name"])
     dataset = ParquetDataset(tmp_path / "a.parquet", {"jpg": image, "box": None, "label": None, "name": None})
     with pytest.raises(ValueError, match="expected a row for each box"):
@@ -291,7 +291,7 @@ def test_it_is_pickled_and_shown() -> None:
 
 
 def test_fields_of_known_transforms_stay_as_they_are(tmp_path: Path) -> None:
-    """Transforms that drop no box make whole batches in Rust, with `box_fields` or without."""
+    """Transforms that never drop boxes make whole batches in Rust, with or without `box_fields`."""
     steps = T.Compose([T.RandomCrop(40), T.RandomHorizontalFlip()])
     field = ImageField(steps, boxes="box", box_fields="label")
     declared = dataset_of("parquet", tmp_path, field)

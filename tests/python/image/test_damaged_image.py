@@ -29,7 +29,7 @@ from sluicegate import transforms as T
 
 @pytest.fixture
 def broken(tmp_path: Path) -> dict[str, Any]:
-    """A dataset or stream of each kind with one image that is not an image."""
+    """Return a dataset or stream of each kind in which one image is not an image."""
     files = [encoded(photograph(number)) for number in range(2)] + [b"text"]
     with tarfile.open(tmp_path / "a.tar", "w") as archive:
         for number, content in enumerate(files):

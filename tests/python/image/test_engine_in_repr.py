@@ -1,4 +1,4 @@
-"""Datasets and streams with images say in their `repr` which engine reads, and why it is not the one in Rust."""
+"""The `repr` of datasets and streams with images names the engine, and the reason if it is not the Rust one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FIXED = T.CenterCrop(20)
 RANDOM = T.Compose([T.CenterCrop(20), T.RandomHorizontalFlip()])
 
 
-# The transform, what `repr` ends with, and the reason of a loader with a seed.
+# The transform, the end of `repr`, and the reason given by a loader with a seed.
 WAYS: list[tuple[Any, str, str | None]] = [
     (FIXED, "decoded and transformed in Rust)", None),
     (RANDOM, "decoded and transformed in Rust)", None),

@@ -15,11 +15,11 @@ COLORS = [[10, 20, 30], [200, 0, 0], [0, 200, 0], [0, 0, 200]]
 
 
 def gif(place: tuple[int, int, int, int], transparent: int | None, has_own_colors: bool) -> bytes:
-    """An image of 6 x 5 pixels and a frame of color 1 at `place`: left, top, width, and height."""
+    """Return a GIF of 6 x 5 pixels with a frame of color 1 at `place`: left, top, width, and height."""
     palette = bytes(np.array(COLORS, np.uint8))
     frame = struct.pack("<4H", *place)
     pixels = place[2] * place[3]
-    # Codes of three bits: clear and color 1 in turns, so that no code gets longer; then the end.
+    # Codes of three bits: clear and color 1 alternate, so that codes never get longer; then the end.
     codes = [code for _ in range(pixels) for code in (4, 1)] + [5]
     bits = "".join(f"{code:03b}" for code in reversed(codes))
     packed = int(bits, 2).to_bytes((len(bits) + 7) // 8, "little")

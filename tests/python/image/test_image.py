@@ -1,4 +1,4 @@
-"""`decode_image`: the values that Pillow has, for every kind of file, and errors that say what is wrong."""
+"""`decode_image`: Pillow's values for every kind of file, and errors that name the problem."""
 
 import io
 import pathlib
@@ -17,7 +17,7 @@ SHARED = pathlib.Path(__file__).parents[4] / "shared" / "data" / "jpeg"
 
 
 def photograph(width: int = 53, height: int = 41, channels: int = 3) -> np.ndarray:
-    """Something with edges, gradients and noise: what encoders treat differently."""
+    """Return an image with edges, gradients, and noise, which encoders treat differently."""
     y, x = np.mgrid[:height, :width]
     generator = np.random.default_rng(5)
     planes = [
@@ -122,11 +122,11 @@ def test_real_files_are_pillows():
         data = path.read_bytes()
         try:
             expected = pillows(data, "RGB")
-        except Exception:  # Arithmetic coding, which Pillow's library may be made without.
+        except Exception:  # arithmetic coding, which Pillow's library may lack
             continue
         with Image.open(path) as image:
             if image.mode.startswith("I"):
-                continue  # 16 bits: Pillow cuts them off at 255.
+                continue  # 16 bits: Pillow clips them at 255.
         assert torch.equal(decode_image(path), expected), path.name
 
 
@@ -159,7 +159,7 @@ def test_what_there_is_of_a_cut_jpeg_is_pillows(monkeypatch):
     monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
     for end in (len(data) // 2, len(data) * 3 // 4, len(data) - 30):
         found = decode_image(data[:end], truncated="fill")
-        # Pillow stops at the last whole rows, and leaves black what we fill with gray.
+        # Pillow stops after the last complete rows, and leaves the rest black; we fill it with gray.
         rows = pillows(data[:end], "RGB")
         assert torch.equal(found[:, :8], rows[:, :8])
         with pytest.raises(ValueError, match='truncated="fill"'):
@@ -211,7 +211,7 @@ def test_damage_is_an_error_or_an_image_of_the_same_size(name):
 
 
 def bomb(width: int, height: int) -> bytes:
-    """A PNG whose header promises what the few bytes behind it are not."""
+    """Return a PNG whose header promises far more pixels than its few bytes contain."""
     data = bytearray(FILES["png-gray"])
     data[16:24] = width.to_bytes(4, "big") + height.to_bytes(4, "big")
     data[29:33] = zlib.crc32(data[12:29]).to_bytes(4, "big")

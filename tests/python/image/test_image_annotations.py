@@ -1,4 +1,4 @@
-"""Boxes and masks that move with the image of a sample: as torchvision moves them, in any process."""
+"""Boxes and masks that are transformed with the image of a sample: as by torchvision, in any process."""
 
 from __future__ import annotations
 

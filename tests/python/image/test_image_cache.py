@@ -1,4 +1,4 @@
-"""Images that are kept after the first epoch: the same images, without their files."""
+"""Images that are cached after the first epoch: the same images, without reading their files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RESIZED = 3 * 40 * 40
 
 
 def training() -> Any:
-    """Transforms that are not random come first: what is kept is behind them."""
+    """Return a pipeline that starts with deterministic transforms, whose results are cached."""
     return T.Compose(
         [T.Resize((40, 40)), T.RandomCrop(32), T.RandomHorizontalFlip(), T.ToDtype(torch.float32, scale=True)]
     )

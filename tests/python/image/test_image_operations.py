@@ -1,4 +1,4 @@
-"""Operations on images, boxes and masks, side by side with the functions of `torchvision.transforms.v2`."""
+"""Operations on images, boxes, and masks, compared with the functions of `torchvision.transforms.v2`."""
 
 import importlib.util
 import json
@@ -47,7 +47,7 @@ def images():
     ]
 
 
-# What each operation is drawn as: its JSON, and what does the same to a tensor.
+# Each operation draws its JSON, and a function that does the same to a tensor.
 
 
 def factor(name, function, most=2.0, least=0.0):
@@ -67,7 +67,7 @@ def colors(generator, image):
     scale = 1.0 if image.is_floating_point() else 255.0
     color = generator.choice([[], [0.0], [0.3], of_channels])
     color = [value * scale for value in color]
-    # Numbers that JSON hands to single precision as they are.
+    # Rounds to single precision, so that JSON passes the values exactly.
     color = torch.tensor(color).tolist()
     return color, (None if not color else color[0] if len(color) == 1 else color)
 
@@ -98,7 +98,7 @@ def rotate(interpolation):
         angle = generator.choice([generator.uniform(-200, 200), 0.0, 90.0, 180.0, -90.0, 45.0])
         frame, center = generator.choice(["same", "expanded"]), place(generator, image)
         if abs(angle) == 90.0:
-            # Else every place may lie half way between two pixels.
+            # Otherwise every position could be halfway between two pixels.
             frame, center = "expanded", None
         fill, of_torchvision = colors(generator, image)
         step = {"angle": angle, "interpolation": interpolation, "frame": frame, "center": center, "fill": fill}
@@ -219,12 +219,12 @@ def test_pixels_are_torchvisions(images, name, dtype):
             assert torch.equal(image, before)
             difference = (found.double() - expected.double()).abs()
             if not name.endswith("nearest"):
-                # Of blurs, torch sums in another order.
+                # For blurs, torch sums in a different order.
                 assert difference.max() <= (1 if found.dtype == torch.uint8 else 1e-4), step
             different += int((difference > 1e-4).sum())
             pixels += found.numel()
-    # Where a place is half way between two pixels, or a value between two levels, torch's last bit decides: which it is
-    # depends on the machine.
+    # If a position is halfway between two pixels, or a value between two levels, the last bit of torch's result
+    # decides, which depends on the machine.
     assert different <= pixels * 1e-3
 
 
@@ -285,7 +285,7 @@ def test_boxes_are_torchvisions(name, dtype):
             expected = boxes if name == "invert" else function(boxes)
             found, canvas, *_ = operations(step).boxes(boxes.tolist(), "XYXY", (35, 44), numbers, clamping is not None)
             assert canvas == expected.canvas_size, step
-            # A whole number that is just reached, or just not.
+            # The value may round to either side of a whole number.
             near = 1e-4 if dtype.is_floating_point else 1
             torch.testing.assert_close(
                 torch.tensor(found, dtype=dtype), expected.as_subclass(torch.Tensor), atol=near, rtol=1e-5

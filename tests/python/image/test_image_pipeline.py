@@ -1,4 +1,4 @@
-"""Images that are decoded and transformed in one go: equal for every way that fetches them, and to torchvision's."""
+"""Images that are decoded and transformed in one pass: equal to torchvision's, and however they are fetched."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
 
 def training(module: Any = T) -> Any:
-    """What images are trained with, of this module."""
+    """Return the usual training transforms of a module."""
     return module.Compose(
         [
             module.RandomResizedCrop(32, antialias=True),
@@ -37,7 +37,7 @@ def training(module: Any = T) -> Any:
 
 
 def evaluation(module: Any = T) -> Any:
-    """What images are tested with, of this module."""
+    """Return the usual evaluation transforms of a module."""
     return module.Compose([module.Resize(40, antialias=True), module.CenterCrop(32)])
 
 
@@ -155,7 +155,7 @@ def test_crops_and_values_are_torchvisions(root: Path) -> None:
                 assert torch.equal(torch.get_rng_state(), state)
                 assert found.dtype == expected.dtype
                 assert found.shape == expected.shape
-                # A gray level.
+                # One gray level.
                 most = 1 if found.dtype == torch.uint8 else 1.01 / 255 / min(STD)
                 assert (found.double() - expected.double()).abs().max() <= most
 

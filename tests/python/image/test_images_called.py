@@ -1,4 +1,4 @@
-"""Pipelines that the core runs in part: boxes and masks, caches, streams and workers have torchvision's values, too."""
+"""Pipelines that the core runs in part: torchvision's values for boxes, masks, caches, streams, and workers."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from cases.tiff_files import TiffFile
 from checks.pillow import pillows
 from sluicegate import DamagedImageError, ImageFolderDataset, _core, decode_image
 
-# By photometric interpretation: the number of channels.
+# The number of channels by photometric interpretation.
 COLORS = {0: 1, 1: 1, 2: 3, 5: 4}
 
 
@@ -32,7 +32,7 @@ def random_file(draw: random.Random) -> TiffFile:
         photometric,
         tile=draw.choice([None, 16, 32]),
         rows_per_strip=draw.choice([1, 7, 21]),
-        # Pillow does not invert gray that is stored like this.
+        # Pillow does not invert planar gray.
         is_planar=photometric != 0 and draw.random() < 0.2,
         is_predicted=(is_deflated := draw.random() < 0.5) and draw.random() < 0.5,
         is_deflated=is_deflated,
@@ -51,7 +51,7 @@ def test_random_files_have_pillows_pixels_or_are_refused(mode: str) -> None:
         file = random_file(draw)
         try:
             found, expected = decode_image(file.encoded(), mode), pillows(file.encoded(), mode)
-        except (DamagedImageError, OSError, ValueError):  # Pillow does not read every layout, either.
+        except (DamagedImageError, OSError, ValueError):  # Pillow does not read every layout either.
             continue
         decoded += 1
         assert torch.equal(found, expected), file

@@ -1,4 +1,4 @@
-"""Which arguments are refused, with which error, and which are accepted."""
+"""Arguments that are refused, with which error, and arguments that are accepted."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def name_of(value: Any) -> str | None:
 
 
 def spelled(part: Any) -> str:
-    """Names an argument without its address: every process that collects the tests has to find the same names."""
+    """Return the name of an argument without its address, so that all processes collect tests with the same names."""
     return "object()" if type(part) is object else str(part)
 
 

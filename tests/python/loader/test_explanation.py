@@ -1,4 +1,4 @@
-"""A loader says which engine reads, and why it is not the one in Rust."""
+"""A loader reports its engine, and the reason if it is not the Rust one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking at batches without loading them, leaving some out, loading one again."""
+"""Inspecting batches without loading them, skipping some, and loading one again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def loader(dataset: Any = None, **changes: Any) -> Any:
 
 
 def numbered(made: Any) -> dict[int, list[int]]:
-    """The batches of an epoch by their numbers."""
+    """Return the batches of an epoch by their numbers."""
     found = {}
     for batch, ids in made.with_ids():
         assert plain(batch) == ids.sample_indices.tolist()
@@ -190,7 +190,7 @@ def test_skipped_samples_are_left_out_from_every_later_batch(num_workers: int, s
     made.skip_samples(bad)
     for epoch in expected:
         left = [[index for index in batch if index not in bad] for batch in epoch]
-        assert take(made) == [batch for batch in left if batch]  # of no samples there is no batch
+        assert take(made) == [batch for batch in left if batch]  # an empty batch is not returned
 
 
 def test_skipped_samples_may_be_an_array_and_add_up() -> None:
@@ -224,7 +224,7 @@ def test_skipped_batches_that_are_still_to_come_mean_the_same_in_one_layout_alon
         loader(**changes).load_state_dict(state)
     loader().load_state_dict(state)
     take(iterator, 3)
-    # By now there is none any more.
+    # No skipped batches are left in the epoch.
     loader(**changes).load_state_dict(made.state_dict())
 
 
@@ -314,7 +314,7 @@ def ranks_of(world_size: int, batch_size: int | None, **arguments: Any) -> list[
 @pytest.mark.parametrize("batch_size", [1, 2, None])
 def test_ranks_take_as_many_steps_whatever_samples_are_left_out(batch_size: int | None, num_workers: int) -> None:
     whole = [int(ids.sample_indices[0]) for _, ids in sluicegate.DataLoader(Indices(24), None, True, seed=3).with_ids()]
-    left_out = {whole[0], *whole[4:8]}  # One of a step, and both ranks' of two steps of one sample.
+    left_out = {whole[0], *whole[4:8]}  # One sample of a step, and both ranks' samples of two steps.
     steps = []
     seen = []
     for each in ranks_of(2, batch_size, num_workers=num_workers):
@@ -337,7 +337,7 @@ def test_more_may_be_left_out_of_what_was_padded(num_workers: int) -> None:
         each.skip_samples([whole[20]])
         iterator = each.with_ids()
         found = [next(iterator)[1].batch_index for _ in range(2)]
-        each.skip_samples([whole[21]])  # Now nothing is left of that step.
+        each.skip_samples([whole[21]])  # That step is now empty.
         steps.append(found + [ids.batch_index for _, ids in iterator])
     assert steps == [[*range(10), 11]] * 2
 

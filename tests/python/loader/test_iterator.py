@@ -1,4 +1,4 @@
-"""Iterators under disturbance: swapped parts, signals, threads, patched classes, and errors that stay themselves."""
+"""Iterators under disturbance: replaced parts, signals, threads, patched classes, and unchanged errors."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_batch_size_swapped_within_an_epoch_counts_as_in_torch(drop_last: bool
 def test_a_sampler_class_patched_by_the_user_iterates_as_patched(
     data: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # In either, what the loader makes of a `batch_size`: trainers ask for exactly this class.
+    # Both loaders create exactly this class for a `batch_size`, because trainers check for it.
     monkeypatch.setattr(torch.utils.data.BatchSampler, "__iter__", lambda self: iter([[1, 2], [3]]))
     assert numbers(data.DataLoader(data.TensorDataset(torch.arange(5)), batch_size=2)) == [[1, 2], [3]]
 
@@ -89,7 +89,7 @@ def test_what_was_patched_before_the_import_counts() -> None:
     assert run.stdout == "[0, -1]\n"
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # torch's half-made iterator, in __del__
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # torch's, in __del__
 @pytest.mark.parametrize("num_workers", [1, 2])
 def test_nothing_to_prefetch_is_an_error_and_not_an_empty_epoch(data: ModuleType, num_workers: int) -> None:
     dataset = data.TensorDataset(torch.arange(4))
@@ -135,7 +135,7 @@ DISTURBED_EPOCHS = 12
 
 
 class TickError(Exception):
-    """What the signal handler raises."""
+    """Raised by the signal handler."""
 
 
 def test_a_signal_that_raises_while_threads_read_costs_a_batch_at_most() -> None:
@@ -209,11 +209,11 @@ def test_an_iterator_that_threads_share_ends_for_all() -> None:
 def test_a_request_is_made_once_when_an_exception_comes_before_or_after_the_core_takes_it(
     is_taken: bool, error: type[BaseException]
 ) -> None:
-    """Such as one that a signal handler raises."""
+    """Such as an exception from a signal handler."""
 
     class Waiting(list[int]):
         def set_epoch(self, epoch: int) -> None:
-            """Its order is read at the first `next`."""
+            """Makes the order be read at the first `next`."""
 
     iterator = iter(DataLoader(TensorDataset(torch.arange(6)), batch_size=2, num_workers=1, sampler=Waiting(range(6))))
     window = iterator._window

@@ -1,4 +1,4 @@
-"""Batches belong to their holder: writable, never shared, valid for as long as they are held."""
+"""Batches belong to their holder: writable, never shared, and valid while they are held."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_a_batch_behaves_as_any_tensor(data: ModuleType) -> None:
 
 
 def test_an_epoch_of_dropped_batches_does_not_grow_memory(data: ModuleType) -> None:
-    rows = torch.zeros(64, 125_000)  # 32 MB; if it were kept forever, ten epochs would take ten times that
+    rows = torch.zeros(64, 125_000)  # 32 MB; if it were never freed, ten epochs would take ten times that
     loader = data.DataLoader(data.TensorDataset(rows), batch_size=4)
 
     def resident() -> int:
@@ -201,7 +201,7 @@ EXITS = {
 
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_the_interpreter_ends_quietly_whatever_is_alive(run: Run, data: ModuleType, num_workers: int) -> None:
-    # One process for all ways.
+    # One process for all cases.
     lines = [
         "warnings.simplefilter('error')",
         "dataset = data.TensorDataset(torch.zeros(40, 8), torch.arange(40))",

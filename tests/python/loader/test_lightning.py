@@ -17,11 +17,11 @@ SAMPLES = 40
 
 @pytest.fixture(scope="module")
 def run() -> Iterator[Run]:
-    """Runs programs that find Lightning imported, and what it imports when it trains: that takes longer than they."""
+    """Run programs in a process that has imported Lightning, and the modules it imports when it trains."""
     yield from zygote("lightning", "torch._dynamo")
 
 
-# Two ranks: each trains, and dies when it has saved a checkpoint after step 7 of epoch 1; or resumes from that.
+# Two ranks: each trains and dies after saving a checkpoint at step 7 of epoch 1, or resumes from it.
 PROGRAM = """
 import json, logging
 import lightning
@@ -157,7 +157,7 @@ ENDS = [
 def test_a_checkpoint_after_the_last_batch_of_an_epoch_resumes_with_the_next_one(
     run: Run, tmp_path: Path, door: str, samples: int, given: dict[str, Any], steps: tuple[int, ...]
 ) -> None:
-    """Lightning does not ask for the end of an epoch. It counts the epoch that it resumes in as begun."""
+    """Lightning does not request the end of an epoch, and counts the epoch that it resumes in as begun."""
     given = dict(given)
     values: dict[str, Any] = {"is_stream": given.pop("is_stream", False), "given": given}
     values |= {"samples": samples, "steps": steps, "folder": str(tmp_path)}
@@ -235,5 +235,5 @@ assert ["1 of its last 2 batches" in each for each in said] == ([True] if warns 
 def test_a_warning_says_what_lightning_leaves_out_on_more_processes(
     run: Run, saved_by: int, resumed_by: int, warns: bool
 ) -> None:
-    """Two ranks have six batches in an epoch, three have four: after three of the six, two of the four are left."""
+    """An epoch has six batches on two ranks and four on three: after three of the six, two of the four are left."""
     run(MORE, saved_by=saved_by, resumed_by=resumed_by, warns=warns).check(stderr=None)

@@ -28,7 +28,7 @@ class Interrupted(Exception):
 
 @contextlib.contextmanager
 def signals(handler: Callable[[], None]) -> Iterator[None]:
-    """Calls `handler` from a signal handler, every 20 ms until it raises: it must not raise in the cleanup, too."""
+    """Call `handler` from a signal handler every 20 ms until it raises: it must not raise during cleanup too."""
     raised = False
 
     def handle(*_: Any) -> None:
@@ -53,9 +53,9 @@ def lengths() -> Any:
 
 
 def packed(lengths: Any, strategy: str, window: int) -> list[int]:
-    """The first batch of an epoch."""
+    """Return the first batch of an epoch."""
     if strategy == "concat":
-        lengths = np.tile(lengths, 5)  # It is that much faster than the others.
+        lengths = np.tile(lengths, 5)  # This strategy is about five times as fast as the others.
     return next(
         iter(PackedBatchSampler(lengths, length=2048, rows_per_batch=8, strategy=strategy, seed=7, window=window))
     )
@@ -82,7 +82,7 @@ def test_signals_are_handled_while_an_epoch_is_prepared(lengths: Any, name: str)
 
     with signals(count):
         WORK[name](lengths)
-    # Of a signal that waits for the end of the work the handler is called once, or in each of its steps.
+    # If signals waited for the end of the work, the handler would be called once, or once per step.
     assert seen > 4
 
     def interrupt() -> None:
@@ -99,7 +99,7 @@ def test_signals_are_handled_while_an_epoch_is_prepared(lengths: Any, name: str)
 def test_progress_is_shown_on_a_terminal(lengths: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for stream in (Terminal(), io.StringIO()):
         monkeypatch.setattr(sys, "stderr", stream)
-        # Several times as long as it takes until work is shown.
+        # Takes several times as long as the delay before progress is shown.
         WORK[f"first_fit {DOCUMENTS}"](lengths)
         monkeypatch.undo()
         shown = stream.getvalue()
@@ -138,7 +138,7 @@ def test_waiting_for_another_process_that_makes_an_index_can_be_interrupted(tmp_
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory: pytest.TempPathFactory) -> ImageFolderDataset:
-    """Of which a batch takes about a second."""
+    """Return images of which a batch takes about a second."""
     folder = tmp_path_factory.mktemp("images") / "a"
     folder.mkdir()
     image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (1200, 1600, 3), dtype=np.uint8))
@@ -166,7 +166,7 @@ def test_signals_are_handled_while_the_consumer_decodes_a_batch(images: ImageFol
     iterator = iter(DataLoader(images, batch_size=len(images) // 2))
     with signals(interrupt), pytest.raises(Interrupted):
         next(iterator)
-    # As in torch, the batch that was interrupted is lost, and the next one comes.
+    # As in torch, the interrupted batch is lost, and the next one is returned.
     assert len(next(iterator)[0]) == len(images) // 2
 
 

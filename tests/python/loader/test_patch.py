@@ -19,7 +19,7 @@ from doubles.datasets import Rows
 
 
 class Subclass(torch.utils.data.DataLoader[Any]):
-    """What libraries derive from torch's loader."""
+    """Stands for libraries' subclasses of torch's loader."""
 
 
 def line_here() -> int:
@@ -115,7 +115,7 @@ def test_copies_and_pickles_stay_ours() -> None:
 
 def test_others_who_wrap_the_constructor_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[type] = []
-    # Remembered first, so that it is torch's constructor that the end of the test puts back.
+    # Registers torch's constructor first, so that the end of the test restores that one.
     monkeypatch.setattr(ImportedEarlier, "__init__", ImportedEarlier.__init__)
     patch = sluicegate.patch()
     inner = ImportedEarlier.__init__
@@ -129,7 +129,7 @@ def test_others_who_wrap_the_constructor_go_on(monkeypatch: pytest.MonkeyPatch) 
     patch.undo()
     made()
     assert ImportedEarlier.__init__ is wrapped
-    # Ours calls torch's constructor, which is the wrapped one, before its own object is complete.
+    # Our loader calls torch's constructor, now wrapped, before the object is complete.
     assert set(seen[:-1]) == {sluicegate.DataLoader}
     assert seen[-1] is ImportedEarlier
 

@@ -1,4 +1,4 @@
-"""The bound in bytes on what is loaded ahead: kept, seen from outside, and without a part in what comes."""
+"""The bound on prefetched bytes: it holds, as seen from outside, and does not change the batches."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BOUNDS = [1, 5000]
 
 
 class Counted(torch.utils.data.Dataset[torch.Tensor]):
-    """Samples of a quarter of a MiB; how many were asked for is known in all processes."""
+    """Samples of a quarter of a MiB; all processes share which ones were requested."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -46,7 +46,7 @@ class Counted(torch.utils.data.Dataset[torch.Tensor]):
 
 
 class Uneven(IterableDataset[Any]):
-    """A stream that is longer, and has larger samples, in each worker than in the one before."""
+    """A stream whose length and sample size differ by worker."""
 
     def __iter__(self) -> Iterator[Any]:
         info = torch.utils.data.get_worker_info()
@@ -66,7 +66,7 @@ class Lengths(torch.utils.data.Dataset[Any]):
 
 
 def settled(measure: Any) -> int:
-    """What `measure` returns once it has not changed for a while."""
+    """Return the result of `measure` once it has not changed for a while."""
     last, since = measure(), time.monotonic()
     while time.monotonic() - since < 0.25:
         time.sleep(0.02)
@@ -76,7 +76,7 @@ def settled(measure: Any) -> int:
 
 
 def shared_bytes() -> int:
-    """What the files without a name that this process has open take of memory."""
+    """Return the memory used by the unnamed files that this process has open."""
     total = 0
     for name in os.listdir("/proc/self/fd"):
         try:
@@ -122,7 +122,7 @@ def test_workers_are_asked_for_no_more_than_fits(worker_type: str, bound: int) -
     assert MIB <= stats.largest_batch_bytes < 1.01 * MIB
     assert stats.bytes_ahead_high_water >= stats.bytes_ahead >= fits * MIB
     if worker_type == "process":
-        # What is ahead, and the batch that was received.
+        # The prefetched batches and the received one.
         assert shared_bytes() - before < max(bound, 1.01 * MIB) + 1.5 * MIB
     del iterator, batch
     gc.collect()
@@ -152,7 +152,7 @@ def test_threads_of_the_core_hold_no_more_than_fits() -> None:
         del iterator, batch
         return growth
 
-    grown(MIB)  # The threads, and what Python needs once.
+    grown(MIB)  # Allocates the threads, and what Python needs only once.
     assert grown(4 * MIB) < 6 * MIB
     assert grown(None) > 20 * MIB
 
@@ -219,7 +219,7 @@ def test_iterators_over_the_same_workers_share_it() -> None:
     loaders = class_loaders(dataset, labels, batch_size=4, num_workers=2, prefetch_factor=8, prefetch_bytes=4 * MIB)
     pairs = zip(*loaders.values(), strict=True)
     first = next(pairs)
-    # Two batches were received; of the first class one is ahead that it asked for when it was alone.
+    # Two batches were received; one more of the first class was prefetched while that loader was alone.
     assert settled(lambda: int(dataset.asked.sum())) <= 4 * (2 + 6)
     rest = list(pairs)
     received = torch.cat([torch.cat(pair) for pair in [first, *rest]])[:, 0]

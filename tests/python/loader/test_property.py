@@ -1,4 +1,4 @@
-"""Random loaders, drawn again and again: no difference from torch may be found."""
+"""Random loaders, drawn repeatedly: none may differ from torch's."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = [
 
 
 def trace_of(draw: Draw, door: ModuleType) -> list[Any]:
-    """Everything that can be told of one loader from outside, in the order in which it happened."""
+    """Return every observable effect of a loader, in order."""
     torch.manual_seed(draw.seed)
     numpy.random.seed(draw.seed % 2**32)
     random.seed(draw.seed)
@@ -52,13 +52,14 @@ def trace_of(draw: Draw, door: ModuleType) -> list[Any]:
     for limit in draw.limits:
         steps: list[Any] = []
         trace.append(outcome_of(lambda limit=limit, steps=steps: epoch(loader, limit, steps)))
-        # Torch's workers run ahead in the order; where they are in it depends on what was read, not on the door.
+        # Torch's workers prefetch from the order; their position depends on the batches read, not on which loader it
+        # is.
         trace.append([steps if draw.num_workers == 0 else None, states() if draw.settles(limit) else None])
     return trace
 
 
 def epoch(loader: Any, limit: int | None, steps: list[Any]) -> Any:
-    """Batches up to the limit, past errors of single batches, with the generators' states after each."""
+    """Yield batches up to the limit, including those after errors, and record the generator's state after each."""
     iterator = iter(loader)
     steps.append(torch.get_rng_state())
     errors = 0
@@ -99,7 +100,7 @@ def test_no_random_loader_differs_from_torchs(chunk: int) -> None:
 
 
 def test_a_known_difference_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A check that cannot fail proves nothing."""
+    """A check that cannot fail proves nothing, so a known difference has to be found."""
 
     class Off(torch.utils.data.DataLoader):
         def __iter__(self) -> Any:
@@ -119,7 +120,7 @@ def traces(draw: Draw, door: Any) -> tuple[list[Any], list[Any]]:
 
 
 def check(number: int) -> None:
-    """Repeats one draw: `python -c 'from test_property import check; check(17)'`."""
+    """Check one draw; to repeat it: `python -c 'from test_property import check; check(17)'`."""
     draw = Draw(number)
     found = trace_difference(*traces(draw, sluicegate))
     assert found is None, f"draw {number}: {draw}\n{found}\nrepeat it with check({number})"

@@ -1,4 +1,4 @@
-"""Hours of use in seconds: set SLUICEGATE_SOAK_SECONDS, and SLUICEGATE_SOAK_SEED for what once failed."""
+"""Hours of use in seconds: set SLUICEGATE_SOAK_SECONDS, and SLUICEGATE_SOAK_SEED to repeat a failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several threads that ask one iterator: they take turns, and each batch goes to one of them."""
+"""Several threads that read one iterator: they take turns, and each batch goes to one of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from checks.programs import Run
 from sluicegate import DataLoader, IterableDataset, TensorDataset
 from sluicegate.loader.resources import share_resources
 
-# How often each kind of iterator is asked by all threads.
+# How often all threads read each kind of iterator.
 EPOCHS = int(os.environ.get("SLUICEGATE_THREAD_EPOCHS", "2"))
 SAMPLES, BATCH, THREADS = 600, 3, 6
 
@@ -58,7 +58,7 @@ KINDS: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
 
 
 def received(iterator: Any) -> tuple[list[int], list[str]]:
-    """What all threads received, and their errors."""
+    """Return the batches that all threads received, and their errors."""
     found: list[int] = []
     errors: list[str] = []
 
@@ -145,7 +145,7 @@ def test_a_handler_may_ask_for_a_batch_while_its_thread_waits_for_one() -> None:
 
 
 def test_shared_workers_are_asked_while_another_thread_waits() -> None:
-    """What one thread asks for must not wait until another one has heard something."""
+    """A request of one thread must not wait until a different thread has received its batch."""
     first: Any = DataLoader(Slow(), batch_size=BATCH, num_workers=2)
     second: Any = DataLoader(first.dataset, batch_size=BATCH, num_workers=2)
     share_resources(second, first)

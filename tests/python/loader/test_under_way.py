@@ -1,4 +1,4 @@
-"""`UnderWay`: what can still be delivered, and in which order."""
+"""`UnderWay`: the batches that can still be delivered, and their order."""
 
 from __future__ import annotations
 

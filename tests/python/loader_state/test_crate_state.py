@@ -1,7 +1,7 @@
 """We resume states that the Rust crate saved; its tests resume ours (`tests/native/states.rs`).
 
-`states.json` beside those tests has, for every loader, the state of each language in the middle of an epoch and the
-indices of the batches that are left. `python tests/python/loader_state/test_crate_state.py` prints our part of it.
+`states.json` next to those tests has, for every loader, the state saved by each language in the middle of an epoch,
+and the indices of the remaining batches. `python tests/python/loader_state/test_crate_state.py` prints our part of it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def loader_of(case: dict[str, Any]) -> DataLoader[Any]:
 
 
 def saved(case: dict[str, Any]) -> tuple[dict[str, Any], list[list[int]]]:
-    """The state after the batches that the case says, and the indices of the rest of the epoch."""
+    """Return the state after the case's number of batches, and the indices of the rest of the epoch."""
     loader = loader_of(case)
     loader.set_epoch(case["epoch"])
     iterator = loader.with_ids()

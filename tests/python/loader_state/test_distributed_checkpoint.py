@@ -18,7 +18,7 @@ from sluicegate import DataLoader, shard_iterable
 
 def save(loader: Any, folder: Path, key: str = "loader") -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Torch's, of a checkpoint without a process group.
+        warnings.simplefilter("ignore")  # a warning of torch about a checkpoint without a process group
         torch.distributed.checkpoint.save({key: loader}, checkpoint_id=folder)
 
 
@@ -29,7 +29,7 @@ def load(loader: Any, folder: Path, key: str = "loader") -> None:
 
 
 def leaves(state: Any) -> set[tuple[Any, ...]]:
-    """The keys that a checkpoint has of `state`."""
+    """Return the keys of `state` in a checkpoint."""
     found: set[tuple[Any, ...]] = set()
     torch.distributed.checkpoint._traverse.traverse_state_dict(state, lambda path, _: found.add(path))
     return found
@@ -67,7 +67,7 @@ def run(rank: int, folder: Path, queue: Any) -> None:
     for name, loader in loaders(rank).items():
         iterator = iter(loader)
         first = [next(iterator).tolist() for _ in range(2)]
-        # A checkpoint keeps one of what all ranks call by the same name; the state of a stream is of one rank.
+        # A checkpoint keeps one value per name for all ranks, but the state of a stream belongs to one rank.
         key = f"loader of rank {rank}" if name == "stream" else "loader"
         save(loader, folder / name, key)
         rest = [batch.tolist() for batch in iterator]

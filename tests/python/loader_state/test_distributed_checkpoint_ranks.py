@@ -1,4 +1,4 @@
-"""`torch.distributed.checkpoint` loads a loader on another number of ranks."""
+"""`torch.distributed.checkpoint` loads a loader on a different number of ranks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GO_ON = "from cases import checkpointed_ranks; checkpointed_ranks.go_on(rank, wo
 
 @pytest.fixture(scope="module")
 def run() -> Iterator[Run]:
-    """Runs programs that find imported what takes most of the time of a rank."""
+    """Run programs in a process that has imported the modules that take most of a rank's time."""
     yield from zygote("torch.distributed.checkpoint", "cases.checkpointed_ranks")
 
 
@@ -35,7 +35,7 @@ def test_with_a_seed_another_number_of_ranks_goes_on(run: Run, tmp_path: Path, w
         read += [index for batches in ranks for batch in batches for index in batch]
         saved = str(folder)
     assert sorted(read) == [*range(SAMPLES)]
-    # The order is that of one rank, divided otherwise.
+    # The order is that of a single rank, divided differently.
     order = [index for batch in seeded() for index in batch.tolist()]
     first = worlds[0][0] * worlds[0][1] * BATCH_SIZE
     assert sorted(read[:first]) == sorted(order[:first])

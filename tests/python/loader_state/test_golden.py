@@ -1,6 +1,6 @@
-"""The orders, sample keys and states of this version, as they are promised: a change here breaks who resumes.
+"""The orders, sample keys, and states that this version guarantees: changing them breaks resuming for users.
 
-`golden.json` holds what `golden()` makes. To write it again, after an intended change that is in the changelog:
+`golden.json` holds the result of `golden()`. To write it again, after an intended change listed in the changelog:
 
     python tests/python/loader_state/test_golden.py > tests/python/cases/golden.json
 """
@@ -28,7 +28,7 @@ EPOCHS = [0, 1, 1000]
 
 
 def shown(indices: Any) -> dict[str, Any]:
-    """The first indices to be read by people, and a digest of all of them."""
+    """Return the first indices, for readers, and a digest of all of them."""
     array = numpy.asarray(indices, dtype=numpy.int64)
     return {"length": len(array), "first": array[:8].tolist(), "sha256": digest(array.astype("<i8").tobytes())}
 
@@ -91,7 +91,7 @@ def orders() -> dict[str, Any]:
 
 
 def huge_positions() -> dict[str, list[int]]:
-    """Single positions of orders that are too long to list."""
+    """Return single positions of orders that are too long to list."""
     sizes = [2**31, 2**40 + 1, 10**10]
     found = {}
     for size in sizes:
@@ -118,7 +118,7 @@ def loaders() -> dict[str, Any]:
 
 
 def draws() -> dict[str, Any]:
-    """What samples draw. `random` and PCG64 are promised by their makers for a seed, torch's generator by its tests."""
+    """Return what samples draw. Python and NumPy guarantee `random` and PCG64 for a seed; torch tests its generator."""
     found: dict[str, Any] = {}
     for name, dataset in {"global": DrawingRows(6), "own": OwnDrawingRows(6)}.items():
         for seed in SEEDS:
@@ -155,12 +155,12 @@ def states() -> dict[str, Any]:
     return found
 
 
-# What has more items, or letters, is kept as a digest.
+# Longer lists and strings are replaced by a digest.
 _LONG = {list: 64, str: 200}
 
 
 def without_noise(value: Any) -> Any:
-    """The state with what is long (generators) as a digest, and what only this process says left out."""
+    """Return the state with long values (generators) as digests, and without values specific to this process."""
     if isinstance(value, dict):
         # The states of Python's and NumPy's global generators depend on the tests that ran before.
         return {

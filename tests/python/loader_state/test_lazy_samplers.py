@@ -1,4 +1,4 @@
-"""Samplers that draw in the middle of an epoch, while something else draws from the same generator."""
+"""Samplers that draw in the middle of an epoch, while the training loop draws from the same generator."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIZE = 36
 
 
 class OfEach:
-    """Draws each index by itself."""
+    """Draws each index separately."""
 
     def __len__(self) -> int:
         return SIZE
@@ -29,7 +29,7 @@ class OfEach:
 
 
 class Endless:
-    """Draws another permutation whenever one has been read."""
+    """Draws a new permutation whenever one has been read."""
 
     def __iter__(self) -> Iterator[int]:
         while True:
@@ -48,7 +48,7 @@ class Episodes:
 
 
 class Leftovers:
-    """Draws what is left: the next index depends on all before."""
+    """Draws from the remaining indices: each depends on all earlier ones."""
 
     def __len__(self) -> int:
         return SIZE
@@ -77,7 +77,7 @@ def read(iterator: Iterator[Any], count: int, draws: bool) -> list[Any]:
     for _ in range(count):
         batches.append(torch.as_tensor(next(iterator)).tolist())
         if draws:
-            torch.rand(3)  # A loop with dropout.
+            torch.rand(3)  # as a loop with dropout does
     return batches
 
 
@@ -106,7 +106,7 @@ def test_the_rest_of_an_epoch_is_the_uninterrupted_one_or_a_warning(
         warnings.simplefilter("always")
         found = read(iter(resumed), 12 - stop, draws)
     warned = [str(warning.message) for warning in caught if "does not yield the indices again" in str(warning.message)]
-    # Their indices depend on those before, which are not drawn again if the loop draws between them.
+    # Their indices depend on earlier ones, which can't be redrawn if the loop draws between them.
     depends = name in ("endless", "leftovers") and draws
     assert found == rest or (depends and warned)
     assert draws or not warned

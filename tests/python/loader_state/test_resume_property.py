@@ -1,4 +1,4 @@
-"""Random loaders of every sampler and stream resume in another process, and in seed mode with other ranks."""
+"""Random loaders with every sampler and stream resume in a new process, and in seed mode with different ranks."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_at_every_position_other_ranks_go_on_in_the_same_order(name: str) -> Non
             made.load_state_dict(state)
         return made
 
-    # The parts of the order that is dealt: single samples, or whole batches.
+    # The units that are dealt to ranks: single samples, or whole batches.
     is_dealt_by_sample = name in SAMPLERS or name == "batches"
     whole = merged(read_together(lambda rank: loader((rank, 1), 5), 1), is_dealt_by_sample)
     for before, after, batch_sizes in [(2, 3, (2, 4)), (3, 1, (1, 3)), (4, 2, (2, 2))]:
@@ -83,14 +83,14 @@ def test_at_every_position_other_ranks_go_on_in_the_same_order(name: str) -> Non
                 read_together(lambda rank: loader((rank, after), batch_sizes[1], states[rank % before]), after),  # noqa: B023
                 is_dealt_by_sample,
             )
-            if name == "batches":  # What a whole batch of other ranks' sizes leaves over is dropped.
+            if name == "batches":  # the rest that fills no batch of all ranks is dropped
                 assert read + rest == whole[: len(read + rest)], (before, after, stop)
             else:
                 assert read + rest == whole, (before, after, stop)
 
 
 def merged(steps: list[list[Any]], is_dealt_by_sample: bool) -> list[Any]:
-    """What all ranks read, in the global order, without padding."""
+    """Return the samples that all ranks read, in the global order, without padding."""
     parts: list[Any] = []
     for step in steps:
         if is_dealt_by_sample:

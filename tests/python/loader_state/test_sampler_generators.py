@@ -1,4 +1,4 @@
-"""Samplers with a generator of their own, of any library and under any name: a resume continues with it."""
+"""Samplers with their own generator, of any library and under any name: resuming restores it."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_a_state_of_another_bit_generator_is_named() -> None:
 
 
 class DrawnAtOnce:
-    """A sampler that draws as soon as `iter` is called, from a generator of its own or from the global one."""
+    """A sampler that draws as soon as `iter` is called, from its own generator or the global one."""
 
     def __init__(self, generator: random.Random | None) -> None:
         self.generator = generator

@@ -1,4 +1,4 @@
-"""What a resumed loader yields, for every kind of dataset, iterator and sampler."""
+"""The batches of a resumed loader, for every kind of dataset, iterator, and sampler."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_the_rng_state_a_dataset_restores_is_in_force_at_the_first_sample(num_wo
             fresh.load_state_dict(state)
             found = take(fresh)
             assert [indices for indices, _ in found] == [indices for indices, _ in rest]
-            if number > 0 or not shuffle:  # before the first batch it is the sampler that draws first
+            if number > 0 or not shuffle:  # before the first batch, the sampler still has to draw
                 assert found == rest
 
 
@@ -248,7 +248,7 @@ def test_a_resumed_loader_says_what_the_uninterrupted_one_says(kind: str, num_wo
     fresh = make(kind, num_workers)
     fresh.load_state_dict(states[2])
     iterator = iter(fresh)
-    for number in range(3, len(states)):  # the first of them before every worker has delivered again
+    for number in range(3, len(states)):  # the first of them comes before every worker has delivered again
         next(iterator)
         assert_same(fresh.state_dict(), states[number])
 

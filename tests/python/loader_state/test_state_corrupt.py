@@ -1,4 +1,4 @@
-"""States that were changed: they are refused when they are loaded, the key is named, and the loader stays as it was."""
+"""Corrupt states: loading refuses them, the error names the key, and the loader does not change."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NO_NUMBERS: list[Any] = [-1, 1.5, True, "3", None, [], {}, 2**63, 10**30]
 NO_FLAGS: list[Any] = [0, 1, "x", None, [], [[0, 1]]]
 NO_RANGES: list[Any] = [3, "x", None, {}, [[0, MUCH]], [[5, 3]], [["a", 1]], [[4]], [True], [[1.5, 2]]]
 
-# Of any loader, in the middle of an epoch: a path, and what can't be there.
+# In any loader's state, in the middle of an epoch: a path, and values that are invalid there.
 ANYWHERE: list[tuple[tuple[Any, ...], list[Any]]] = [
     (("version",), [True, 0, -1]),
     (("fingerprint",), [None, [], 3]),
@@ -99,7 +99,7 @@ BEYOND = {
 
 
 def put(state: Any, path: tuple[Any, ...], value: Any) -> Any:
-    """`state` with `value` at `path`, and nothing else changed."""
+    """Return `state` with `value` at `path`, otherwise unchanged."""
     changed = copy.deepcopy(state)
     part = changed
     for key in path[:-1]:

@@ -1,4 +1,4 @@
-"""A resumed loader continues the draws, lists and epochs of objects that draw, change and count in unusual places."""
+"""A resumed loader restores the draws, lists, and epochs of objects that draw, change, or count in unusual places."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_epoch_may_be_set_after_a_state_was_loaded(batches: int | None) -> N
 
 
 def check_epochs_after_the_first(make: Any) -> None:
-    """What follows the first epoch follows its state in a process that draws something else."""
+    """Assert that later epochs follow from the state after the first, in a process whose generator differs."""
     loader = make()
     take(loader)
     state = through_json(loader)
@@ -57,7 +57,7 @@ def check_epochs_after_the_first(make: Any) -> None:
 
 
 class OrderIterator:
-    """It knows its order, which was drawn when it was made."""
+    """It keeps its order, which was drawn when it was created."""
 
     def __init__(self, order: list[int]) -> None:
         self.order, self.place = order, 0
@@ -127,7 +127,7 @@ def test_a_length_that_follows_from_draws_refuses_no_state() -> None:
 
 
 class OneList(torch.utils.data.Sampler[list[int]]):
-    """Yields one list again and again, and changes it each time."""
+    """Yields the same list each time, with new content."""
 
     def __iter__(self) -> Iterator[list[int]]:
         batch: list[int] = []
@@ -154,7 +154,7 @@ def test_a_list_that_a_sampler_uses_again_is_what_it_was(workers: dict[str, Any]
 
 
 class DrawingStream(torch.utils.data.IterableDataset[int]):
-    """Draws its order in `__iter__` itself, which is not a generator."""
+    """Draws its order in `__iter__` itself, which is not a generator function."""
 
     def __init__(self, draw: str) -> None:
         self.draw = draw
@@ -192,7 +192,7 @@ def test_a_stream_that_draws_its_order_in_iter_draws_it_again(draw: str, num_wor
 
 
 class DrawingSampler(torch.utils.data.Sampler[Any]):
-    """Draws its order in `__iter__` itself: of indices, or of batches of them."""
+    """Draws its order in `__iter__` itself: indices, or batches of them."""
 
     def __init__(self, batched: bool) -> None:
         self.batched = batched
@@ -238,7 +238,7 @@ def test_what_a_sampler_draws_in_iter_follows_from_the_seed(batched: bool, num_w
 
 
 class EachIndexDrawn(torch.utils.data.Sampler[int]):
-    """Draws every index when it is asked for it."""
+    """Draws every index when it is requested."""
 
     def __len__(self) -> int:
         return 20
@@ -279,7 +279,7 @@ def test_what_was_drawn_ahead_is_drawn_again_for_any_number_of_workers(native: b
 
 
 class OwnGenerator(torch.utils.data.Sampler):
-    """It draws every order from a generator of its own, as samplers of other packages do."""
+    """Draws every order from its own generator, as samplers of other packages do."""
 
     def __init__(self) -> None:
         self.generator = torch.Generator().manual_seed(1)
@@ -292,7 +292,7 @@ class OwnGenerator(torch.utils.data.Sampler):
 
 
 class InsideAnother(torch.utils.data.Sampler):
-    """It yields what another sampler yields."""
+    """Yields the indices of a wrapped sampler."""
 
     def __init__(self) -> None:
         self.sampler = OwnGenerator()
@@ -332,7 +332,7 @@ def test_a_seeded_loader_resumes_a_sampler_with_its_own_generator(
 def test_a_seed_that_is_set_for_each_epoch_counts(
     arguments: dict[str, Any], received: int | None, seeds_first: bool
 ) -> None:
-    """Between two epochs; in the middle of one the state's generators do."""
+    """The seed counts between epochs; within an epoch, the state's generators do."""
 
     def epoch(loader: Any, number: int) -> list[Any]:
         torch.manual_seed(number)

@@ -1,4 +1,4 @@
-"""States that do not fit, are none, or come from the future."""
+"""States that do not fit, are invalid, or come from a newer version."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ SUBSET = list(range(0, 41, 2))
 OTHERS = [1 + index for index in SUBSET[:-1]] + [0]
 WEIGHTS = [1.0 + index % 5 for index in ROWS]
 
-# By what they are called: how a sampler is made, and how another whose length is the same. A seed is given to both.
+# By name: functions that create a sampler, and a different one of the same length, given a seed.
 SAMPLERS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "replacement": (
         lambda seed: sluicegate.RandomSampler(ROWS, seed=seed),
@@ -186,7 +186,7 @@ def test_a_sampler_refuses_the_state_of_another(cls: str) -> None:
     state = json.loads(json.dumps(there.state_dict()))
     with pytest.raises(ValueError, match=f"expected the state of this {type(there).__name__}"):
         here.load_state_dict(state)
-    del state["order"]  # As states were before they said so.
+    del state["order"]  # As in states of older versions, which lack it.
     here.load_state_dict(state)
 
 
@@ -326,7 +326,7 @@ def test_a_state_that_lost_a_part_is_refused_or_does_without(seed: int | None) -
     for name in state:
         broken = {key: value for key, value in state.items() if key != name}
         loader = make("shuffle", seed=seed)
-        # A part may be one that this order has no need of.
+        # Not every order needs every part.
         with contextlib.suppress(ValueError):
             loader.load_state_dict(broken)
         assert len(take(loader)) in (4, 6)

@@ -1,4 +1,4 @@
-"""Nothing of an epoch stays when the next one has begun, though states were asked for; without the collector's help."""
+"""An epoch is freed when the next one has begun, even after states were requested, without the garbage collector."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def without_collector() -> Iterator[None]:
 
 
 def epochs(loader: Any) -> list[weakref.ref[Any]]:
-    """Runs some epochs, and tells what there was of each."""
+    """Run some epochs, and return a weak reference to the progress of each."""
     found = []
     for _ in range(4):
         for _ in loader:

@@ -1,6 +1,6 @@
-"""A state goes through a JSON file into a process that is seeded differently, and all that follows is the same.
+"""A state passes through a JSON file into a process with a different seed, and everything that follows is the same.
 
-All cases are saved by one process and loaded by another, for starting a process costs more than a case.
+One process saves all cases and one loads them, because starting a process costs more than a case.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 
 from checks.programs import Run
 
-# The first one waits for both programs, with sixty cases each.
+# The first test waits for both programs, with sixty cases each.
 pytestmark = pytest.mark.timeout(480)
 
 PROGRAM = """
@@ -83,7 +83,7 @@ def case(
     own_generator: bool = False,
     **arguments: Any,
 ) -> dict[str, Any]:
-    """A loader, saved after whole epochs and `stop` batches, or between epochs where `stop` is None."""
+    """Return a loader's case, saved after whole epochs and `stop` batches, or between epochs if `stop` is None."""
     if "batch_sampler" not in arguments:
         arguments = {"batch_size": 3} | arguments
     return {
@@ -151,7 +151,7 @@ CASES = all_cases()
 
 @pytest.fixture(scope="module")
 def outcomes(run: Run, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What followed in the process that saved, and in the one that loaded."""
+    """Return the batches after the state in the process that saved it, and in the one that loaded it."""
     path: Path = tmp_path_factory.mktemp("states") / "states.json"
     path.write_text(json.dumps([CASES, {}]))
     found = []

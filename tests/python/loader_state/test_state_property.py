@@ -1,4 +1,4 @@
-"""Random loaders, resumed at every position: all that follows is what an uninterrupted run gives."""
+"""Random loaders, resumed at every position: the remaining batches are those of an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SAMPLERS = ["none", "none", "list", "stateful", "iterator", "random", "replaceme
 
 
 class Draw:
-    """One random loader, a pure function of its number; `str()` tells it in words."""
+    """One random loader, determined by its number; `str()` describes it."""
 
     def __init__(self, number: int, num_workers: int) -> None:
         choose = random.Random(number)
@@ -33,7 +33,7 @@ class Draw:
         self.dataset = choose.choice(["native", "indices", "drawing", "stateful"])
         self.sampler = choose.choice(SAMPLERS)
         self.num_workers = num_workers
-        # The number of workers must stay where each has its own state, and where draws are not seeded.
+        # The number of workers must not change if each has its own state, or if draws are not seeded.
         may_move = self.dataset in ("native", "indices") or (self.dataset == "drawing" and self.seed is not None)
         self.resumed_workers = choose.choice([num_workers, 0, 2]) if num_workers and may_move else num_workers
         self.generator_seed = choose.choice([None, 5]) if self.seed is None else None
@@ -42,7 +42,7 @@ class Draw:
             self.arguments["batch_size"] = choose.choice([None, 1, 2, 3, 20])
             self.arguments["drop_last"] = choose.random() < 0.3 and self.arguments["batch_size"] is not None
         if self.sampler == "none":
-            self.arguments["shuffle"] = choose.random() < 0.7 and self.size > 0  # else torch refuses
+            self.arguments["shuffle"] = choose.random() < 0.7 and self.size > 0  # otherwise torch refuses
         if num_workers:
             self.arguments["prefetch_factor"] = choose.choice([None, 1, 3])
             self.arguments["persistent_workers"] = choose.random() < 0.3
@@ -83,7 +83,7 @@ class Draw:
 
 
 def check(draw: Draw) -> None:
-    """Saves at every position of three epochs; what each state brings back must be what came there."""
+    """Save at every position of three epochs, and check that each state restores the batches that followed."""
     seed_globals(1)
     loader = draw.loader(draw.num_workers)
     epochs: list[list[Any]] = []

@@ -18,7 +18,7 @@ pytestmark = [
 
 
 class Slow(Indices):
-    """Its first two samples take their time, so that others overtake them."""
+    """Its first two samples are slow, so that others overtake them."""
 
     def __getitem__(self, index: int) -> Any:
         if index < 2:

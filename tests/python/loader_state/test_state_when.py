@@ -1,4 +1,4 @@
-"""When `state_dict` and `load_state_dict` may be called, and what each moment means."""
+"""When `state_dict` and `load_state_dict` may be called, and what they do at each of these times."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def test_an_iterator_taken_before_a_state_is_loaded_is_abandoned(persistent_work
 
 
 class DrawnAtOnce(torch.utils.data.Sampler):
-    """Draws its order when its iterator is made."""
+    """Draws its order when its iterator is created."""
 
     def __iter__(self) -> Iterator[int]:
         return iter(torch.randperm(SIZE).tolist())
@@ -278,7 +278,7 @@ def test_what_was_not_drawn_yet_is_drawn_where_the_uninterrupted_run_draws_it(
 @pytest.mark.parametrize("native", [False, True])
 @pytest.mark.parametrize("stop", [1, 2, 3])
 def test_a_resume_draws_from_the_users_generator_only_what_was_drawn(native: bool, stop: int) -> None:
-    # After its last index torch's RandomSampler draws once more, for nothing, when the epoch is seen to end.
+    # At the end of an epoch, torch's RandomSampler draws once more without using the result.
     def made() -> tuple[Any, torch.Generator]:
         generator = torch.Generator().manual_seed(8)
         dataset: Any = torch.arange(12) if native else Indices(12)
@@ -315,7 +315,7 @@ def test_a_native_dataset_resumes_like_any_other(num_workers: int) -> None:
 
 
 class Positioned(torch.utils.data.Sampler[int]):
-    """A sampler that continues where it was left, as those do that count their samples."""
+    """A sampler that continues from its position, as those do that count their samples."""
 
     def __init__(self, position: int = 0) -> None:
         self.position = position

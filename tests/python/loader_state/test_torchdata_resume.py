@@ -1,4 +1,4 @@
-"""Our loader, given a state of torchdata's `StatefulDataLoader`, delivers what torchdata's loader had left."""
+"""Our loader, given a state of torchdata's `StatefulDataLoader`, delivers the batches that torchdata's had left."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [
 
 
 class Door:
-    """What the cases make their loaders of."""
+    """The classes that cases create their loaders with."""
 
     DataLoader = sluicegate.DataLoader
     RandomSampler = sluicegate.RandomSampler

@@ -1,4 +1,4 @@
-"""`from_torchdata`: what it reads from recorded states is enough to resume exactly where the interrupted loader was."""
+"""`from_torchdata`: the facts that it reads from recorded states suffice to resume exactly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cases.torchdata_loaders import CASES, OLD_CASES
 from cases.torchdata_states import NOT_ENOUGH, READABLE, RECORDED, UNREADABLE, plain, state_of
 from sluicegate.loader_state.torchdata_state import TorchdataState, from_torchdata, is_torchdata_state
 
-# Torch says so of three workers where there are two processors.
+# Torch's warning about three workers on a machine with two processors.
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 
 
@@ -29,7 +29,7 @@ def set_generator(state: dict[str, Any], value: Any) -> dict[str, Any]:
 
 
 class Door:
-    """Torch's own loader, without the argument that it does not have."""
+    """Torch's own loader, without the argument that it does not take."""
 
     RandomSampler = torch.utils.data.RandomSampler
 
@@ -39,7 +39,7 @@ class Door:
 
 
 def going_on(loader: Any, facts: TorchdataState, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The rest of the epoch by the plainest means: nothing is fetched ahead, and a copy of the dataset is a worker."""
+    """Yield the rest of the epoch in the simplest way: nothing is prefetched, and workers are copies of the dataset."""
     skip = facts.batches_received if facts.is_stateless_stream else facts.steps_since_snapshot
     orders = None if facts.is_iterable else index_batches(loader, facts)
     if facts.finished:
@@ -53,7 +53,7 @@ def going_on(loader: Any, facts: TorchdataState, monkeypatch: pytest.MonkeyPatch
 
 
 def next_index_batches(loader: Any, facts: TorchdataState) -> Iterator[Any]:
-    """The order of the epoch after the state's, where it was random."""
+    """Yield the order of the epoch after the state's, if it is random."""
     sampler, order = loader.sampler, facts.sampler.random_order
     sampler.generator = order.next_generator(
         len(loader.dataset),
@@ -66,7 +66,7 @@ def next_index_batches(loader: Any, facts: TorchdataState) -> Iterator[Any]:
 
 
 def index_batches(loader: Any, facts: TorchdataState) -> Iterator[Any]:
-    """What the sampler yields from the snapshot on."""
+    """Yield the sampler's output from the snapshot on."""
     batched = loader.batch_size is not None
     sampler = loader.sampler if batched or loader.batch_sampler is None else loader.batch_sampler
     return batches_of(loader, restored(sampler, facts, inner=batched))
@@ -128,7 +128,7 @@ def stream_batches(loader: Any, facts: TorchdataState, monkeypatch: pytest.Monke
     iterators = iterators[first:] + iterators[:first]
     while iterators:
         iterator = iterators.pop(0)
-        # Not by islice, which would ask a dataset that is its own iterator for another.
+        # Not by islice, which would request a second iterator of a dataset that is its own iterator.
         if samples := list(map(next, itertools.repeat(iterator, loader.batch_size or 1))):
             iterators.append(iterator)
             yield collated(loader, samples if loader.batch_size is not None else samples[0])
@@ -273,7 +273,7 @@ def test_another_state_is_none_of_torchdatas(state: Any) -> None:
 def paths(state: Any, *path: str) -> Iterator[tuple[str, ...]]:
     for key, value in state.items():
         yield (*path, key)
-        # The user's own states begin below these.
+        # The user's own states are below these keys.
         if isinstance(value, dict) and key not in ("_sampler_iter_state", "dataset_state", "dataset_iter_state"):
             yield from paths(value, *path, key)
 
