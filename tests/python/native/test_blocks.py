@@ -1,4 +1,4 @@
-"""Formats that are stored in blocks: their sizes, and how often each block is decoded."""
+"""Formats stored in blocks: their sizes, and how often each block is decoded."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def table(start: int, size: int) -> Any:
 
 
 def parquet(folder: Path, columns: Any) -> Callable[..., Any]:
-    """Row groups of 120 rows, of which a filter leaves as many as the blocks have."""
+    """Write row groups of 120 rows, which a filter reduces to the sizes of the blocks; return a function to open it."""
     parts, start = [], 0
     for size in SIZES:
         left = pa.concat_tables([table(start, size), table(0, 120 - size)])
@@ -87,7 +87,7 @@ Case = tuple[Callable[..., Any], list[int]]
 
 @pytest.fixture(scope="module", params=itertools.product(FORMATS, [["x", "t"], ["x"]]), ids=lambda param: f"{param}")
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
-    """What opens a dataset of blocks, and how many bytes each block has once it is decoded."""
+    """Return a function that opens a dataset of blocks, and the decoded size of each block in bytes."""
     name, columns = request.param
     opened = FORMATS[name](tmp_path_factory.mktemp(name), columns)
     dataset, sizes = opened(), []
@@ -143,7 +143,7 @@ def test_a_cache_of_one_window_has_each_block_decoded_once_an_epoch(case: Case) 
         seen = torch.cat([torch.as_tensor(batch["x"]) for batch in reading])
         assert sorted(seen.tolist()) == list(range(LENGTH))
         info = dataset.cache_info()
-        # What the first epoch has left, the second one may find.
+        # The second epoch may reuse blocks that the first one left.
         kept = info.blocks if epoch else 0
         assert len(SIZES) - kept <= info.decoded - before <= len(SIZES)
         assert info.decoded_in_part == 0
@@ -176,7 +176,7 @@ def test_with_less_than_a_window_blocks_are_decoded_again(case: Case) -> None:
 
 
 class Counting(torch.utils.data.Dataset[Any]):
-    """Samples with the process that has read them, and how many blocks it has decoded until then."""
+    """Samples with the process that read them, and the number of blocks that it has decoded so far."""
 
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
@@ -200,7 +200,7 @@ def test_each_worker_process_decodes_what_it_reads(case: Case) -> None:
         decoded[int(pids[0])] = int(counts[0])
     assert len(decoded) == 2
     assert os.getpid() not in decoded
-    # Every block has samples in batches of both, and each decodes it once.
+    # Batches of both workers have samples of every block, and each worker decodes a block once.
     assert all(len(SIZES) // 2 < count <= len(SIZES) for count in decoded.values())
     assert dataset.dataset.cache_info().decoded == before
 

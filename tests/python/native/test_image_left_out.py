@@ -18,7 +18,7 @@ from doubles.photographs import encoded, folder_of, photograph
 from sluicegate import CsvLabels, DataLoader, ImageFolderDataset
 from sluicegate import transforms as T
 
-# What is wrong with files that are put beside twelve whole ones.
+# Invalid contents of files that are added to twelve valid ones.
 WRONG = {
     "class0/cut.jpg": encoded(photograph(1), quality=90)[:-900],
     "class1/empty.jpg": b"",
@@ -51,7 +51,7 @@ def test_what_pillow_refuses_is_left_out_and_told(root: Path) -> None:
     assert len(whole) == 12
     dataset = ImageFolderDataset(root, T.Resize((32, 32)), on_error="skip")
     assert [path for path, _ in dataset.samples] == list(map(str, whole))
-    # Numbers of classes do not depend on what is broken.
+    # Class numbers do not depend on invalid files.
     assert dataset.classes == ["class0", "class1", "class2", "only"]
     assert len(dataset) == len(dataset.targets) == 12
     expected = [(root / "class2" / "gone.jpg", "No such file"), (root / "class0" / "cut.jpg", "cut short")]

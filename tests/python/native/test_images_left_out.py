@@ -1,4 +1,4 @@
-"""`on_error="skip"` of datasets with fields that are images: samples with one that can't be decoded are left out."""
+"""`on_error="skip"` of datasets with image fields: samples with an image that can't be decoded are skipped."""
 
 from __future__ import annotations
 

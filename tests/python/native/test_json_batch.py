@@ -1,4 +1,4 @@
-"""Batches of JSON values: numbers that never become Python objects make what torch's collate makes of those."""
+"""Batches of JSON values: numbers that never become Python objects give the batches of torch's collate function."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ VALUES: list[Callable[[random.Random], Any]] = [
 
 
 def outcome(call: Callable[[], Any]) -> tuple[Any, list[str]]:
-    """The batch, or the class and text of the error, and the warnings."""
+    """Return the batch, or the class and text of the error, and the warnings."""
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         try:

@@ -1,4 +1,4 @@
-"""The same rows in JSON lines, tar archives and Parquet have the same batches, of messages, texts, and nested lists."""
+"""The same rows in JSON lines, tar archives, and Parquet have the same batches of messages, texts, and nested lists."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ FIELDS: dict[str, Any] = {
     "box": (float, 4),
 }
 RANDOM = {"random 0": "json", "random 1": "json"}
-# Lists of numbers are torch's in batches of untyped lines.
+# Without types, torch collates lists of numbers.
 UNTYPED = [name for name in SCHEMA if name not in ("ids", "vectors", "box")]
-# Batches of these are the same lists with `nulls="mask"`, which makes `values` and `valid` of others.
+# With `nulls="mask"`, batches of these are the same lists; batches of others become `values` and `valid`.
 NESTED = ["messages", "tags", "deep"]
-# Every seed is a random table; some hundreds take a minute.
+# Every seed is a random table; a few hundred take a minute.
 SEEDS = range(int(os.environ.get("SLUICEGATE_JSON_SEEDS", "20")))
 
 
 def type_of(draw: random.Random, depth: int) -> pa.DataType:
-    """What no tensor holds in a list: texts, lists, or structs with a text; and numbers in them."""
+    """Return a type that no tensor holds: a text, or a list or struct with a text, possibly with numbers in it."""
     kind = draw.choice(["text", "list", "struct"] if depth else ["text", "int", "float", "bool"])
     if kind == "list":
         return pa.list_(type_of(draw, draw.randrange(depth)))
@@ -75,7 +75,7 @@ def type_of(draw: random.Random, depth: int) -> pa.DataType:
 
 
 def value_of(draw: random.Random, of: pa.DataType, nulls: float) -> Any:
-    """A value in which, at any depth, some are null."""
+    """Return a value with nulls at any depth."""
 
     def part(of: pa.DataType) -> Any:
         return None if draw.random() < nulls else value_of(draw, of, nulls)
@@ -97,7 +97,7 @@ def value_of(draw: random.Random, of: pa.DataType, nulls: float) -> Any:
 
 
 def written(draw: random.Random, folder: Path, names: list[str], nulls: float) -> tuple[str, str, str]:
-    """Rows of these columns and two more, as lines, as one `json` each in a tar archive, and as a table."""
+    """Write rows of these columns and two more, as lines, as a `json` member each in a tar archive, and as a table."""
     types = {name: SCHEMA[name] for name in names}
     types |= {f"random {n}": pa.list_(type_of(draw, draw.randint(1, 3))) for n in range(2)}
     rows = [{name: value_of(draw, of, nulls) for name, of in types.items()} for _ in range(draw.choice([1, 5, 12]))]
@@ -127,7 +127,7 @@ def test_batches_are_the_same(tmp_path: Path, seed: int) -> None:
     shuffled = list(DataLoader(parquet, batch_size=3, shuffle=True, seed=seed))
 
     def check(batches: Any, expected: list[Any]) -> None:
-        # Samples of archives have a key and a name, too.
+        # Samples of archives also have a key and a name.
         assert_same([batch.get("json", batch) for batch in batches], expected)
 
     for dataset in datasets:
@@ -143,7 +143,7 @@ def test_batches_are_the_same(tmp_path: Path, seed: int) -> None:
     for stream in streams:
         check(DataLoader(stream, batch_size=3), in_order)
         check(torch.utils.data.DataLoader(stream, batch_size=3, collate_fn=stream.collate, **in_workers), in_order)
-        # A buffer of one sample changes no order.
+        # A buffer of one sample keeps the order.
         check(DataLoader(ShuffleBuffer(stream, 1, seed=1), batch_size=3), in_order)
 
 
@@ -174,7 +174,7 @@ def lines_of(folder: Path, *rows: Any) -> str:
 
 
 def loaders(path: str, fields: dict[str, Any] | None = None) -> list[Any]:
-    """The lines in one batch: made by the core, by Python, of a subset, and of a stream."""
+    """Return loaders of all lines in one batch: by the core, by Python, of a subset, and of a stream."""
     dataset = JsonLinesDataset(path, fields)
     return [
         DataLoader(dataset, batch_size=9),
@@ -227,7 +227,7 @@ def test_rounding_to_float32_is_warned_of(tmp_path: Path, values: list[Any]) -> 
 @pytest.mark.parametrize("order", [1, -1])
 def test_keys_that_a_sample_lacks_are_errors_whichever_comes_first(tmp_path: Path, order: int) -> None:
     rows = [{"id": 1, "messages": [{"role": "user"}]}, {"id": 2}][::order]
-    # Parquet has a null there, which is an error, too.
+    # Parquet has a null there, which is also an error.
     pq.write_table(pa.table({"m": pa.array([rows[0].get("messages"), rows[1].get("messages")])}), tmp_path / "x")
     with pytest.raises(ValueError, match="null"):
         list(DataLoader(ParquetDataset(str(tmp_path / "x")), batch_size=2))
@@ -279,7 +279,7 @@ def test_messages_have_the_keys_that_the_line_gives_them(tmp_path: Path) -> None
     chats: list[Any] = [[{"role": "user", "name": "a"}], [{"role": "tool", "id": "7"}, {"role": "user"}], []]
     for loader in loaders(lines_of(tmp_path, *({"m": chat} for chat in chats))):
         assert list(loader) == [{"m": chats}]
-    # Parquet has one type for all of them, and nulls for the keys that are not there.
+    # Parquet has one type for all chats, and nulls for absent keys.
     pq.write_table(pa.table({"m": pa.array(chats)}), tmp_path / "x")
     expected = list(DataLoader(ParquetDataset(str(tmp_path / "x"), nulls="mask"), batch_size=9))
     filled = [[{key: message.get(key) for key in ("role", "name", "id")} for message in chat] for chat in chats]

@@ -1,4 +1,4 @@
-"""Files of one format, given to the reader of another: headers are read, and formats named, never taken for samples."""
+"""Files of one format given to the reader of another: it recognizes the header and names the format in its error."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_headers_are_not_tokens(tmp_path: Path, name: str, suffix: str) -> None:
     documents = TokenDocumentsDataset(paths)
     assert documents.lengths.tolist() == [1024, 1024]
     assert documents[1].tolist() == TOKENS.tolist()
-    # Where the user says what comes first, nothing is looked for.
+    # With an explicit offset, headers are not recognized.
     raw = TokensDataset(path, 64, "uint8", offset=2, output="tensor")
     assert raw[0].tolist() == list(HEADERS[name][2:67])
 
@@ -184,7 +184,7 @@ OTHERS: dict[str, Callable[[Path], bytes]] = {
     "an llm.c token file": lambda _: HEADERS["llm.c"],
 }
 
-# The reader's own formats, which it does not refuse.
+# Each reader and the formats that it reads.
 READERS: dict[str, tuple[Callable[[str], Any], set[str]]] = {
     "tokens": (lambda path: TokensDataset(path, 1, "uint8"), {"a .npy file", "an llm.c token file"}),
     "raw": (lambda path: RawDataset(path, dtype="u1"), set()),
@@ -206,7 +206,7 @@ def test_another_format_is_named(tmp_path: Path, reader: str, kind: str) -> None
         return
     contents = OTHERS[kind](tmp_path)
     (path := tmp_path / "x.data").write_bytes(contents)
-    # An archive is read compressed, and says so in its own words.
+    # The tar reader accepts compressed archives, and has its own message for this.
     compressed = reader == "tar" and kind.startswith("compressed")
     message = "this is compressed" if compressed else f"the file is {kind.strip()}"
     with pytest.raises((ValueError, OSError), match=rf"x\.data.*{message}"):
@@ -224,7 +224,7 @@ STREAMS: dict[str, Callable[[str], Any]] = {
 @pytest.mark.parametrize("kind", OTHERS)
 def test_a_stream_names_another_format(tmp_path: Path, stream: str, kind: str) -> None:
     if stream != "raw" and kind.startswith("compressed"):
-        return  # It is unpacked on the way, or named with the program that unpacks it.
+        return  # The stream decompresses it, or the error names the program that does.
     (path := tmp_path / "x.data").write_bytes(OTHERS[kind](tmp_path))
     with pytest.raises(ValueError, match=rf"x\.data.*the file is {kind.strip()}"):
         list(STREAMS[stream](str(path)))

@@ -36,7 +36,7 @@ from sluicegate import (
 
 @dataclass(frozen=True)
 class Damaged:
-    """Damaged files: `open(on_error)` opens them, `whole` is what is left of them, `lines` match what is not."""
+    """Damaged files: `open(on_error)` opens them, `whole` are the intact samples, `lines` match reports of the rest."""
 
     open: Callable[[str], Any]
     whole: list[Any]
@@ -108,7 +108,7 @@ def records(folder: Path, *, is_raw: bool = False, is_inferred: bool = False) ->
     contents = bytearray(path.read_bytes())
     contents[12 + len(features[0]) + 4 + 12 + 5] ^= 1  # in the data of sample 1
     path.write_bytes(contents)
-    # The length of the second of its samples.
+    # Corrupts the length of the second record.
     contents = bytearray(b"".join(map(tfrecord_files.framed, features[:3])))
     contents[12 + len(features[0]) + 4] ^= 1
     other.write_bytes(contents)
@@ -144,7 +144,7 @@ def mds(folder: Path) -> Damaged:
     encoded[4]["t"] = b"\xff"
     encoded[5]["j"] = b"["
     root = Path(mds_files.written(folder / "x", columns, [encoded[:3], encoded[3:9], encoded[9:]]))
-    # The last shard has lost the last of its samples.
+    # The last shard has lost its last sample.
     last = root / "shard.00002.mds"
     os.truncate(last, last.stat().st_size - 3)
     return Damaged(
@@ -206,7 +206,7 @@ def rows(*numbers: int) -> list[Any]:
 
 
 def _damage_group(path: Path) -> None:
-    """Makes nonsense of the first column of the second row group."""
+    """Corrupt the first column of the second row group."""
     column = pyarrow.parquet.ParquetFile(path).metadata.row_group(1).column(0)
     start = column.dictionary_page_offset or column.data_page_offset
     contents = bytearray(path.read_bytes())
@@ -235,7 +235,7 @@ def parquet_filter(folder: Path) -> Damaged:
     texts = {**TABLE, "t": pa.array(["a", None, "c", "x", *["d"] * 8])}
     pyarrow.parquet.write_table(pa.table(texts), path, row_group_size=7, write_statistics=False)
     _damage_group(path)
-    # The column that is damaged is filtered by, and not read.
+    # The damaged column is used by the filter, but not read as a field.
     return Damaged(
         lambda on_error: ParquetDataset(path, ["f", "t"], filter=("n", "<", 8), on_error=on_error),
         [{name: row[name] for name in ("f", "t")} for row in rows(0, 3, 4, 5, 6)],

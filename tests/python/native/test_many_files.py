@@ -1,4 +1,4 @@
-"""More files than a process may map: few of them are mapped, and all are read."""
+"""More files than a process may map: a limited number is mapped, and all are read."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from sluicegate import DataLoader, NpyDataset, RawDataset, SafetensorsDataset
 
 FILES = 4300
 
-# These stay mapped, 64 that were read last, and those that threads are at.
+# The files that stay mapped, the 64 that were read last, and those that threads are reading.
 MAPPED = 4096 + 64 + 16
 
 
 def put(folder: Path, name: str) -> list[Path]:
-    """Files of two samples each: the number of the file, and its double."""
+    """Write files of two samples each: the number of the file, and twice that."""
     saved = io.BytesIO()
     np.save(saved, np.zeros(2, "<i4"))
     header = {"npy": saved.getvalue()[:-8], "raw": b""}.get(name)
@@ -69,7 +69,7 @@ def test_few_of_many_files_are_mapped_and_all_are_read(tmp_path: Path, name: str
         assert [n for batch in loader for n in batch["n"].tolist()] == [*map(expected, order)]
         assert mapped(tmp_path) <= MAPPED
     last = [len(dataset) - 1, 0, len(dataset) - 2]
-    # In a child that inherits the mapped files, and in one that opens them again.
+    # In a child that inherits the mapped files, and in one that opens them itself.
     for method in ("fork", "forkserver"):
         context: Any = multiprocessing.get_context(method)
         answers = context.Queue()

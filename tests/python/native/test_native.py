@@ -1,4 +1,4 @@
-"""Datasets that the loader may read by itself give torch's batches; their lifetime is in test_lifetime.py."""
+"""Datasets that the core may read give torch's batches; test_lifetime.py tests how long these are valid."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FLOATS += ["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz",
 
 
 def bytes_as(dtype: torch.dtype, *shape: int) -> torch.Tensor:
-    """Random bits as that dtype: NaNs with payloads, infinities and denormals among them."""
+    """Return random bits of this dtype, including NaNs with payloads, infinities, and denormals."""
     count = torch.Size(shape).numel() * dtype.itemsize
     raw = torch.randint(0, 2 if dtype is torch.bool else 256, (count,), dtype=torch.uint8)
     return raw.view(dtype).view(shape)

@@ -1,4 +1,4 @@
-"""`NativeDataset`: what a field of each kind is in samples and in batches, and what is said of one that can't be."""
+"""`NativeDataset`: fields of each kind in samples and in batches, and the errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slots
 
 @native_format
 class Ragged(NativeDataset):
-    """Arrays of unequal length, each the same field of a sample under another kind."""
+    """Arrays of different lengths, as fields of each kind in one sample."""
 
     def __init__(self, samples: list[Any], kinds: list[Kind], dtype: str = "uint8") -> None:
         self.samples = samples
@@ -78,7 +78,7 @@ def test_ragged_and_padded_tensors(dtype: str) -> None:
 
 
 class Paired(Ragged):
-    """Samples of a subclass's own making."""
+    """A subclass that makes its own samples."""
 
     def __getitem__(self, index: Any) -> Any:
         return super().__getitem__(index)["ragged"][:1], index
@@ -195,7 +195,7 @@ def test_objects_are_collated_as_torch_collates_them_where_it_drops_no_keys(line
     ],
 )
 def test_json_is_parsed_as_python_parses_it(text: str) -> None:
-    if text == "1e400":  # A number that no float can hold: Python makes it infinite.
+    if text == "1e400":  # A number too large for a float: Python makes it infinite.
         with pytest.raises(ValueError, match="number out of range"):
             texts([text.encode()], "json")[0]
         return

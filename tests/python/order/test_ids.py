@@ -1,4 +1,4 @@
-"""`with_ids`: which samples are in a batch, without the dataset saying so."""
+"""`with_ids`: which samples a batch contains, without help from the dataset."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SlowFirst(Indices):
 
 
 class Documents(GeneratorStream):
-    """A stream of dicts that carry names of their own."""
+    """A stream of dicts with their own names."""
 
     def __iter__(self) -> Any:
         return ({"name": f"document {item}", "length": item} for item in super().__iter__())
@@ -41,12 +41,12 @@ def pairs(loader: Any, **arguments: Any) -> list[tuple[Any, Any]]:
 
 
 def flat(batch: Any) -> list[int]:
-    """The indices in a batch of `Indices`."""
+    """Return the indices in a batch of `Indices`."""
     return batch if isinstance(batch, list) else [batch]
 
 
 def check(found: list[tuple[Any, Any]], epoch: int = 0, first: int = 0) -> None:
-    """Every batch's ids are of its samples, and numbered from `first` on."""
+    """Check that the ids of each batch are those of its samples, and that batches are numbered from `first`."""
     for number, (batch, ids) in enumerate(found, start=first):
         assert isinstance(ids.sample_indices, numpy.ndarray)
         assert ids.sample_indices.dtype == numpy.int64
@@ -307,7 +307,7 @@ def test_the_repr_of_ids_has_all_of_them() -> None:
 
 
 class Unpicklable:
-    """What tells a sample, and stays where it is."""
+    """Identifies a sample, but can't be sent to other processes."""
 
     def __init__(self, sample: Any) -> None:
         self.sample = sample

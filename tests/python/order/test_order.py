@@ -21,7 +21,7 @@ def name_of(value: Any) -> str | None:
 
 
 def rows_of(data: ModuleType, native: bool, size: int = 10) -> Any:
-    """The same samples as a Python dataset and as one that the loader may read by itself."""
+    """Return the same samples as a Python dataset and as a native one."""
     plain = Rows(size)
     return data.TensorDataset(plain.values, torch.arange(size)) if native else plain
 

@@ -1,4 +1,4 @@
-"""Seed mode: order and augmentation are functions of (seed, epoch, index), not of the worker that fetches."""
+"""Seed mode: order and augmentation depend on (seed, epoch, index), not on the worker that reads a sample."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class BatchedDrawingRows(ManyAtOnce, DrawingRows):
 
 
 class LazyRows(Indices):
-    """Draws from one kind of its generators, and from it only for every third sample."""
+    """Draws from only one of its generators, and only for every third sample."""
 
     def __getitem__(self, index: int) -> Any:
         return index, float(sluicegate.sample_rng().numpy.random()) if index % 3 == 0 else 0.0
@@ -58,7 +58,7 @@ def indices(epoch: list[Any]) -> list[int]:
 
 
 def by_index(epoch: list[Any]) -> dict[int, Any]:
-    """What was drawn for each sample."""
+    """Return the draws of each sample."""
     return {sample[0]: sample[1:] for batch in epoch for sample in zip(*batch, strict=True)}
 
 

@@ -1,4 +1,4 @@
-"""Shards: every rank gets as many batches of the same sizes as every other, and together they read the epoch."""
+"""Shards: every rank gets the same number of batches, of the same sizes, and together they read the epoch."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SIZES = [*range(14), 15, 16, 17, 31, 32, 33, 40]
 
 
 def loader(size: int, shard: Any = None, **changes: Any) -> Any:
-    arguments = {"batch_size": 3, "shuffle": size > 0, "seed": 11} | changes  # torch shuffles nothing but samples
+    arguments = {"batch_size": 3, "shuffle": size > 0, "seed": 11} | changes  # torch can't shuffle 0 samples
     return sluicegate.DataLoader(Indices(size), shard=shard, **arguments)
 
 
 def read(made: Any) -> tuple[list[list[int]], list[list[bool]]]:
-    """The indices and marks of every batch, which must be the samples in it."""
+    """Return the indices and the marks of every batch, after checking that the indices are those of its samples."""
     batches, marks = [], []
     for batch, ids in made.with_ids():
         assert plain(batch) == ids.sample_indices.tolist()

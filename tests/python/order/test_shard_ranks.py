@@ -1,4 +1,4 @@
-"""Shards in real process groups, saved with some ranks and resumed with others."""
+"""Shards in real process groups, saved with some number of ranks and resumed with a different one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from checks.orders import merged
 from checks.programs import Run
 
-# Behind a program that says what each rank does.
+# Follows a program that defines the work of each rank.
 LAUNCH = """
 import multiprocessing
 context = multiprocessing.get_context("fork")
@@ -62,7 +62,7 @@ SIZE = 53
 def read(
     run: Run, path: Path, world_size: int, stop: int | None, state: list[Any] | None = None, **arguments: Any
 ) -> list[dict[str, Any]]:
-    """What each rank read until it had `stop` batches, or of two epochs, and the state it had then."""
+    """Return the batches that each rank read, up to `stop` or for two epochs, with its state after these."""
     path.mkdir()
     ended = run(
         PROGRAM + LAUNCH,
@@ -82,7 +82,7 @@ def read(
 
 
 def counted(ranks: list[dict[str, Any]]) -> list[int]:
-    """Every index that is marked as part of the epoch."""
+    """Return every index that is marked as part of the epoch."""
     return [
         index
         for rank in ranks
@@ -112,7 +112,7 @@ def test_the_epoch_is_read_once_though_ranks_and_batch_size_change(
     assert len(counted(first)) == stop * batch_sizes[0] * world_size
     second = read(run, tmp_path / "after", after, None, states, batch_size=batch_sizes[1], **arguments)
     assert sorted(counted(first) + counted(second)) == list(range(SIZE))
-    for rank in second:  # the epoch after it is a whole one
+    for rank in second:  # the following epoch is complete
         assert sum(len(batch) for batch, _ in rank["later"]) == -(-SIZE // after)
     later = [
         index for rank in second for batch, valid in rank["later"] for index, ok in zip(batch, valid, strict=True) if ok
@@ -200,7 +200,7 @@ def test_from_every_position_on_any_number_of_ranks_draws_what_one_would_have_dr
         orders.append(whole)
         assert [row[0] for row in whole] != list(range(size))
         for state, rest in zip(json.loads(states), rests, strict=True):
-            # A state behind the last batch is one of the next epoch.
+            # A state after the last batch belongs to the next epoch.
             expected = whole[state["position"] :] if state["in_epoch"] else None
             assert expected is None or rest == expected, state["position"]
         states = json.dumps(told)

@@ -1,4 +1,4 @@
-"""User-defined samplers with a `shard`: each rank lists what it yields, and all list the same, after a resume too."""
+"""User-defined samplers with a `shard`: all ranks list the whole order, which is the same, also after a resume."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIZE = 12
 
 
 class Drawing(torch.utils.data.Sampler[Any]):
-    """Draws its order from the global generator: of indices, or of batches in a list that it uses again."""
+    """Draws from the global generator an order of indices, or of batches in a list that it reuses."""
 
     def __init__(self, batched: bool = False, *, in_iter: bool = False) -> None:
         self.batched, self.in_iter = batched, in_iter
@@ -43,7 +43,7 @@ class Drawing(torch.utils.data.Sampler[Any]):
 
 
 class Counting(torch.utils.data.Sampler[int]):
-    """Has a state; the order of an epoch follows from how many it has given."""
+    """Has a state; the order of an epoch depends on the number of earlier epochs."""
 
     def __init__(self) -> None:
         self.epoch, self.position = -1, 0
@@ -100,7 +100,7 @@ def test_with_a_seed_the_ranks_read_what_one_process_reads(kind: str, num_worker
         assert torch.equal(torch.get_rng_state(), before)
     for epoch, expected in enumerate(whole):
         parts = [rank[epoch] for rank in ranks]
-        if kind == "batches":  # Whole batches in turns.
+        if kind == "batches":  # Whole batches go to the ranks in turn.
             assert flat([batch for pair in zip(*parts, strict=True) for batch in pair]) == expected
         else:
             assert [index for pair in zip(*map(flat, parts), strict=True) for index in pair] == expected
@@ -125,7 +125,7 @@ def test_a_sharded_order_is_listed_again_after_a_resume(
     take(iterator, received)
     state = through_json(loader)
     rest = [take(iterator), take(loader), take(loader)]
-    for _ in range(2):  # The second time from the state of one that was resumed, and has read nothing yet.
+    for _ in range(2):  # The second time from the state of a resumed loader that has read nothing yet.
         torch.manual_seed(99)
         resumed = make()
         resumed.load_state_dict(state)
@@ -135,7 +135,7 @@ def test_a_sharded_order_is_listed_again_after_a_resume(
 
 
 class CountingAtTheEnd:
-    """Counts its epochs after the last index of each, as samplers that set their own epoch do."""
+    """Increments its epoch after the last index, as samplers that set their own epoch do."""
 
     epoch = 0
 
@@ -222,7 +222,7 @@ def test_a_seed_of_its_own_serves_what_a_sampler_repeats() -> None:
 @pytest.mark.parametrize("drops", [False, True])
 @pytest.mark.parametrize("size", [SIZE, SIZE + 3])
 def test_the_batches_that_a_distributed_sampler_leaves_with_a_seed(size: int, drops: bool) -> None:
-    """A state counts what all ranks have read, and the sampler's length is that of one rank."""
+    """A state counts the samples of all ranks, but the sampler's length is that of one rank."""
     for rank in range(2):
         sampler = torch.utils.data.DistributedSampler(range(size), 2, rank, drop_last=drops)
         loader = DataLoader(torch.arange(size), 2, sampler=sampler, seed=7)

@@ -1,4 +1,4 @@
-"""`NamedBatches`: the same samples by name, whatever the dataset is, from any sample on."""
+"""`NamedBatches`: the same samples by name, for every kind of dataset, starting at any sample."""
 
 from __future__ import annotations
 

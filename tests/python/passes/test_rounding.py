@@ -1,4 +1,4 @@
-"""Means and deviations of exact sums: the nearest floats, by bisection in fractions."""
+"""Means and deviations of exact sums are the nearest floats, found by bisection in fractions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def sums(values: list[float]) -> tuple[int, int, int]:
 
 
 def is_nearest_root(root: float, square: Fraction) -> bool:
-    """Return True if no float is nearer to the root of `square`; a tie has an even last bit."""
+    """Return True if no float is nearer to the root of `square`, with ties rounded to an even last bit."""
     below, above = math.nextafter(root, -math.inf), math.nextafter(root, math.inf)
     low = (Fraction(below) + Fraction(root)) / 2
     high = (Fraction(above) + Fraction(root)) / 2 if above < math.inf else Fraction(2) ** 1024
@@ -55,7 +55,7 @@ def test_results_are_the_nearest_floats(seed: int) -> None:
     [
         ([3.0], 0.0),
         ([5e-324, 5e-324], 0.0),
-        # Half of the smallest float, and three halves: ties, rounded to even.
+        # Half of the smallest float, and three halves of it: ties, rounded to even.
         ([0.0, 5e-324], 0.0),
         ([0.0, 15e-324], 10e-324),
         ([-1.7976931348623157e308, 1.7976931348623157e308], 1.7976931348623157e308),

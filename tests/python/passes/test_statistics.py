@@ -1,4 +1,4 @@
-"""`statistics` against exact fractions: the same bits however samples are divided, and wherever a pass was killed."""
+"""`statistics` against exact fractions: the same bits however samples are divided, and wherever a pass is killed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def nearest_root(square: Fraction) -> float:
     scale = 2**1200
     guess = float(Fraction(math.isqrt(int(square * scale**2)), scale))
     near = [math.nextafter(guess, 0), guess, math.nextafter(guess, math.inf)]
-    # The root is below the middle of two floats if the square is below the square of the middle.
+    # The root is below the midpoint of two floats if the square is below the midpoint's square.
     for low, high in itertools.pairwise(near):
         if square < ((Fraction(low) + Fraction(high)) / 2) ** 2:
             return low
@@ -69,7 +69,7 @@ def flat(tensor: torch.Tensor) -> list[Any]:
 
 
 def numbers(dtype: torch.dtype, size: tuple[int, ...] = (37, 5)) -> torch.Tensor:
-    """Return numbers of all sizes that `dtype` has, with its extremes."""
+    """Return numbers of all magnitudes of `dtype`, including its extremes."""
     generator = torch.Generator().manual_seed(7)
     if dtype is torch.bool:
         return torch.rand(size, generator=generator) < 0.3
@@ -91,7 +91,7 @@ def numbers(dtype: torch.dtype, size: tuple[int, ...] = (37, 5)) -> torch.Tensor
 def test_statistics_are_exact(dtype: torch.dtype) -> None:
     values = numbers(dtype)
     assert statistics(values) == expected(flat(values))
-    # In other pieces of memory, and in other orders of bytes.
+    # With a different memory layout, and with a different order of the values.
     assert statistics(values.t()) == expected(flat(values))
     assert statistics(iter([values[:, ::2], values[:, 1::2]])) == expected(flat(values))
     if dtype is not torch.bfloat16:
@@ -104,7 +104,7 @@ def test_sums_that_cancel_are_exact() -> None:
     found = statistics(values)
     assert found == expected(values.tolist())
     assert found.mean == 4 / 7
-    # A large mean: the mean of squares minus the square of the mean would be 0, or negative.
+    # With a large mean, the mean of squares minus the square of the mean would be 0 or negative.
     values = 1e9 + np.arange(4) * 2.0**-20
     assert statistics(values).std == expected(values.tolist()).std > 0
     assert np.std(values - 1e9) == pytest.approx(statistics(values).std, rel=1e-12)
@@ -142,7 +142,7 @@ def test_nan_is_missing() -> None:
 
 
 def test_overlapping_windows_count_twice() -> None:
-    # As the docstring says.
+    # The example of the docstring.
     windows = np.lib.stride_tricks.sliding_window_view(np.arange(4.0), 2).copy()
     assert statistics(windows).mean == 1.5
     assert statistics(windows).count == 6
@@ -210,7 +210,7 @@ def test_killed_it_counts_each_sample_once(tmp_path: Path, killed_at: int) -> No
     path = tmp_path / "state.json"
     assert exit_code(count_and_die, path, killed_at) == -signal.SIGKILL
     found = RecordFile(str(path)).read()
-    # Batches are 1, 256, 256, 256, 231 samples; at most the one before the last that was read is not in the file.
+    # Batches have 1, 256, 256, 256, and 231 samples; of those read, at most the last two are not in the file yet.
     begun = 0 if found is None else found["samples"]
     assert begun >= {0: 0, 1: 1, 700: 257, 999: 513}[killed_at]
     assert begun <= killed_at
@@ -218,7 +218,7 @@ def test_killed_it_counts_each_sample_once(tmp_path: Path, killed_at: int) -> No
     rows = Rows(values)
     assert statistics(rows, state=path) == expected(flat(values))
     assert rows.reads == [0] * begun + [1] * (1000 - begun)
-    # What is counted is not read again.
+    # Counted samples are not read again.
     assert statistics(rows, state=path) == expected(flat(values))
     assert sum(rows.reads) == 1000 - begun
     statistics(DataLoader(rows, batch_size=9), state=tmp_path / "other")

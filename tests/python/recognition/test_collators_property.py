@@ -1,6 +1,6 @@
-"""Random scripts with collate functions of `transformers`, by both loaders, which give the same batches and errors.
+"""Random scripts with collate functions of `transformers`, run with both loaders, give the same batches and errors.
 
-`SLUICEGATE_COLLATOR_SCRIPTS` says how many, and `SLUICEGATE_COLLATOR_SEED` from which on.
+`SLUICEGATE_COLLATOR_SCRIPTS` sets how many, and `SLUICEGATE_COLLATOR_SEED` the first one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch.nested._internal.nested_tensor  # Torch's workers import it in a thread, which may never end.
+import torch.nested._internal.nested_tensor  # Torch's workers import it in a thread, which may hang.
 import torch.utils.data
 from torch.utils.data import Subset, random_split
 
@@ -34,7 +34,7 @@ pytestmark = [
 
 
 class CollatorScript(RandomScript):
-    """One over a table of tokens."""
+    """A script for a table of tokens."""
 
     def __init__(self, seed: int) -> None:
         draw = random.Random(seed)
@@ -44,8 +44,8 @@ class CollatorScript(RandomScript):
         self.combinator = draw.choice(("none", "none", "subset", "split"))
         super().__init__(seed, draw)
         if self.order == "odd list":
-            self.order = "list"  # The package refuses to count rows from the end where some are selected.
-        # A worker that is started again after a resume has what the tokenizer is by then.
+            self.order = "list"  # The package refuses negative indices into a selection.
+        # A worker started after a resume has the tokenizer's current state.
         is_kept = self.resumed is not None and self.num_workers > 0
         self.is_changed = draw.random() < 0.3 and not is_kept and self.collators.name not in ("default", "Default")
         self.collate: Any = None
@@ -58,7 +58,7 @@ class CollatorScript(RandomScript):
         return self.source
 
     def run(self, kind: Any, *, resumes: bool) -> tuple[list[Any], bool]:
-        np.random.seed(self.seed)  # Where arrays are asked for, masks are drawn from it.
+        np.random.seed(self.seed)  # with NumPy tensors, masks are drawn from it
         self.collate = self.arguments["collate_fn"] = self.collators.made()
         return super().run(kind, resumes=resumes)
 

@@ -1,4 +1,4 @@
-"""Hugging Face's datasets: read by the core where the samples stay the same, and by Python everywhere else."""
+"""Hugging Face's datasets: read by the core if the samples are the same, and by Python otherwise."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def is_native(dataset: Any) -> bool:
 
 
 def check_same(dataset: Any, **arguments: Any) -> None:
-    """Both loaders give the same batches, or fail the same way."""
+    """Assert that both loaders give the same batches, or fail the same way."""
     outcomes: list[Any] = []
     for loader_cls in (torch.utils.data.DataLoader, sluicegate.DataLoader):
         torch.manual_seed(3)
@@ -137,7 +137,7 @@ def test_files(tmp_path: Path, dataset: Any) -> None:
     assert loaded.cache_files
     assert is_native(loaded)
     check_same(loaded, shuffle=True)
-    # The same files without the package.
+    # The same files, read without the package.
     paths = sorted(str(path) for path in (tmp_path / "saved").glob("*.arrow"))
     whole = sluicegate.ArrowDataset(paths, columns=["text", "tokens"])
     assert [whole[row]["text"] for row in range(ROWS)] == columns()["text"]
@@ -224,7 +224,7 @@ def test_lists_of_every_type_and_from_files(tmp_path: Path) -> None:
     for changed in (loaded, both, loaded.select_columns(["chat"]), torch.utils.data.ConcatDataset([loaded, loaded])):
         assert is_native(changed)
         check_same(changed, shuffle=True)
-    # Of pieces with lists of other lengths torch's default collate makes what it can.
+    # With lists of different lengths, torch's default collate function decides.
     longer = datasets.Dataset.from_list([rows[0] | {"chat": chat(1) * 2}], features=of)
     mixed = datasets.concatenate_datasets([dataset, longer]).with_format("torch")
     assert not is_native(mixed)
@@ -321,7 +321,7 @@ def test_images_are_pythons() -> None:
 @pytest.mark.parametrize("arguments", [{}, {"num_workers": 1}, {"num_workers": 1, "persistent_workers": True}])
 def test_a_streams_epochs_after_one_that_was_resumed_are_whole(arguments: dict[str, Any], is_shuffled: bool) -> None:
     def made() -> Any:
-        # More than lies between two states that a shuffle buffer asks for.
+        # More samples than are between two states that a shuffle buffer takes.
         stream = datasets.Dataset.from_dict({"i": list(range(40))}).to_iterable_dataset()
         return sluicegate.DataLoader(sluicegate.ShuffleBuffer(stream, 2, 5) if is_shuffled else stream, 8, **arguments)
 
@@ -337,7 +337,7 @@ def test_a_streams_epochs_after_one_that_was_resumed_are_whole(arguments: dict[s
         resumed = made()
         resumed.load_state_dict(json.loads(json.dumps(first.state_dict())))
         assert epochs(resumed, 3) == [whole[0][stop:], *whole[1:]]
-    # An epoch that was resumed, and left.
+    # An epoch that was resumed and then left.
     resumed = made()
     resumed.load_state_dict(first.state_dict())
     for _ in resumed:

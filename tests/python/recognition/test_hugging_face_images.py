@@ -1,4 +1,4 @@
-"""Hugging Face's `Image` columns: files named by a path, and turned by EXIF data, as `datasets` has them."""
+"""Hugging Face's `Image` columns: files given by path, and images rotated by EXIF data, as in `datasets`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FORMATS = ("jpeg", "png", "webp", "tiff")
 
 
 def turned(number: int, form: str = "png") -> bytes:
-    """A photograph that is wider than high, with each of the eight orientations."""
+    """Return a photograph that is wider than high, with one of the eight orientations."""
     exif = Image.Exif()
     exif[0x0112] = number % 8 + 1
     file = io.BytesIO()
@@ -38,7 +38,7 @@ def turned(number: int, form: str = "png") -> bytes:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Images with bytes, with a relative path, with an absolute path, and with both."""
+    """Write images as bytes, with a relative path, with an absolute path, and with both; return their folder."""
     (tmp_path / "images").mkdir()
     rows = []
     for number in range(16):
@@ -110,11 +110,11 @@ def test_batches_made_in_rust_are_the_same(folder: Path, kind: Any) -> None:
 def test_it_can_be_said_whether_images_are_turned(folder: Path) -> None:
     dataset = ParquetDataset(folder / "a.parquet", {"image": ImageField(exif_orientation=False)})
     for number, sample in enumerate(DataLoader(dataset, batch_size=None)):
-        # Pillow itself turns TIFF files.
+        # Pillow itself rotates TIFF files.
         width, height = Image.open(io.BytesIO(turned(number, FORMATS[number // 2 % 4]))).size
         assert sample["image"].shape == (3, height, width)
         assert (width, height) == (33, 21) or FORMATS[number // 2 % 4] == "tiff"
-    # Bytes that are not in a struct are images as of `decode_image`.
+    # Bytes outside a struct are decoded as by `decode_image`.
     pq.write_table(pa.table({"image": [turned(7, "jpeg")]}), folder / "b.parquet")
     for field, is_turned in (("image", False), (ImageField(exif_orientation=True), True)):
         image = ParquetDataset(folder / "b.parquet", {"image": field})[0]["image"]
@@ -182,13 +182,13 @@ def test_relative_paths_of_several_folders(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path / "b")
     with pytest.raises(DamagedImageError, match="relative, but the files of the dataset lie in several folders"):
         dataset[0]
-    # As `datasets` has it, if there is no such file next to the table.
+    # As in `datasets`, if there is no such file next to the table.
     (tmp_path / "a" / "x.png").unlink()
     dataset = ParquetDataset(tmp_path / "a" / "x.parquet", {"image": "image"})
     assert torch.equal(dataset[0]["image"], decode_image(tmp_path / "b" / "x.png"))
 
 
-# Kinds of images that files hold, by Pillow's modes. Of 16 bits Pillow cuts gray off at 255, which is documented.
+# Kinds of stored images, by Pillow's mode. Not 16-bit gray, which Pillow clips at 255, as documented.
 KINDS = ("RGB", "L", "LA", "RGBA", "P", "1", "CMYK")
 
 
@@ -201,7 +201,7 @@ def of_kind(kind: str, number: int) -> bytes:
 
 @pytest.fixture(params=["L", "RGB", "RGBA", None])
 def with_mode(request: Any, tmp_path: Path) -> tuple[Path, Any]:
-    """A folder, and the table in it with images of every kind, of which `datasets` makes images of one mode."""
+    """Return a folder and its table with images of every kind, which `datasets` converts to one mode."""
     features = datasets.Features({"image": datasets.Image(mode=request.param), "label": datasets.Value("int64")})
     rows = [{"bytes": of_kind(kind, number), "path": None} for number, kind in enumerate(KINDS)]
     table = datasets.Dataset.from_dict({"image": rows, "label": list(range(len(rows)))}, features=features)
@@ -227,19 +227,19 @@ def test_the_mode_is_that_of_the_column(with_mode: tuple[Path, Any], kind: Any) 
         expected = torch.from_numpy(array[:, :, None] if array.ndim == 2 else array).permute(2, 0, 1)
         for one in (dataset, pickle.loads(pickle.dumps(dataset))):
             assert torch.equal(one[number]["image"], expected), KINDS[number]
-    # Whole batches, too, and with transforms and a cache.
+    # The same for whole batches, with transforms and a cache.
     fixed = kind(paths, {"image": ImageField(T.CenterCrop(9), cache="memory"), "label": None})
     assert fixed.is_native
     (batch,) = DataLoader(fixed, batch_size=len(KINDS))
     for number in range(len(KINDS)):
         assert torch.equal(batch["image"][number], T.CenterCrop(9)(dataset[number]["image"]))
-    # Who says a mode gets that.
+    # An explicit mode overrides the column's.
     chosen = kind(paths, {"image": ImageField(mode="L"), "label": None})
     assert chosen[0]["image"].shape == (1, 21, 33)
 
 
 def test_datasets_with_a_mode_are_read_as_torch_reads_them(with_mode: tuple[Path, Any]) -> None:
-    """The package's own objects decode their images themselves, with either loader."""
+    """The package's own datasets decode their images themselves, with either loader."""
     _, table = with_mode
     if table.features["image"].mode is None:
         table = table.cast_column("image", datasets.Image(mode="RGB"))

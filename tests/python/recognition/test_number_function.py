@@ -1,4 +1,4 @@
-"""`NumberFunction`: what can only compute is recognized, and notices when what it reads changes."""
+"""`NumberFunction`: recognizes functions that only compute, and notices when the values that they read change."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DEFAULTS: defaultdict[int, int] = defaultdict(int)
 
 
 def _with_branches(label: int) -> int:
-    """Returns one of several numbers."""
+    """Return one of several numbers."""
     if label in (1, 2):
         return 0
     if label > 5:

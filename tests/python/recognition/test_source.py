@@ -1,4 +1,4 @@
-"""Datasets and their combinators on their own; what a loader does with them is in test_native.py."""
+"""Datasets and their combinators by themselves; test_native.py tests them in a loader."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from doubles.datasets import Plain, Rows, SizedStream, Stream
 
 
 class Batched(list):
-    """A list with `__getitems__`, short by `missing`."""
+    """A list with `__getitems__`, which returns `missing` samples too few."""
 
     missing = 0
     calls = 0

@@ -1,4 +1,4 @@
-"""A `target_transform` of torchvision's datasets: done in the core if it can only compute."""
+"""A `target_transform` of torchvision's datasets: the core runs it if it only computes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _double_of_new(label: int) -> float:
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("name", ["CIFAR10", "MNIST", "SVHN"])
 def test_what_a_target_transform_reads_may_change(name: str, num_workers: int) -> None:
-    """Without workers at once, with workers by the next epoch: a value's type counts, too."""
+    """Changes take effect at once without workers, and in the next epoch with workers; a value's type also counts."""
     for change in (lambda new: new.update({3: 100}), lambda new: new.update(dict.fromkeys(range(10), True))):
         seen = []
         for kind in (torch.utils.data.DataLoader, sluicegate.DataLoader):

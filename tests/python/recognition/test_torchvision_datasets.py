@@ -1,4 +1,4 @@
-"""torchvision's datasets in memory: read by the core if no difference can be observed, else by Python."""
+"""torchvision's datasets in memory: read by the core if no difference can be observed, otherwise by Python."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def augmented(channels: int = 3) -> Any:
 
 
 def batches_of(kind: Any, dataset: Any, *, epochs: int = 2, **arguments: Any) -> list[Any]:
-    """The batches, and where the global generator is after each epoch."""
+    """Return the batches, and the global generator's state after each epoch."""
     torch.manual_seed(5)
     loader = kind(dataset, **{"batch_size": 4, "shuffle": True, **arguments})
     seen: list[Any] = []
@@ -301,7 +301,7 @@ CHANGES = [
 ]
 
 
-# Workers know all changes, each of one class: what differs between the classes is read without them, too.
+# With workers, each change is tested on one class: the differences between classes also show without workers.
 @pytest.mark.parametrize(
     ("change", "name", "num_workers"),
     [
@@ -312,7 +312,7 @@ CHANGES = [
 def test_changes_in_the_middle_of_an_epoch_are_seen_as_with_torch(
     change: Callable[[Any], None], name: str, num_workers: int
 ) -> None:
-    """Without workers at once; with workers by the next epoch, or never where they persist."""
+    """At once without workers; with workers in the next epoch, or never if they persist."""
     for persists in (False, True)[: 1 + num_workers // 2]:
         seen = []
         for kind in (torch.utils.data.DataLoader, sluicegate.DataLoader):
@@ -357,7 +357,7 @@ def test_with_a_seed_batches_are_those_that_python_makes(num_workers: int) -> No
 
 @pytest.mark.parametrize(("stop", "persists"), [(0, True), (1, False), (3, True), (9, False), (10, True)])
 def test_states_carry_over_between_the_engines(stop: int, persists: bool) -> None:
-    """A state that Python's workers have saved is resumed by the core, and the other way round."""
+    """The core resumes a state saved with Python's workers, and the reverse."""
     arguments: dict[str, Any] = {"batch_size": 4, "shuffle": True, "num_workers": 2, "persistent_workers": persists}
 
     def run(first: Any, second: Any) -> list[Any]:
@@ -439,7 +439,7 @@ def test_stacked_with_other_datasets(data: ModuleType) -> None:
 
 
 def test_threads_that_share_no_transform_state() -> None:
-    """A batch is the same whichever thread fetches it: draws are made when it is asked for."""
+    """A batch is the same on every thread, because draws are made when it is requested."""
     dataset = made("CIFAR10", augmented(), size=200)
     expected = batches_of(torch.utils.data.DataLoader, dataset, num_workers=2, prefetch_factor=8, batch_size=2)
     for _ in range(5):
@@ -464,7 +464,7 @@ assert not any(name.partition(".")[0] in ("torchvision", "PIL") for name in sys.
 
 
 def test_the_version_of_torchvision_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another version may draw, or round, in another way: three samples are compared."""
+    """A different version may draw or round differently, so three samples are compared."""
     monkeypatch.setattr(v1.RandomCrop, "get_params", staticmethod(lambda _, size: (0, 0, *size)))
     monkeypatch.setattr("sluicegate.recognition.torchvision_facts._is_of", lambda *_: True)
     explanation = sluicegate.DataLoader(made("CIFAR10", augmented())).explain()

@@ -1,4 +1,4 @@
-"""torchvision's `ImageFolder`, read by the core if no difference can be observed; odd files are left to Pillow."""
+"""torchvision's `ImageFolder`: read by the core if no difference can be observed, with odd files left to Pillow."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def eval_pipeline() -> Any:
 
 @pytest.mark.parametrize("make", [random_pipeline, eval_pipeline])
 def test_every_kind_of_file(tmp_path: Path, make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files that the core can't read to the last bit are left to Pillow one by one."""
+    """Only the files that the core can't read exactly are left to Pillow."""
     draw = random.Random(0)
     (tmp_path / "cat").mkdir()
     for kind in KINDS:
@@ -82,7 +82,7 @@ def test_every_kind_of_file(tmp_path: Path, make: Callable[[], Any], monkeypatch
 
 @pytest.mark.parametrize("how", ["cut", None])
 def test_threads_help_without_workers(tmp_path: Path, how: str | None) -> None:
-    """As many as torch's operations may use; batches, errors, and draws are the same for any number."""
+    """As many threads as torch's operations may use; batches, errors, and draws do not depend on the number."""
     paths = image_folder(tmp_path, random.Random(4), 40, tuple(KINDS)[:9])
     if how is not None:
         damage(paths[21], how)
@@ -98,7 +98,7 @@ def test_threads_help_without_workers(tmp_path: Path, how: str | None) -> None:
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("how", DAMAGES)
 def test_damaged_files_fail_as_in_torch(tmp_path: Path, how: str, num_workers: int) -> None:
-    """What is drawn after an error is what torch draws, which has not drawn for what failed."""
+    """Draws after an error are torch's, which does not draw for failed samples."""
     paths = image_folder(tmp_path, random.Random(how), 22, tuple(KINDS)[:9])
     for make in (random_pipeline, eval_pipeline):
         whole = ImageFolder(str(tmp_path), transform=make())
@@ -113,7 +113,7 @@ def test_damaged_files_fail_as_in_torch(tmp_path: Path, how: str, num_workers: i
 
 @pytest.mark.parametrize("where", ["a header", "a stray byte and a header", "the last scan"])
 def test_jpeg_files_without_an_end_fail_as_in_torch(tmp_path: Path, where: str) -> None:
-    """Although the decoder reports something harmless before, or bytes like an end come before the end."""
+    """Even if the decoder first reports something harmless, or bytes like an end marker come earlier."""
     folder = tmp_path / "a"
     folder.mkdir()
     noise = np.random.default_rng(0).integers(0, 256, (48, 64, 3), np.uint8)
@@ -137,7 +137,7 @@ def test_jpeg_files_without_an_end_fail_as_in_torch(tmp_path: Path, where: str) 
 
 
 def test_damaged_files_of_an_epoch_that_was_left(tmp_path: Path) -> None:
-    """Persistent workers have met them, received or not, and drawn less."""
+    """Persistent workers have reached them, delivered or not, and drawn less."""
     paths = image_folder(tmp_path, random.Random(3), 24, ("jpeg",))
     dataset = ImageFolder(str(tmp_path), transform=random_pipeline())
     damage(paths[12], "cut")
@@ -175,7 +175,7 @@ CHUNKS = [
 
 
 def _changed(draw: random.Random, encoded: bytes) -> bytes:
-    """A PNG file with another chunk, or other bytes, whose sums are right or wrong."""
+    """Return a PNG file with an extra chunk, or changed bytes, with right or wrong checksums."""
     parts, at = [], 8
     while at < len(encoded):
         length = int.from_bytes(encoded[at : at + 4], "big")
@@ -189,7 +189,7 @@ def _changed(draw: random.Random, encoded: bytes) -> bytes:
     elif choice < 0.6:
         parts.pop(place - 1)
     elif choice < 0.8:
-        # The pixels that are compressed: cut, too many, broken, or in several chunks.
+        # Change the compressed pixels: cut, too many, broken, or split into several chunks.
         kind, data = next((part for part in parts if part[0] == b"IDAT"), parts[0])
         where = parts.index((kind, data))
         values = zlib.decompress(data)
@@ -218,7 +218,7 @@ def _changed(draw: random.Random, encoded: bytes) -> bytes:
 @pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
 def test_damaged_and_odd_png_files_are_as_pillow_has_them(tmp_path: Path, converts: bool) -> None:
-    """Each file is a batch of its own: its values, or the type of the error."""
+    """Each file is a batch by itself: its values, or the type of the error."""
     draw = random.Random(PNG_SEED)
     whole = [image_file(tmp_path / kind, kind, draw, (13, 17)).read_bytes() for kind in PLAIN_PNGS]
     samples = []
@@ -258,7 +258,7 @@ def test_a_file_that_is_replaced_by_one_of_another_size(tmp_path: Path, num_work
 
 
 def test_aspect_ratios_are_torchs_to_the_last_bit() -> None:
-    """Torch is asked where its rounding of an exponential decides on an edge, once in thousands of draws."""
+    """Torch decides the edges at which its rounding of an exponential matters, once in thousands of draws."""
     crop = v2.RandomResizedCrop(8, scale=(0.3, 1.0))
     arguments = {"size": [8, 8], "scale": [0.3, 1.0], "ratio": [3 / 4, 4 / 3], "interpolation": "bilinear"}
     arguments |= {"antialias": "pillow", "log_ratio": crop._log_ratio.tolist()}

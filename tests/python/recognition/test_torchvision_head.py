@@ -1,4 +1,4 @@
-"""Pipelines whose first transforms run in Rust although Python calls a later one, or collates."""
+"""Pipelines whose first transforms run in Rust, although Python calls a later one, or collates."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def noisy(image: Any) -> Any:
 
 
 def told(image: Any) -> torch.Tensor:
-    """Everything that other code can see of what it is called with."""
+    """Return everything about the argument that other code can observe."""
     if isinstance(image, torch.Tensor):
         facts = [type(image).__name__, image.dtype, image.stride(), image.is_contiguous(), image.sum().item()]
     else:
@@ -97,7 +97,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def seen_by(*arguments: Any, **named: Any) -> list[Any]:
-    """Return what `epochs.seen_by` does, with all three generators seeded."""
+    """Return the result of `epochs.seen_by`, with all three generators seeded."""
     random.seed(5)
     np.random.seed(5)
     return epochs.seen_by(*arguments, **named)
@@ -114,7 +114,7 @@ def assert_as_torch(dataset: Any, **arguments: Any) -> list[Any]:
 
 @pytest.mark.parametrize("name", PIPELINES)
 def test_batches_are_those_of_torch(folder: Path, name: str) -> None:
-    """Other code gets what torchvision hands to it, and draws what it draws there."""
+    """Other code gets the arguments that torchvision passes, and draws the same numbers."""
     assert_as_torch(ImageFolder(str(folder), PIPELINES[name]()), shuffle=True)
 
 
@@ -168,7 +168,7 @@ def test_changed_parts_of_datasets_are_seen_at_the_next_batch(folder: Path, chan
     ids=["policy", "sharpness", "padding", "optional"],
 )
 def test_what_a_file_says_of_itself_is_kept_as_in_pillow(folder: Path, pipeline: Any) -> None:
-    """Some transforms drop it for some of their draws, or some sizes."""
+    """Some transforms drop the metadata, for some of their draws or some sizes."""
     seen = []
     for kind in (torch.utils.data.DataLoader, sluicegate.DataLoader):
         seen.append(seen_by(kind, ImageFolder(str(folder / "dog" / ".."), pipeline), batch_size=4, shuffle=True))
@@ -177,7 +177,7 @@ def test_what_a_file_says_of_itself_is_kept_as_in_pillow(folder: Path, pipeline:
 
 @pytest.mark.parametrize("kinds", [("png", "jpeg"), ("jpeg", "jpeg")])
 def test_marks_are_those_of_torchvision(tmp_path: Path, kinds: tuple[str, str]) -> None:
-    """Also if the files that are compared are none that Rust reads."""
+    """Even if Rust can't read any of the files that are compared."""
     (tmp_path / "a").mkdir()
     for number in range(9):
         noise = np.random.default_rng(number).integers(0, 256, (30, 30, 3), np.uint8)
@@ -192,7 +192,7 @@ def test_marks_are_those_of_torchvision(tmp_path: Path, kinds: tuple[str, str]) 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_images_that_stay_as_they_are_have_no_head(tmp_path: Path, num_workers: int) -> None:
-    """Those of `INaturalist` without a loader: gray ones stay gray, and others are not made images in color."""
+    """Images of `INaturalist` without a loader stay gray, and are not converted to RGB."""
     folder = tmp_path / "2021_train_mini" / "00000_Animalia_a_b_c_d_e_f"
     folder.mkdir(parents=True)
     for number, (mode, kind) in enumerate([("L", "jpeg"), ("RGB", "png"), ("CMYK", "jpeg"), ("RGB", "jpeg")] * 2):
@@ -231,7 +231,7 @@ def test_damaged_files_fail_as_in_torch(tmp_path: Path, how: str | None, num_wor
 
 
 def test_changes_are_seen_at_the_next_sample(folder: Path) -> None:
-    """Those of the dataset, of a transform of the head, and of what it calls."""
+    """Changes of the dataset, of a transform in the head, and of functions that it calls."""
     seen = []
     for kind in (torch.utils.data.DataLoader, sluicegate.DataLoader):
         crop = v1.CenterCrop(24)
@@ -252,7 +252,7 @@ def test_changes_are_seen_at_the_next_sample(folder: Path) -> None:
 
 
 def test_samples_with_a_seed(folder: Path) -> None:
-    """Each sample draws from its seed; the batches are those that Python makes, also in worker processes."""
+    """Each sample draws from its seed; the batches are those of Python, also in worker processes."""
     dataset = ImageFolder(str(folder), PIPELINES["noise in the middle"]())
     seen = [
         seen_by(sluicegate.DataLoader, dataset, batch_size=4, seed=3, shuffle=True, native=native, num_workers=workers)
@@ -343,7 +343,7 @@ def test_files_that_are_all_left_to_pillow_have_no_head(tmp_path: Path) -> None:
 
 
 def test_a_version_that_gives_other_values_is_left_to_python(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first, the middle, and the last file are compared before anything is read."""
+    """The first, middle, and last file are compared before the first batch is read."""
     from sluicegate.transforms import exact_head
 
     image = exact_head._pillow_image
@@ -357,6 +357,6 @@ def test_a_version_that_gives_other_values_is_left_to_python(folder: Path, monke
 
 
 def test_gtsrb_opens_files_itself() -> None:
-    """Its loader is Pillow, called inside of `__getitem__`, so there is nothing to put the head into."""
+    """It calls Pillow inside of `__getitem__` rather than a loader, so the head can't be inserted."""
     dataset = GTSRB.__new__(GTSRB)
     assert with_native_heads(dataset) is dataset

@@ -1,4 +1,4 @@
-"""torchvision's datasets of image files, each class from files that its constructor finds."""
+"""torchvision's datasets of image files, each class with files that its constructor finds."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _new(label: int) -> int:
 
 @pytest.mark.parametrize("name", LISTS)
 def test_every_class(tmp_path: Path, name: str) -> None:
-    # Classes differ in how they list files, which workers have no part in.
+    # Classes differ in how they list files, on which workers have no influence.
     dataset, paths = image_list(name, tmp_path, random.Random(name), 10)
     for transform, num_workers in zip(PIPELINES, (0, 2, 0), strict=True):
         set_transforms(dataset, transform)
@@ -84,7 +84,7 @@ def test_every_class_is_resumed(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", AS_THEY_ARE)
 def test_images_that_are_not_converted(tmp_path: Path, name: str) -> None:
-    """A gray image stays gray: a batch with one alone is gray, and one with others is torch's error."""
+    """A gray image stays gray: a batch of only gray images is gray, and a mixed one is torch's error."""
     dataset, paths = image_list(name, tmp_path, random.Random(1), 10, ("jpeg", "png"))
     if name == "INaturalist":
         dataset.loader = None
@@ -183,14 +183,14 @@ CHANGES = (_own_method, _own_labels, _change_inner_transform, _change_transform,
 CHANGED = [name for name in LISTS if name not in ("ImageFolder", "EuroSAT", "Country211")]
 
 
-# Of each class all changes without workers, and one with them, which is another for the next class.
+# For each class, all changes without workers, and one with workers, a different one per class.
 @pytest.mark.parametrize(("number", "name"), [*enumerate(CHANGED)])
 def test_changes_in_the_middle_of_an_epoch_are_seen_as_with_torch(tmp_path: Path, number: int, name: str) -> None:
     with_workers = (2, CHANGES[number % len(CHANGES)])
     for case, (num_workers, change) in enumerate([with_workers, *((0, change) for change in CHANGES)]):
         seen = []
         for kind in (torch.utils.data.DataLoader, sluicegate.DataLoader):
-            # The same files for both.
+            # The same files for both loaders.
             root = tmp_path / f"{case}"
             dataset = _scanned(name, root)
             set_transforms(dataset, PIPELINES[2])
@@ -209,7 +209,7 @@ _SCANNED: dict[Path, Any] = {}
 
 
 def _scanned(name: str, root: Path) -> Any:
-    """A dataset over `root`, whose files are written at the first call; nothing in it is shared with the others."""
+    """Return a new dataset over `root`, whose files are written at the first call."""
     kinds = tuple(KINDS)[:9]
     if root not in _SCANNED:
         _SCANNED[root] = image_list(name, root, random.Random(3), 10, kinds)[0]

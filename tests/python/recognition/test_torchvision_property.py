@@ -1,6 +1,6 @@
-"""Random scripts over torchvision's datasets, by both loaders: batches, errors and generators are the same.
+"""Random scripts with torchvision's datasets, run with both loaders: batches, errors, and generators are the same.
 
-`SLUICEGATE_VISION_SCRIPTS` says how many, and `SLUICEGATE_VISION_SEED` from which on.
+`SLUICEGATE_VISION_SCRIPTS` sets how many, and `SLUICEGATE_VISION_SEED` the first one.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ TARGET_TRANSFORMS = (int, float, NEW_LABELS.get, NEW_LABELS.__getitem__, _moved,
 
 
 class Script(RandomScript):
-    """One random training script, which can be run with either loader."""
+    """One random training script, which can run with either loader."""
 
     def __init__(self, seed: int) -> None:
         draw = self._draw = random.Random(seed)
@@ -69,7 +69,7 @@ class Script(RandomScript):
         super().__init__(seed, draw)
 
     def dataset(self) -> Any:
-        """The dataset, with the same samples each time."""
+        """Return the dataset, with the same samples each time."""
         dataset = self.made(self.seed)
         if self.combinator == "subset":
             return Subset(dataset, list(range(self.size - 1, 0, -1)) + [1, 1])
@@ -82,7 +82,7 @@ class Script(RandomScript):
         return dataset
 
     def made(self, seed: int) -> Any:
-        """One dataset of torchvision's."""
+        """Return a dataset of torchvision's."""
         given = {"height": self.height, "width": self.width, "size": self.size}
         dataset = made(self.name, None, **given, seed=seed)
         set_transforms(dataset, self.transform, self.target_transform)
@@ -90,14 +90,14 @@ class Script(RandomScript):
 
 
 class FolderScript(Script):
-    """One over files: `scanned` is the dataset as it was before files were damaged."""
+    """A script for files: `scanned` is the dataset as it was before files were damaged."""
 
     def __init__(self, seed: int, scanned: Any) -> None:
         super().__init__(seed)
         self.scanned, self.size = scanned, len(scanned)
         self.name = type(scanned).__name__
         if self.name == "CelebA":
-            self.target_transform = None  # It would be called with tensors.
+            self.target_transform = None  # it would be called with tensors
         if self.is_recognized:
             self.transform = FolderPipelines(self._draw).draw()
 
@@ -131,13 +131,13 @@ def test_random_scripts_over_files_are_as_torchs(part: int, tmp_path: Path) -> N
 
 
 def check(scripts: Iterable[Script]) -> None:
-    """Runs scripts with both loaders."""
+    """Run scripts with both loaders."""
     native = 0
     for script in scripts:
         try:
             expected, _ = script.run(torch.utils.data.DataLoader, resumes=False)
             actual, is_native = script.run(sluicegate.DataLoader, resumes=True)
-            # A pipeline that torchvision refuses, or that was never called, need not be recognized.
+            # The core need not recognize a pipeline that torchvision refuses, or that was never called.
             is_valid = any(isinstance(item, list) for item in expected) and ValueError not in map(_kind_of, expected)
             assert is_native or not (script.is_recognized and is_valid), script.loader(sluicegate.DataLoader)
             assert_same(actual, expected)

@@ -1,4 +1,4 @@
-"""Collate functions of `transformers` over Hugging Face's tables: in the core if no difference can be observed."""
+"""Collate functions of `transformers` with Hugging Face's tables: run in the core if no difference can be observed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def lists(row: int) -> list[int]:
 
 
 def table(**more: Any) -> Any:
-    """Rows as tokenizers leave them, without a format: Python's lists, in the integers of the package."""
+    """Return rows as tokenizers return them, without a format: Python lists, with the package's integer types."""
     tokens = [lists(row) for row in range(ROWS)]
     columns = {
         "label": [row % 3 for row in range(ROWS)],
@@ -50,7 +50,7 @@ def table(**more: Any) -> Any:
 
 
 def stacked() -> Any:
-    """Rows of one length, for collate functions that do not pad."""
+    """Return rows of one length, for collate functions that do not pad."""
     return datasets.Dataset.from_dict(
         {
             "text": [f"{row}" for row in range(ROWS)],
@@ -70,7 +70,7 @@ def labeled(label: str = "labels") -> Any:
 
 
 def check_same(dataset: Any, collate_fn: Any, *, is_native: bool = True, **arguments: Any) -> None:
-    """Both loaders give the same batches, errors and warnings."""
+    """Assert that both loaders give the same batches, errors, and warnings."""
     for num_workers in (0, 2):
         given = {"batch_size": 8, "shuffle": True, "collate_fn": collate_fn, "num_workers": num_workers, **arguments}
         outcomes = []
@@ -81,7 +81,7 @@ def check_same(dataset: Any, collate_fn: Any, *, is_native: bool = True, **argum
         assert (loader.explain().engine == "rust") is is_native, loader.explain()
         assert_same(outcomes[1].values, outcomes[0].values)
         assert type(outcomes[1].error) is type(outcomes[0].error)
-        # A worker sends what is in a `BatchEncoding`, and leaves out the rest.
+        # A worker sends the content of a `BatchEncoding` without its other attributes.
         for ours, theirs in zip(outcomes[1].values, outcomes[0].values, strict=True) if num_workers == 0 else ():
             assert is_plain_dict(ours) or {**vars(ours), "data": None} == {**vars(theirs), "data": None}
 
@@ -119,14 +119,14 @@ def test_the_mask_is_made_where_it_is_missing() -> None:
     check_same(table(attention_mask=None), transformers.DataCollatorWithPadding(tokenizer("left")))
     names = {"model_input_names": ["input_ids"]}
     check_same(table(attention_mask=None), transformers.DataCollatorWithPadding(tokenizer(**names)))
-    # Python raises, as the tokenizer does not pad the mask.
+    # Python raises, because the tokenizer does not pad the mask.
     check_same(table(), transformers.DataCollatorWithPadding(tokenizer(**names)), is_native=False)
 
 
 def test_lists_are_padded_to_a_length() -> None:
     collate = transformers.DataCollatorWithPadding(tokenizer(), padding="max_length", max_length=9)
     check_same(table(), collate)
-    # Some rows are longer, and Python says so.
+    # Some rows are longer, which is Python's error.
     collate.max_length = 8
     check_same(table(), collate)
     collate.pad_to_multiple_of = 4

@@ -1,4 +1,4 @@
-"""A `worker_init_fn` that only seeds generators leaves a dataset to the core, with the draws of torch's workers."""
+"""With a `worker_init_fn` that only seeds generators, the core reads the dataset, and draws as torch's workers do."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def lightnings(**arguments: Any) -> Any:
 
 
 def of_transformers(rank: int) -> Any:
-    """As its Trainer passes it."""
+    """The function that its Trainer passes."""
     module = pytest.importorskip("transformers.trainer_utils")
     return functools.partial(module.seed_worker, num_workers=2, rank=rank)
 

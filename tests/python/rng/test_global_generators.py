@@ -1,4 +1,4 @@
-"""The global generators: set, saved and put back exactly, by whichever way; and as text in a state."""
+"""The global generators: seeded, saved, and restored exactly, in every way; and as text in a state."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_seeding_forgets_normal_deviates() -> None:
     generators = generators_of_process()
     generators.seed(5)
     expected = draw_normals()
-    # Of each library one deviate is kept now.
+    # Each library now keeps one deviate.
     generators.seed(5)
     assert draw_normals() == expected
     generators.seed(5)
@@ -95,7 +95,7 @@ def test_the_fast_way_is_taken_here() -> None:
 
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> _core.GlobalGenerators:
-    """The global generators by the public ways."""
+    """Yield the global generators through the libraries' public functions."""
     monkeypatch.setattr(global_generators, "_python_addresses", lambda: None)
     monkeypatch.setattr(global_generators, "_numpy_addresses", lambda: None)
     monkeypatch.setattr(global_generators, "_works", lambda *_: False)

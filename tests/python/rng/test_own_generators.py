@@ -1,4 +1,4 @@
-"""Transforms that own their generators, as those of Albumentations do, follow the seed by the recipes of the docs."""
+"""Transforms with their own generators, such as Albumentations', follow the seed with the recipes of the docs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sluicegate import DataLoader, sample_rng
 
 
 class Compose:
-    """The generators of `albumentations.Compose` (2.0.8), and how they are seeded."""
+    """The generators of `albumentations.Compose` (2.0.8), and its seeding."""
 
     def __init__(self, seed: int | None = None) -> None:
         self.set_random_seed(seed)
@@ -53,7 +53,7 @@ def epochs(loader: Any) -> list[list[float]]:
 
 
 def test_by_itself_workers_repeat_each_other(data: Any) -> None:
-    """A fork copies the generators: what the recipes are for."""
+    """A fork copies the generators, which is why the recipes exist."""
     first, second = epochs(data.DataLoader(Images(), batch_size=4, num_workers=2))
     assert first == second
     assert len(set(first)) == 12

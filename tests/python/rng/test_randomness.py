@@ -1,4 +1,4 @@
-"""Who draws what from which generator, and when."""
+"""Which component draws from which generator, and when."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_samplers_draw_at_the_first_next_and_never_again(data: ModuleType, kind:
     torch.manual_seed(4)
     pairs[0] = (pairs[0][0], next(second))
     if kind == "random with replacement":
-        # Past 32 draws it takes the next chunk from a generator of its own.
+        # Past 32 draws, it takes the next chunk from its own generator.
         torch.manual_seed(99)
     for left, right in itertools.zip_longest(first, second):
         torch.rand(1)

@@ -93,7 +93,7 @@ def test_words_are_pinned_and_are_what_is_drawn_first() -> None:
 
 
 def words_by_definition(key: int, stream: int) -> list[int]:
-    """What the core fills a state with, written down once more."""
+    """Return the words with which the core fills a state, implemented a second time."""
     whole, golden = (1 << 64) - 1, 0x9E37_79B9_7F4A_7C15
 
     def mix(word: int) -> int:
@@ -222,7 +222,7 @@ def test_each_bit_of_a_key_changes_half_of_every_state(stream: str) -> None:
     for flipped in range(64):
         for key, state in zip(keys, states, strict=True):
             difference = bits(key ^ (1 << flipped)) ^ state
-            # A fair coin for each of 19,968 bits: six standard deviations.
+            # A fair coin for each of 19,968 bits, within six standard deviations.
             assert abs(int(difference.sum()) - 9984) < 6 * 70.7
             changes += difference
     tries = 64 * len(keys)
@@ -233,7 +233,7 @@ def test_the_words_of_a_state_are_uniform() -> None:
     words = np.stack([np.frombuffer(_core.generator_words(key, "global numpy"), "<u4") for key in range(500)])
     for values in (words.ravel(), words[:, 0], words[:, 623]):
         assert chi_square(values / 2**32) < 99 + 5 * (2 * 99) ** 0.5
-    # Neighbors, the sixteen lanes side by side, and rows of them.
+    # Correlate neighbors, values within and between rows of the sixteen lanes.
     scaled = words / 2**32
     for lag in (1, 8, 15, 16, 17, 32, 397):
         pairs = np.corrcoef(scaled[:, lag:].ravel(), scaled[:, :-lag].ravel())[0, 1]
@@ -400,7 +400,7 @@ def test_samples_are_seeded_before_the_first_batch_and_epoch_too() -> None:
     first, second = SampleSeeding(1, seed_globals=True), SampleSeeding(1, seed_globals=True)
     second.begin(0)
     drawn = []
-    with SampleSeeding(9, seed_globals=False).batch():  # Leaves no sample behind.
+    with SampleSeeding(9, seed_globals=False).batch():  # must leave no sample behind
         for seeding in (first, second, pickle.loads(pickle.dumps(second))):
             seeding.sample(0)
             drawn.append(draws())

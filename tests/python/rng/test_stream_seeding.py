@@ -1,4 +1,4 @@
-"""What streams draw under a loader with a seed, where they are read ahead and, after a resume, in part once more."""
+"""Draws of streams in a loader with a seed, when they are prefetched and, after a resume, partly read again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def drawn() -> list[Any]:
 
 
 class DrawingPlain(Plain):
-    """Without state; draws a few before its first sample, and then for each."""
+    """Has no state; draws its order at the first sample, and more for each sample."""
 
     def __iter__(self) -> Iterator[Any]:
         order = random.sample(range(self.length), self.length)
@@ -40,7 +40,7 @@ class DrawingPlain(Plain):
 
 
 class DrawingAtIter(Plain):
-    """Without state; its order is drawn by `iter` itself."""
+    """Has no state; draws its order in `iter` itself."""
 
     def __iter__(self) -> Iterator[Any]:
         return iter([(place, drawn()) for place in torch.randperm(self.length).tolist()])
@@ -55,7 +55,7 @@ class DrawingState(ResettingStream):
 
 
 class DrawingIterators(IteratorStream):
-    """Its iterators are stateful, and say nothing of the generators."""
+    """Its iterators are stateful, but do not save the generators."""
 
     def __iter__(self) -> Any:
         return _Drawing(super().__iter__())
@@ -74,7 +74,7 @@ class _Drawing:
 
 
 class OwnGenerators(GeneratorStream):
-    """Draws from its samples' own generators, which threads may do too."""
+    """Draws from its samples' own generators, which also works in threads."""
 
     def __iter__(self) -> Iterator[Any]:
         for sample in super().__iter__():
@@ -105,7 +105,7 @@ def make(inner: str, around: str, num_workers: int = 0, **arguments: Any) -> Any
 
 
 def check_resumes(make: Callable[[], Any], epochs: int = 3) -> None:
-    """From every state of the second epoch."""
+    """Assert that the loader resumes from every state of the second epoch."""
     loader = make()
     take(loader)
     iterator = iter(loader)
@@ -154,7 +154,7 @@ def test_what_is_drawn_does_not_depend_on_the_bound_of_the_buffer() -> None:
 
 
 class Chained(sluicegate.IterableDataset[Any]):
-    """One stream after the other."""
+    """One stream after another."""
 
     def __init__(self, parts: list[Any]) -> None:
         self.parts = parts
@@ -171,7 +171,7 @@ def test_buffers_side_by_side_draw_differently_and_each_as_it_did() -> None:
     samples = take(loader)
     assert [sample[0] for sample in samples[:5]] == [sample[0] for sample in samples[5:]]
     assert len({sample[1][0] for sample in samples}) == 10
-    # The second buffer knows from its state that it is the second, even when it is read alone.
+    # The second buffer's state contains its number, so it resumes even when read alone.
     alone = sluicegate.DataLoader(parts()[1], None, seed=7)
     state = Chained(parts())
     running = sluicegate.DataLoader(state, None, seed=7)

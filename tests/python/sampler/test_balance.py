@@ -1,4 +1,4 @@
-"""Batches of like length under ranks: of equal length at each step, in one order for any number of ranks."""
+"""Batches of similar lengths on ranks: about equal cost at each step, and one order for any number of ranks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_batches_that_are_balanced_are_like_at_each_step_for_any_number_of_ranks
     lengths = numpy.clip(generator.lognormal(5.5, 0.9, 20_000), 1, 2048).astype(numpy.int64)
 
     def costs(balance: int, limits: dict[str, int], world_size: int) -> Any:
-        """By step and rank, the tokens of a batch."""
+        """Return the tokens of each batch, by step and rank."""
         ranks = []
         for rank in range(world_size):
             sampler = LengthBucketBatchSampler(lengths, balance=balance, seed=7, **limits)  # type: ignore[arg-type]
@@ -31,7 +31,7 @@ def test_batches_that_are_balanced_are_like_at_each_step_for_any_number_of_ranks
         alone, together = costs(1, limits, 8), costs(8, limits, 8)
         assert alone.max(1).sum() / alone.mean(1).sum() > unbalanced
         assert together.max(1).sum() / together.mean(1).sum() < bound
-        # The order is the same for any number of ranks.
+        # The order does not depend on the number of ranks.
         for world_size in (1, 2, 4):
             fewer = costs(8, limits, world_size)
             assert fewer.max(1).sum() / fewer.mean(1).sum() < bound

@@ -81,7 +81,7 @@ def test_a_state_of_other_batches_is_refused(other: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         refusing.load_state_dict(state)
     assert refusing.next_yielded is None
-    # As states were before they said so.
+    # As in states of older versions, which lack it.
     refusing.load_state_dict({name: state[name] for name in ("epoch", "yielded")})
     assert refusing.next_yielded == 1
 

@@ -22,7 +22,7 @@ LENGTH = sum(SIZES)
 
 
 class Blocks(Dataset[int]):
-    """Numbers that say which blocks they lie in."""
+    """Numbers in blocks of these sizes."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self.block_sizes = sizes
@@ -35,7 +35,7 @@ class Blocks(Dataset[int]):
 
 
 def by_window(read: list[int], sizes: Sequence[int], window: int) -> list[set[int]]:
-    """The blocks that come together, as `read` reads them; fails when samples of a block come elsewhere."""
+    """Return the blocks of each window in `read`; fail if samples of a block are in more than one."""
     block_of = np.repeat(np.arange(len(sizes)), sizes)
     windows: list[set[int]] = []
     rest = block_of[read].tolist()
@@ -109,7 +109,7 @@ def test_without_a_seed_one_is_drawn_when_the_first_index_is_asked_for() -> None
     iterator = iter(sampler)
     assert torch.equal(torch.get_rng_state(), untouched)
     next(iterator)
-    # What it draws is one int64, as torch's own samplers do.
+    # It draws one int64, as torch's own samplers do.
     torch.manual_seed(0)
     seed = int(torch.empty((), dtype=torch.int64).random_())
     assert list(sampler) != list(BlockShuffleSampler(range(LENGTH), SIZES, 3, seed=seed + 1))

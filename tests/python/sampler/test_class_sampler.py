@@ -1,4 +1,4 @@
-"""The samplers that know classes or lengths: through torch's loader and ours, from labels of every kind, resumed."""
+"""Samplers by class or length: with torch's loader and ours, with labels of every kind, and resumed."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_an_iteration_resumes_where_its_state_says(make: Make, seed: int | None,
     if read or seed is not None:
         assert list(other) == rest
         assert other.yielded == len(begun) + len(rest)
-    # Once: the iteration after it is a whole one.
+    # The state applies once: the next iteration is complete.
     again = list(other)
     assert other.yielded == len(again) > len(again) // 2 + 1
     assert seed is None or again == begun + rest

@@ -1,4 +1,4 @@
-"""`MixtureSampler`: weights, schedules, refusals; proportions and stopping rules are tested in Rust."""
+"""`MixtureSampler`: weights, schedules, and errors; proportions and stopping rules are tested in Rust."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A loader's samplers, iterated by other code, give the loader's order."""
+"""A loader's samplers, when other code iterates them, yield the loader's order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from accelerate.data_loader import BatchSamplerShard, DataLoaderDispatcher
 import sluicegate
 from sluicegate import DataLoader
 
-# How many random loaders are tried.
+# The number of random loaders that are tried.
 COUNT = int(os.environ.get("SLUICEGATE_RANDOM_LOADERS", "120"))
 
 ORDERS: dict[str, dict[str, Any]] = {
@@ -48,7 +48,7 @@ def epochs(loader: DataLoader[Any], count: int = 3) -> list[list[list[int]]]:
 
 
 def arguments_of(loader: Any) -> dict[str, Any]:
-    """What a trainer rebuilds a loader from."""
+    """Return the attributes from which a trainer rebuilds a loader."""
     names = [name for name in inspect.signature(type(loader).__init__).parameters if name != "self"]
     found = {name: vars(loader)[name] for name in names if name in vars(loader)}
     found["multiprocessing_context"] = loader.multiprocessing_context
@@ -351,7 +351,7 @@ def seed_globals(number: int) -> None:
 
 
 def outcome(number: int, run: Callable[[], Any]) -> Any:
-    """What `run` returns, or the type of its error, from the same place of all generators."""
+    """Return the result of `run`, or the type of its error, with the generators seeded by `number`."""
     seed_globals(number)
     try:
         return run()
@@ -360,7 +360,7 @@ def outcome(number: int, run: Callable[[], Any]) -> Any:
 
 
 def through(loader: DataLoader[Any], batch_sampler: Any) -> list[Any]:
-    """What torch's loader reads by `batch_sampler`; it draws what ours draws."""
+    """Return what torch's loader reads with `batch_sampler`; it draws the same numbers as ours."""
     reader = torch.utils.data.DataLoader(
         loader.dataset, batch_sampler=batch_sampler, collate_fn=list, num_workers=0, generator=loader.generator
     )

@@ -1,4 +1,4 @@
-"""Samplers on their own and through a loader."""
+"""Samplers by themselves and in a loader."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_distributed_epochs_differ_and_repeat(data: ModuleType) -> None:
 
 
 class Indices:
-    """A sampler that yields whatever it is given."""
+    """A sampler that yields its arguments."""
 
     def __init__(self, *indices: Any) -> None:
         self.indices = indices

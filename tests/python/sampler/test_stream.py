@@ -19,7 +19,7 @@ BATCHES = [[0, 1], [2], [3, 4, 5], [6, 7]]
 
 
 class Restarting(Sampler[Any]):
-    """Its state after the last item is that of its beginning, where the next epoch begins."""
+    """Its state after the last item equals that at the start, so the next epoch starts over."""
 
     def __init__(self, items: list[Any]) -> None:
         self.items = items
@@ -42,7 +42,7 @@ class Restarting(Sampler[Any]):
 
 
 class Ending(Restarting):
-    """Begins again when it was asked for an item beyond its last one."""
+    """Starts over when an item after the last one is requested."""
 
     def __iter__(self) -> Iterator[Any]:
         while self.place < len(self.items):
@@ -52,7 +52,7 @@ class Ending(Restarting):
 
 
 class Taking(Restarting):
-    """Begins again in every epoch, except in the first one after `load_state_dict`."""
+    """Starts over in every epoch, except in the first one after `load_state_dict`."""
 
     resume: int | None = None
 
@@ -86,7 +86,7 @@ def resumed(state: dict[str, Any], kind: str, cls: type[Restarting], num_workers
 
 
 def with_workers(classes: list[type[Restarting]]) -> list[tuple[str, type[Restarting], int]]:
-    """Every kind of loader with each class without workers, and with one of them in workers."""
+    """Return every kind of loader with each class without workers, and with one class per kind in workers."""
     with_none = [(kind, cls, 0) for kind in LOADERS for cls in classes]
     return with_none + [(kind, classes[number % len(classes)], 1 + number % 2) for number, kind in enumerate(LOADERS)]
 

@@ -1,4 +1,4 @@
-"""Samplers without a seed: what torch's own classes give, draw for draw."""
+"""Samplers without a seed yield what torch's own classes yield, draw for draw."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sluicegate import sampler as ours
 Make = Callable[[ModuleType, Any], Any]
 WEIGHTS = [0.1, 3.0, 0.0, 2.0, 0.7] * 8
 
-# What has a generator, made of either door.
+# Samplers that draw, created from either module.
 DRAWING: dict[str, Make] = {
     "random": lambda door, generator: door.RandomSampler(range(40), generator=generator),
     "fewer": lambda door, generator: door.RandomSampler(range(40), False, 7, generator),

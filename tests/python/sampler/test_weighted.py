@@ -1,4 +1,4 @@
-"""`WeightedRandomSampler` in seed mode: what it takes and refuses; its law is tested in Rust."""
+"""`WeightedRandomSampler` in seed mode: valid and invalid arguments; its distribution is tested in Rust."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def read():
 
 
 def test_a_forked_reader_does_not_copy_it(run: Run) -> None:
-    """In MiB that a child makes its own by reading everything once: a dict of objects, and a SharedDict of them."""
+    """Compare the MiB that become private to a child when it reads everything: a dict of objects, and a SharedDict."""
     assert growth(run, ITEMS_READ, kind="dict") > 10
     assert growth(run, ITEMS_READ, kind="shared") <= 2
 

@@ -117,7 +117,7 @@ def test_a_pickle_of_a_process_that_ended_says_so(run: Run) -> None:
         pickle.loads(sent)
 
 
-@pytest.mark.parametrize("context", ["fork", "forkserver"])  # Spawned: test_payload.py
+@pytest.mark.parametrize("context", ["fork", "forkserver"])  # test_payload.py tests spawned ones.
 def test_workers_of_every_kind_read_it(context: str) -> None:
     dataset = Samples(SharedList([{"label": number} for number in range(20)]))
     loader = DataLoader(dataset, batch_size=5, num_workers=1, multiprocessing_context=context)
@@ -137,6 +137,6 @@ def read():
 
 
 def test_a_forked_reader_does_not_copy_it(run: Run) -> None:
-    """In MiB that a child makes its own by reading everything once: a list of objects, and a SharedList of them."""
+    """Compare the MiB that become private to a child when it reads everything: a list of objects, and a SharedList."""
     assert growth(run, ITEMS_READ, kind="list") > 15
     assert growth(run, ITEMS_READ, kind="shared") <= 2

@@ -1,4 +1,4 @@
-"""Datasets, samplers and exceptions that answer oddly when asked for what torch never asks: it is as with torch."""
+"""Datasets, samplers, and exceptions that fail when asked for attributes that torch never reads, as with torch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_in_order_may_be_anything_that_is_true_or_false(data: ModuleType, in_ord
 
 @dataclass(frozen=True)
 class FrozenError(Exception):
-    """It takes no notes."""
+    """Notes can't be added to it."""
 
     name: str
 
@@ -71,7 +71,7 @@ def test_an_index_that_can_not_be_shown_hides_no_error(data: ModuleType) -> None
 
 
 class Untellable(torch.utils.data.Sampler[int]):
-    """It has a state, which can't be pickled."""
+    """Has a state that can't be pickled."""
 
     def __iter__(self) -> Iterator[int]:
         return iter([2, 0, 1])
@@ -99,7 +99,7 @@ def test_a_state_that_nobody_asks_for_ends_no_epoch(data: ModuleType, num_worker
 
 
 class Attributes(dict[Any, Any]):
-    """All that it has are attributes, and asking for others is a KeyError."""
+    """Has only its own attributes; others raise KeyError."""
 
     __getattr__ = dict.__getitem__
 
@@ -146,7 +146,7 @@ def test_the_size_of_batches_may_be_set_to_anything(shuffle: bool, size: int | N
 
 
 class Lines(torch.utils.data.IterableDataset[int]):
-    """It has one file, which its iterators share, and which the last one to be closed rewinds."""
+    """Has one position, which its iterators share, and which each of them moves when it is deleted."""
 
     def __init__(self) -> None:
         self.place = 0
@@ -175,7 +175,7 @@ class LinesIterator:
 
 def test_a_persistent_worker_closes_the_last_epoch_when_the_next_has_begun(data: ModuleType) -> None:
     loader = data.DataLoader(Lines(), batch_size=None, num_workers=1, persistent_workers=True)
-    # Were it closed before, the second epoch would begin a hundred further on; torch has it closed after `iter`.
+    # If it were closed earlier, the second epoch would begin 100 further; torch closes it after `iter`.
     assert [list(loader) for _ in range(2)] == [[0, 1], [102, 103]]
 
 
@@ -195,7 +195,7 @@ def test_why_a_worker_can_not_work_is_said_in_every_epoch(worker_type: str) -> N
 
 
 class Trainer(sluicegate.DataLoader[Any]):
-    """It has attributes that sound as if they were a loader's."""
+    """Has attributes whose names could be a loader's."""
 
     def __init__(self, *arguments: Any) -> None:
         self._progress = "a bar"

@@ -1,4 +1,4 @@
-"""`set_epoch` reaches datasets and samplers, wherever they are; and only where torch's users would not be surprised."""
+"""`set_epoch` reaches datasets and samplers wherever they are, but only where it does not surprise torch's users."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sluicegate import DataLoader, Dataset, DistributedSampler, IterableDataset,
 
 
 class EpochRows(Dataset[Any]):
-    """Its samples say which epoch it was told."""
+    """Its samples are the epoch that was set."""
 
     def __init__(self) -> None:
         self.epoch = -1
@@ -115,7 +115,7 @@ def test_a_sampler_is_told_too() -> None:
 
 
 class EpochSampler(torch.utils.data.Sampler[int]):
-    """Its order follows from the epoch that it was told."""
+    """Its order depends on the epoch that was set."""
 
     def __init__(self) -> None:
         self.epoch = 0
@@ -155,7 +155,7 @@ def test_a_state_says_what_samplers_were_told(name: str, seed: int | None) -> No
         next(iterator)
     resumed = make()
     resumed.load_state_dict(through_json(loader))
-    resumed.set_epoch(3)  # As trainers do it: the state is of an epoch that has begun, so this is said of it.
+    resumed.set_epoch(3)  # as trainers do: the state belongs to a running epoch, so this sets the number of that epoch
     assert take(resumed) == expected[0][4:]
 
 
@@ -187,14 +187,14 @@ def test_a_state_says_what_a_dataset_was_told(dataset: Any, arguments: dict[str,
 
 
 class DrawingEpochSampler(EpochSampler):
-    """Draws from the global generator too, as it goes along."""
+    """Also draws from the global generator with each index."""
 
     def __iter__(self) -> Iterator[int]:
         for index in list(super().__iter__()):
             yield (index + int(torch.randint(12, ()))) % 12
 
 
-# What trainers do: the state of rank 0 is loaded on every rank, `iter`, `set_epoch` of the sampler, and `next`.
+# As in trainers: load the state of rank 0 on every rank, then `iter`, `set_epoch` of the sampler, and `next`.
 RESUMED: dict[str, Any] = {
     "torch's": lambda rank: torch.utils.data.DistributedSampler(range(40), 2, rank),
     "ours": lambda rank: DistributedSampler(range(40), 2, rank),

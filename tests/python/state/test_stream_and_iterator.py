@@ -1,4 +1,4 @@
-"""Streams whose iterator has a state, too, and changes that of the stream."""
+"""Streams whose iterator also has a state, and changes the stream's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import sluicegate
 
 
 class CountingIterator:
-    """Counts the epochs of its stream when it sees its end; both have a state."""
+    """Increments the epoch of its stream at the end; both have a state."""
 
     def __init__(self, stream: CountedByItsIterator) -> None:
         self.stream, self.at = stream, 0
@@ -50,7 +50,7 @@ class CountedByItsIterator(torch.utils.data.IterableDataset):
         self.epoch = state["epoch"]
 
 
-@pytest.mark.parametrize("batch_size", [3, 4])  # With 4, the end is seen with the last batch.
+@pytest.mark.parametrize("batch_size", [3, 4])  # with 4, the end is noticed with the last batch
 @pytest.mark.parametrize("received", [1, 2, None])
 @pytest.mark.parametrize(
     "arguments", [{}, {"seed": 7}, {"num_workers": 1}, {"num_workers": 1, "persistent_workers": True}], ids=str

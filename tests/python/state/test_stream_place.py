@@ -1,4 +1,4 @@
-"""Epochs of stateful streams that were left in their middle: what the next one finds is part of the state."""
+"""Epochs of stateful streams that were left in the middle: the effect on the next epoch is part of the state."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = [
 
 LENGTH = 11
 LAZY: dict[str, Callable[[], Any]] = {
-    # Each epoch of the first begins again, wherever the one before was left; the second resumes from there.
+    # The first always starts over, wherever the previous epoch was left; the second continues there.
     "takes a state up when it runs": lambda: GeneratorStream(LENGTH),
     "restarts at its end": lambda: ResettingStream(LENGTH),
     "restarts when it is closed": lambda: ClosingStream(LENGTH),
@@ -45,7 +45,7 @@ STREAMS: dict[str, Callable[[], Any]] = {
 
 
 class ShuffledStream(IterableDataset[tuple[int, float]]):
-    """Without a state; draws its order when it begins, and with every sample."""
+    """Has no state; draws its order when it begins, and with every sample."""
 
     def __init__(self, length: int) -> None:
         self.length = length
@@ -61,7 +61,7 @@ def make(stream: str, num_workers: int, **arguments: Any) -> Any:
 
 
 def left(stream: str, stops: list[int], num_workers: int, **arguments: Any) -> tuple[dict[str, Any], list[Any]]:
-    """The state before the first batch of an epoch, after those that were left, and all that follows."""
+    """Return the state before the first batch of an epoch, after those that were left, and the batches that follow."""
     loader = make(stream, num_workers, **arguments)
     for stop in stops:
         assert len(take(iter(loader), stop)) <= stop
@@ -92,7 +92,7 @@ def test_so_it_does_after_a_single_sample(stream: str, stops: list[int], batch_s
     assert resumed(stream, state, 0, batch_size=batch_size) == expected
 
 
-# Each stream with each of the stops, and each of those with each `every`, of one stream or another.
+# All streams with all stops; each stop with each `every`, for some stream.
 PERSISTENT = [
     (stream, stops, (1, 0, 3)[(row + column) % 3])
     for row, stream in enumerate(STREAMS)
@@ -102,7 +102,7 @@ PERSISTENT = [
 
 @pytest.mark.parametrize(("stream", "stops", "every"), PERSISTENT, ids=str)
 def test_persistent_workers_are_where_their_streams_were_left(stream: str, stops: list[int], every: int) -> None:
-    # The second worker has a part of it, or a stream of its own.
+    # The second worker has a part of the stream, or its own stream.
     arguments = {"snapshot_every_n_steps": every, "prefetch_factor": 1}
     state, expected = left(stream, stops, 2, **arguments)
     assert resumed(stream, state, 2, **arguments) == expected
@@ -174,7 +174,7 @@ def test_the_state_stays_small_however_many_epochs_are_left_after_one_sample(str
 
 
 def test_a_generator_that_was_left_is_closed_when_the_next_epoch_begins() -> None:
-    # As under torch, where nothing holds it: its `finally` must not run in the middle of the next epoch.
+    # As with torch, which drops it: its `finally` must not run in the middle of the next epoch.
     loader = sluicegate.DataLoader(ClosingStream(6), batch_size=2)
     assert take(iter(loader), 1) == [[0, 1]]
     assert take(loader) == [[1000, 1001], [1002, 1003], [1004, 1005]]
@@ -194,12 +194,12 @@ def test_an_epoch_resumed_behind_its_last_sample_is_left_as_it_was(
     expected = [take(loader), take(loader)]
     resumed = make(stream, num_workers, batch_size=1, prefetch_factor=1 if num_workers else None)
     resumed.load_state_dict(state)
-    iter(resumed)  # And left, for as many batches as were wanted are there.
+    iter(resumed)  # and leave it, because it already has the requested number of batches
     assert [take(resumed), take(resumed)] == expected
 
 
 class Untellable(GeneratorStream):
-    """Can't say where it is; its samples are as good as any."""
+    """Can't return its state, but yields its samples."""
 
     def state_dict(self) -> dict[str, Any]:
         raise LookupError("place unknown")
@@ -216,7 +216,7 @@ def test_a_stream_that_cannot_say_where_it_is_still_gives_its_samples(num_worker
 
 
 class Silent(sluicegate.IterableDataset[int]):
-    """Its state can't be told, not even where an epoch begins; its iterator knows its own."""
+    """Can't return its state, not even at the start of an epoch; its iterator has its own."""
 
     def __iter__(self) -> Iterator[int]:
         return streams._Counter(6)  # type: ignore[return-value]
@@ -246,7 +246,7 @@ def test_a_state_that_cannot_be_told_at_the_start_is_an_error_of_the_users(
         with pytest.raises(LookupError, match="place unknown") as caught:
             next(iterator)
         if worker_type == "process":
-            # As of any other error: whose it was, and where in it.
+            # As with any other error, it names the worker and has the traceback.
             assert "in DataLoader worker process 0" in str(caught.value.__cause__)
             assert "in state_dict" in str(caught.value.__cause__)
         assert take(iterator) == [[0, 1], [2, 3], [4, 5]]
@@ -334,7 +334,7 @@ class AsSampler(Sampler[Any]):
 
 
 class Echo(Dataset[Any]):
-    """A sample is the number that was asked for."""
+    """A dataset whose sample is its index."""
 
     def __getitem__(self, index: int) -> int:
         return index
@@ -353,7 +353,7 @@ def check_left_untouched(made: Callable[[], Any], stop: int) -> None:
     resumed = made()
     resumed.load_state_dict(state)
     iter(resumed)
-    # Its state is still the same, and so is a loader that resumes from that state.
+    # Its state has not changed, and a loader resumed from that behaves the same.
     again = made()
     again.load_state_dict(json.loads(json.dumps(resumed.state_dict())))
     iter(again)

@@ -1,4 +1,4 @@
-"""Epochs of a stream of `datasets`, of which processes share the number, in persistent workers."""
+"""Epochs of a stream of `datasets`, whose number processes share, in persistent workers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_workers_have_an_epoch_of_their_own(wrapper: str) -> None:
     made = DataLoader(WRAPPERS[wrapper](whole), 3, num_workers=2, persistent_workers=True, seed=7)
     for _ in range(4):
         assert sorted(numbers(made)) == list(range(SIZE))
-    # They set it, each for itself: adding to a shared one at once, they would read shards of an epoch that is none.
+    # Each worker sets its own epoch: incrementing a shared one, they would skip epochs and mix their shards.
     assert whole.epoch == 0
 
 

@@ -1,4 +1,4 @@
-"""Streams that are only streams: the samples of the map-style classes, out of whatever gives bytes."""
+"""Streams that can only be streams: the samples of the map-style classes, from any source of bytes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def samples_of(dataset: Any) -> list[Any]:
 
 
 def named(samples: list[Any], url: str) -> list[Any]:
-    """The same samples of an archive that is called otherwise."""
+    """Return the same samples with a different archive name."""
     return [{**sample, "__url__": url} if "__url__" in sample else sample for sample in samples]
 
 
@@ -43,7 +43,7 @@ def test_the_samples_are_those_of_the_map_style_class(case: Case) -> None:
         for _ in range(2):
             assert_same(list(stream), named(samples, unpacked))
     assert_same(list(pickle.loads(pickle.dumps(make(path)))), samples)
-    # Several, one after the other.
+    # Several files, one after another.
     assert_same(list(make([path, path])), samples * 2)
 
 
@@ -58,7 +58,7 @@ def test_gzip_is_known_by_its_first_bytes(case: Case, tmp_path: pathlib.Path) ->
 
 
 def zstandard(data: bytes) -> bytes:
-    """A frame of blocks that are stored as they are, behind one that is to be passed over."""
+    """Return a frame of raw blocks, after a skippable frame."""
     blocks = [data[start : start + (1 << 17)] for start in range(0, len(data), 1 << 17)]
     framed = b"\x28\xb5\x2f\xfd\xe0" + len(data).to_bytes(8, "little")
     for number, block in enumerate(blocks, 1):
@@ -86,7 +86,7 @@ def test_fifos_descriptors_and_file_objects(case: Case, tmp_path: pathlib.Path) 
     fifo = str(tmp_path / "fifo")
     os.mkfifo(fifo)
     stream = make(fifo)
-    for _ in range(2):  # Each epoch waits for another who writes.
+    for _ in range(2):  # each epoch waits for a new writer
         writer = threading.Thread(target=pathlib.Path(fifo).write_bytes, args=(data,))
         writer.start()
         assert_same(list(stream), named(samples, fifo))
@@ -116,7 +116,7 @@ def test_batches_of_both_loaders_and_every_sample_once(case: Case, num_workers: 
     make, dataset, path = case
     samples = samples_of(dataset)
     stream = make(path)
-    # The kinds of fields that are found out are known when a worker has begun, which `collate` is in by then.
+    # A worker knows inferred kinds of fields when it starts; `collate` has to have them before that.
     collate = {"collate_fn": stream.collate} if loader_cls is torch.utils.data.DataLoader else {}
     loader = loader_cls(stream, batch_size=4, num_workers=num_workers, **collate)
     for _ in range(2):
@@ -148,7 +148,7 @@ def test_ranks_and_workers_share_one_file_by_ordinal(case: Case) -> None:
 
 
 def states(stream: Any) -> Iterator[tuple[Any, Any]]:
-    """Each sample, and the state behind it."""
+    """Yield each sample, and the state after it."""
     for sample in stream:
         state = json.loads(json.dumps(stream.state_dict()))
         yield sample, state

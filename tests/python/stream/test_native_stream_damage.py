@@ -1,4 +1,4 @@
-"""What damaged streams bring: an error that says where, or what is whole; never more memory than was allowed."""
+"""Damaged streams yield an error with its position, or the intact samples, and never use more memory than allowed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def streams(tmp_path: pathlib.Path) -> list[tuple[Any, bytes]]:
 
 
 def outcome(stream: Any) -> list[Any] | None:
-    """The samples, or None for an error that may come of damage."""
+    """Return the samples, or None for an error that damage may cause."""
     try:
         return list(stream)
     except (ValueError, OSError):
@@ -217,7 +217,7 @@ def test_a_damaged_sample_that_lacks_a_field_counts_for_nobody(tmp_path: pathlib
             stream = TarStream(path, fields, on_missing="skip", on_error="skip", shard=(rank, world_size))
             found += [sample["cls"] for sample in stream]
         assert sorted(found) == whole
-    # A sample that is too large still counts: `on_missing` does not skip it.
+    # A sample that is too large still raises: `on_missing` does not skip it.
     with pytest.raises(ValueError, match="raise max_sample_bytes"):
         list(TarStream(path, fields, on_missing="skip", max_sample_bytes=8))
 
@@ -238,7 +238,7 @@ def test_a_file_that_ends_before_the_place_of_the_state_is_told(tmp_path: pathli
 
 
 def read_until_error(loader: Any) -> tuple[list[int], str]:
-    """The samples before the error, and what it says."""
+    """Return the samples before the error, and its text."""
     samples: list[int] = []
     try:
         for batch in loader:
@@ -267,7 +267,7 @@ def test_an_error_comes_behind_the_samples_before_it_in_batches_of_any_size(
     for batch_size in (1, 3, 4, 5, 20):
         found, told = read_until_error(DataLoader(stream(), batch_size=batch_size, **arguments))
         assert told.splitlines()[0] == said.splitlines()[0]
-        if not workers:  # Those of several come in turn, and in larger turns.
+        if not workers:  # Workers yield in turn, and with larger batches in larger turns.
             assert found == one_by_one
         found, told = read_until_error(DataLoader(stream(), batch_size=batch_size, drop_last=True, **arguments))
         assert told.splitlines()[0] == said.splitlines()[0]
@@ -297,7 +297,7 @@ def test_a_state_before_an_error_leads_to_it_and_one_before_the_end_to_the_next_
     with pytest.raises(ValueError, match="sample 10"):  # noqa: PT012
         while True:
             states.append((next(iterator), broken.state_dict()))
-    # What the buffer still holds has not come.
+    # The samples that the buffer still holds were not delivered.
     assert [len(batch) for batch, _ in states] == ([4, 4, 2] if size is None else [4, 3])
     resumed = loader()
     resumed.load_state_dict(states[-1][1])

@@ -1,4 +1,4 @@
-"""Streams that split themselves, inside of `shard_iterable`: each sample is read once, or there is an error."""
+"""Streams that split themselves, inside `shard_iterable`: each sample is read once, or there is an error."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),
     pytest.mark.filterwarnings("ignore:.*DataPipes"),
     pytest.mark.filterwarnings("ignore:shard_iterable. .* asks torch.distributed for its rank"),
-    # webdataset leaves files open where a stream ends early.
+    # webdataset leaves files open if a stream ends early.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore:unclosed file"),
 ]
@@ -49,7 +49,7 @@ class ByWorker(IterableDataset[int]):
 
 
 class ByWorkerLater(IterableDataset[int]):
-    """Asks for its worker in the middle of the stream."""
+    """Requests its worker's number in the middle of the stream."""
 
     def __iter__(self) -> Iterator[int]:
         for sample in range(SAMPLES):
@@ -85,7 +85,7 @@ class BySampler(IterableDataset[int]):
 
 
 class Whole(IterableDataset[int]):
-    """Asks for its seed and its number of workers, but does not split itself."""
+    """Requests its seed and its number of workers, but does not split itself."""
 
     def __iter__(self) -> Iterator[int]:
         if (info := get_worker_info()) is not None:
@@ -164,7 +164,7 @@ KINDS: dict[str, Callable[[Path], Any]] = {
     "loader with workers": lambda folder: DataLoader(shard_iterable(Plain(0, SAMPLES)), batch_size=None, num_workers=2),
 }
 
-# They may be refused; the others may not.
+# These may be refused; the others may not.
 SPLITTING = {kind for kind in KINDS if kind.startswith(("Hugging", "WebDataset"))} - {"WebDataset, whole"}
 SPLITTING |= {"loader with workers"}
 
@@ -212,7 +212,7 @@ def test_every_sample_is_read_once_or_there_is_an_error(folder: Path, case: int)
     worker_type = draw.choice(["process", "thread"])
     what = f"{kind}, {wrapper}, {world_size} ranks, {num_workers} workers, {worker_type}"
     found = None
-    # A loader inside of a worker cannot start workers of its own, which multiprocessing says by an assertion.
+    # A loader in a worker process can't start workers; multiprocessing fails an assertion.
     own_error = AssertionError if kind == "loader with workers" else ValueError
     with contextlib.suppress(ValueError, RuntimeError, own_error):
         found = read(
@@ -221,13 +221,13 @@ def test_every_sample_is_read_once_or_there_is_an_error(folder: Path, case: int)
             num_workers=num_workers,
             worker_type=worker_type,
         )
-    # A pipe cannot be shared by threads.
+    # Threads can't share a pipe.
     if kind not in SPLITTING and not (kind == "data pipe" and worker_type == "thread"):
         assert found is not None, what
     assert found is None or found == list(range(SAMPLES)), what
 
 
-# Those that can be shared are shared, whatever the number of ranks and workers.
+# Streams that can be shared are, for any number of ranks and workers.
 @pytest.mark.parametrize(
     "kind", ["whole", "WebDataset, whole", "chain", "chain of native", "data pipe", "native", "loader"]
 )
@@ -266,7 +266,7 @@ def test_a_stream_that_gets_another_rank_says_so_in_a_warning() -> None:
     with pytest.warns(UserWarning, match=r"ByRank asks torch.distributed for its rank, .* among 2 ranks") as told:
         assert read(lambda: shard_iterable(ByRank()), 2) == list(range(SAMPLES))
     assert {warning.filename for warning in told} == {__file__}
-    # Workers alone share it, and its own ranks are those of torch.
+    # Only workers share it, and its ranks are torch's.
     assert read(lambda: shard_iterable(ByRank(), shard=(0, 1)), 2, num_workers=2) == list(range(SAMPLES))
     assert read(lambda: ByRank(), 3) == list(range(SAMPLES))
 
@@ -274,7 +274,7 @@ def test_a_stream_that_gets_another_rank_says_so_in_a_warning() -> None:
 def test_collectives_of_a_stream_have_the_real_rank() -> None:
     class Broadcasting(IterableDataset[int]):
         def __iter__(self) -> Iterator[int]:
-            # Raises an error if the rank is not that of the device mesh.
+            # Raises if the rank is not that of the device mesh.
             mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (2,))
             yield mesh.get_rank()
 
@@ -324,7 +324,7 @@ def test_what_cannot_be_split_once_is_refused_with_the_remedy(folder: Path) -> N
     another = datasets.distributed.split_dataset_by_node(hugging_face(folder), 0, 3)
     with pytest.raises(ValueError, match="split_dataset_by_node"):
         list(shard_iterable(another, shard=(0, 2)))
-    with pytest.raises(ValueError, match="explicit nodesplitter"):  # webdataset's own
+    with pytest.raises(ValueError, match="explicit nodesplitter"):  # raised by webdataset
         read(lambda: shard_iterable(web(folder)), 2)
 
 
@@ -353,7 +353,7 @@ def test_a_loader_splits_a_stream_of_hugging_face_by_its_shard(folder: Path, shu
             again[1].load_state_dict(states[0])
     with ranked(1, 2):
         assert numbers(loader("auto")) == numbers(loader((1, 2)))
-    # A trainer may build the loader again, from its attributes.
+    # A trainer may recreate the loader from its attributes.
     copied = DataLoader(ranks[1].dataset, 2, shard=ranks[1].shard)
     assert numbers(copied) == numbers(loader((1, 2)))
     with pytest.raises(ValueError, match=r"split before, for rank 1 of 2, got \(0, 2\)"):

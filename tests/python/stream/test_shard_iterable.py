@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 
 
 def parts(dataset: Any, num_workers: int, **arguments: Any) -> list[list[Any]]:
-    """What each worker reads, in its order."""
+    """Return the samples that each worker reads, in its order."""
     loader = DataLoader(dataset, batch_size=10_000, num_workers=num_workers, collate_fn=list, **arguments)
     return list(loader)
 
@@ -37,7 +37,7 @@ def test_all_ranks_and_workers_together_read_every_sample_once(
     for rank in range(world_size):
         found = parts(shard_iterable(range(length), shard=(rank, world_size)), num_workers, worker_type=worker_type)
         ranks.append(sorted(itertools.chain(*found)))
-        # Whatever the number of workers.
+        # For any number of workers.
         assert ranks[-1] == list(range(rank, length, world_size))
         assert max(map(len, found), default=0) - min(map(len, found), default=0) <= 1
     assert sorted(itertools.chain(*ranks)) == list(range(length))
@@ -140,7 +140,7 @@ def test_a_state_of_another_shard_is_refused() -> None:
 
 
 class Wrapped(IterableDataset[Any]):
-    """Begins to read what it wraps at its first sample only."""
+    """Does not begin to read its inner stream before its first sample."""
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner

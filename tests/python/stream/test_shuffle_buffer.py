@@ -1,4 +1,4 @@
-"""`ShuffleBuffer`: its order, its bounds, its epochs, and that it resumes exactly where it was."""
+"""`ShuffleBuffer`: its order, its bounds, its epochs, and that it resumes at its exact position."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STATEFUL = [GeneratorStream, IteratorStream, OwnIterator, RandomStream, Resettin
 
 
 def rest_after(buffer: Any, taken: int) -> tuple[list[Any], Any, list[Any]]:
-    """What came, the state then, and what came after it in this epoch."""
+    """Return the first `taken` samples, the state after them, and the rest of the epoch."""
     iterator = iter(buffer)
     head = list(itertools.islice(iterator, taken))
     state = buffer.state_dict()
@@ -206,7 +206,7 @@ def test_it_resumes_with_what_was_in_the_buffer_and_goes_on_for_ever(stream: Any
         resumed.load_state_dict(state)
         assert resumed.state_dict() == state
         assert list(resumed) == tail, (taken, len(head))
-        if stream is not RandomStream:  # Whose later epochs depend on torch's global generator.
+        if stream is not RandomStream:  # later epochs of this one depend on torch's global generator
             assert [list(resumed), list(resumed)] == later
 
 
@@ -239,7 +239,7 @@ def test_a_state_of_the_end_leaves_nothing_and_the_next_epoch_is_whole(stream: A
         for discards in (False, True):
             resumed = ShuffleBuffer(stream(50), size=8, seed=5)
             resumed.load_state_dict(through_json(state))
-            # Loaders may know that it is at its end, and only take a fresh iterator.
+            # A loader may know that it has ended, and only request a new iterator.
             rest = iter(resumed)
             if not discards:
                 assert list(rest) == []
@@ -451,7 +451,7 @@ def test_random_buffers_resume_at_random_places() -> None:
         buffer = make()
         for _ in range(choose.randrange(3)):
             list(itertools.islice(iter(buffer), choose.choice([length // 2, length + 1])))
-        for _ in range(3):  # Resumed, and resumed from there.
+        for _ in range(3):  # Resume, and resume the resumed buffer.
             _, state, tail = rest_after(buffer, choose.randrange(length + 2))
             later = list(buffer)
             buffer = make()

@@ -1,4 +1,4 @@
-"""`ShuffleBuffer` over a native stream: batches of the core are those of single samples, and so are its states."""
+"""`ShuffleBuffer` over a native stream: batches and states of the core equal those of single samples."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ case = native_streams.case
 
 
 def loader(stream: Any, in_python: bool, *, size: int = 7, buffer_seed: int | None = 3, **arguments: Any) -> Any:
-    """Return a loader with batches of the core, or of Python: the core can't know what a user-defined collate does."""
+    """Return a loader whose batches are made by the core, or by Python, because of a user-defined collate function."""
     if in_python:
         arguments["collate_fn"] = stream.collate
     if "generator" not in arguments:
@@ -34,14 +34,14 @@ def loader(stream: Any, in_python: bool, *, size: int = 7, buffer_seed: int | No
 
 
 def told(loader: Any, epochs: int = 1) -> Iterator[tuple[Any, Any]]:
-    """The batches of some epochs, each with the state behind it."""
+    """Yield the batches of some epochs, each with the state after it."""
     for _ in range(epochs):
         for batch in loader:
             yield batch, json.loads(json.dumps(loader.state_dict()))
 
 
 def check_alike(native: Any, in_python: Any, epochs: int = 2) -> list[tuple[Any, Any]]:
-    """Asserts that both give the same batches, and say the same of where they are; returns that."""
+    """Assert that both give the same batches and states, and return these."""
     those = list(told(native, epochs))
     for (batch, state), (other, other_state) in zip(those, told(in_python, epochs), strict=True):
         assert_same(batch, other)
@@ -85,7 +85,7 @@ def test_small_and_large_buffers(tmp_path: pathlib.Path, size: int, length: int)
 @pytest.mark.parametrize("case", [tar, json_lines], indirect=True)
 def test_either_goes_on_from_a_state_of_the_other(case: Case, num_workers: int) -> None:
     make, _, path = case
-    # More than lies between two snapshots of the stream.
+    # More samples than are between two snapshots of the stream.
     urls = [path, path]
     whole = list(told(loader(make(urls), False, num_workers=num_workers), 2))
     for stop in range(0, len(whole) // 2 + 1, 3):
@@ -141,7 +141,7 @@ def test_what_is_damaged_is_left_out_or_told(tmp_path: pathlib.Path) -> None:
 
 
 class Failing(io.RawIOBase):
-    """Gives some samples, and fails then."""
+    """Returns some samples, and then fails."""
 
     def __init__(self) -> None:
         self.left = [b"1\n2\n3\n4\n", b"5\n6\n"]

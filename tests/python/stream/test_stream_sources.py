@@ -1,4 +1,4 @@
-"""What native streams read from, besides files: programs, FIFOs, descriptors, and file objects, and their ends."""
+"""Sources of native streams besides files: programs, FIFOs, descriptors, and file objects, and how they end."""
 
 from __future__ import annotations
 
@@ -96,11 +96,11 @@ def test_a_program_that_fails_is_told_with_its_last_words(tmp_path: pathlib.Path
     ):
         with pytest.raises(OSError, match=words):
             list(TarStream(f"pipe:{command}"))
-    # Only what begins so is run.
+    # Only a string that begins with `pipe:` runs a program.
     with pytest.raises(FileNotFoundError):
         list(JsonLinesStream(f" pipe:touch {tmp_path}/x"))
     assert not (tmp_path / "x").exists()
-    # What is said in between does not stop it.
+    # Output on stderr does not block it.
     chatty = "pipe:i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo $i; echo this is line number $i of many >&2; done"
     assert list(JsonLinesStream(chatty)) == list(range(1, 3001))
 
@@ -171,7 +171,7 @@ def test_a_worker_that_is_killed_is_told_and_leaves_no_program(tmp_path: pathlib
 
 
 def _worker(programs: list[int]) -> int:
-    """The process that has started these, or their shell."""
+    """Return the process that started these, or their shell."""
     parent = programs[0]
     while True:
         with open(f"/proc/{parent}/stat") as file:
@@ -204,7 +204,7 @@ def test_a_fork_leaves_what_its_parent_reads_alone(tmp_path: pathlib.Path) -> No
 
 
 class Lines(io.RawIOBase):
-    """Has no descriptor, and more lines than go into a pipe."""
+    """Has no descriptor, and more lines than fit into a pipe."""
 
     def __init__(self) -> None:
         self.left = 20
@@ -224,7 +224,7 @@ def test_a_fork_does_not_keep_the_pipe_of_an_object_open(is_left: bool) -> None:
         time.sleep(100)
         os._exit(0)
     if not is_left:
-        # In a thread: a pipe that has no end would let no test end.
+        # In a thread, because a pipe that is never closed would hang the test.
         counts: list[int] = []
         count = threading.Thread(
             target=lambda lines: counts.append(sum(1 for _ in lines)), args=(iterator,), daemon=True
@@ -304,7 +304,7 @@ def test_commands_can_be_turned_off(tmp_path: pathlib.Path, monkeypatch: pytest.
         monkeypatch.setenv("SLUICEGATE_ALLOW_PIPE", value)
         with pytest.raises(ValueError, match=r"urls: SLUICEGATE_ALLOW_PIPE forbids commands"):
             JsonLinesStream([path, url])
-        # One that was made before runs none either.
+        # A stream created earlier does not run a program either.
         with pytest.raises(ValueError, match="SLUICEGATE_ALLOW_PIPE"):
             list(stream)
     assert len(list(JsonLinesStream(path, allow_pipe=False))) == 3

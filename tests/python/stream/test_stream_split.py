@@ -1,4 +1,4 @@
-"""How native streams are split: batches that don't depend on the workers, and what is left, read by other workers."""
+"""How native streams are split: batches do not depend on the workers, and other workers read the rest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SAMPLES = 23
 BATCH = 3
 WORKERS = range(4)
 
-# The numbers of workers of loaders that resume one after the other, each from the state of the one before.
+# The numbers of workers of loaders, each of which resumes from the state of the previous one.
 OTHER_WORKERS = (2, 3, 1, 0, 2, 3, 3)
 
 
@@ -33,7 +33,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def loader(path: Any, num_workers: int, **arguments: Any) -> Any:
-    """Over numbers, in threads: as many workers as one likes, at once."""
+    """Return a loader of numbers; its workers are threads, which start fast."""
     stream = path if not isinstance(path, str) else JsonLinesStream(path)
     arguments = {"batch_size": BATCH, "worker_type": "thread" if num_workers else "process", **arguments}
     return DataLoader(stream, num_workers=num_workers, **arguments)
@@ -44,7 +44,7 @@ def flat(batches: list[list[int]]) -> list[int]:
 
 
 def in_turns(left: list[list[int]], first: int = 0) -> list[list[int]]:
-    """The batches of workers with these samples each, in torch's order."""
+    """Return the batches of workers with these remaining samples, in torch's order."""
     batches = []
     for turn in range(first, SAMPLES * len(left)):
         worker = turn % len(left)
@@ -55,7 +55,7 @@ def in_turns(left: list[list[int]], first: int = 0) -> list[list[int]]:
 
 
 def expected(batches: list[list[int]], stop: int, num_workers: int, seed: int | None) -> list[list[int]]:
-    """What is to follow the first `stop` of `batches`, by `num_workers` workers."""
+    """Return the batches that `num_workers` workers read after the first `stop` of `batches`."""
     if seed is not None:
         return batches[stop:]
     received = set(flat(batches[:stop]))
@@ -65,14 +65,14 @@ def expected(batches: list[list[int]], stop: int, num_workers: int, seed: int | 
 
 
 def going_on(loader: Any, state: dict[str, Any] | None) -> Any:
-    """The loader, from `state` on; from the start without one."""
+    """Return the loader after loading `state`, if any."""
     if state is not None:
         loader.load_state_dict(state)
     return loader
 
 
 def after(loader: Any, stop: int) -> dict[str, Any]:
-    """The state behind the first `stop` batches, as JSON keeps it."""
+    """Return the state after the first `stop` batches, as from JSON."""
     iterator = iter(loader)
     assert len(take(iterator, stop)) == stop
     state: dict[str, Any] = json.loads(json.dumps(loader.state_dict()))
@@ -137,7 +137,7 @@ def test_it_may_be_another_number_after_every_batch(path: str, seed: int | None)
     for step in range(SAMPLES):
         stopped = going_on(loader(path, OTHER_WORKERS[step % 7], seed=seed), state)
         iterator = iter(stopped)
-        # Until a worker reports its place, the state is the one that was loaded, and can be resumed.
+        # Until a worker reports its position, the state is the loaded one, and can be resumed.
         untouched = json.loads(json.dumps(stopped.state_dict()))
         batches = take(iterator, 1)
         if not batches:
@@ -145,7 +145,7 @@ def test_it_may_be_another_number_after_every_batch(path: str, seed: int | None)
         state = json.loads(json.dumps(stopped.state_dict()))
         iterator._shutdown_workers()
         received += batches
-        # What is kept of those that had other shares does not pile up.
+        # Records of earlier splits do not accumulate.
         assert all(len(place[0]["thing"]["consumed"]) <= 3 for place in state["workers"] if place is not None)
         again = loader(path, (1, 0, 2)[step % 3], seed=seed)
         again.load_state_dict(untouched)
@@ -232,7 +232,7 @@ def test_the_next_epoch_is_whole_whoever_reads_it(path: str) -> None:
         resumed.load_state_dict(stopped.state_dict())
         for _ in range(2):
             assert sorted(flat(take(resumed))) == list(range(SAMPLES))
-        # Of an epoch that has begun, and was not read, with workers that were in the one before.
+        # An epoch that has begun, unread, with workers that persist from the previous one.
         take(stopped)
         iterator = iter(stopped)
         state = stopped.state_dict()
@@ -277,7 +277,7 @@ def test_what_shuffle_buffers_hold_is_left_too(path: str, there: int) -> None:
             assert sorted(flat(whole[:stop] + follows)) == list(range(SAMPLES)), f"{there} to {here} after {stop}"
             if max(here, 1) == max(there, 1):
                 assert follows == whole[stop:]
-            # The next epoch is that of a loader with as many workers.
+            # The next epoch equals that of a loader with the same number of workers.
             fresh = loader(shuffled(JsonLinesStream(path)), here)
             fresh.set_epoch(1)
             assert take(resumed) == take(fresh)
@@ -334,7 +334,7 @@ def test_samples_that_are_not_counted_are_no_part_of_it(tmp_path: pathlib.Path) 
 
 
 class Doubled(JsonLinesStream):
-    """Reads in its own `__iter__`: the loader can't know how many samples it has taken."""
+    """Reads in its own `__iter__`, so that the loader can't know how many samples it has taken."""
 
     def __iter__(self) -> Iterator[int]:
         for sample in super().__iter__():
@@ -411,15 +411,15 @@ def test_a_state_goes_back_to_the_last_place_before_which_all_was_read() -> None
     assert first["inner"] == second["inner"] == [2, 0, 0, 20]
     assert first["consumed"] == second["consumed"] == [[2, 1, [5, 2], []]]
     assert (first["read"], second["read"]) == (3, 1)
-    # As far as each other, they leave nothing to pass over.
+    # At the same position, they leave nothing to skip.
     (alone,) = split_again([reached[0], Reached(stream_state(4, []), 4, [])], 1, 1)
     assert (alone["inner"], alone["consumed"], alone["read"]) == ([5, 0, 0, 50], [], 5)
 
 
 def test_a_buffer_holds_samples_of_its_part_that_were_not_read_before() -> None:
-    # Of samples 5, 7, 9 and so on, another worker read 9: as its samples 3 to 6 the buffer read 5, 7, 11 and 13.
+    # Of samples 5, 7, 9, ..., a different worker read 9, so the buffer's samples 3 to 6 are 5, 7, 11, and 13.
     state = stream_state(5, [[1, 1, [10], [0, 5, 7]]])
     assert reached_with_buffer(state, 3, 7, [6, 4]) == Reached(state, 14, [7, 13])
-    # A loader that resumes from it begins at the place of the state.
+    # A loader that resumes from it starts at the state's position.
     (alone,) = split_again([None, reached_with_buffer(state, 3, 7, [6, 4])], 1, 1)
     assert alone["inner"] == [0, 0, 0, 0]

@@ -1,4 +1,4 @@
-"""Native streams under workers: threads give what worker processes give, batch by batch and state by state."""
+"""Native streams with workers: threads yield the batches and the states that worker processes yield."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from sluicegate.worker.thread_main import ThreadWorker
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 
 case = native_streams.case
-# A worker whose stream has failed says so again and again.
+# A worker whose stream has failed repeats its error.
 MOST_ERRORS = 7
 
 
-# Which thread fetches the batches: workers ahead, the calling one when their turn comes, or both in turn.
+# The thread that fetches batches: workers in advance, the calling thread when they are due, or both in turn.
 PACES = {"ahead": lambda draw: True, "here": lambda draw: False, "in turn": lambda draw: draw.random() < 0.5}
 
 
@@ -78,7 +78,7 @@ def both(make: Callable[[], Any], **arguments: Any) -> tuple[Any, Any]:
 
 
 def told(loader: Any, epochs: int) -> Iterator[tuple[Any, Any]]:
-    """Yield what comes in some epochs, batches and errors, each with the state after it."""
+    """Yield the batches and errors of some epochs, each with the state after it."""
     for _ in range(epochs):
         iterator, errors = iter(loader), 0
         while errors < MOST_ERRORS:
@@ -95,7 +95,7 @@ def told(loader: Any, epochs: int) -> Iterator[tuple[Any, Any]]:
 def check_alike(
     make: Callable[[], Any], epochs: int = 2, state: Any = None, paces: Iterable[str] = PACES, **arguments: Any
 ) -> list[tuple[Any, Any]]:
-    """Check threads at each pace against processes, from `state` on; return what came, each with the state after it."""
+    """Check threads at each pace against processes, from `state` on; return the batches, with the states after them."""
     processes = of_processes(make, **arguments)
     if state is not None:
         processes.load_state_dict(state)
@@ -132,7 +132,7 @@ def test_batches_and_states_are_those_of_worker_processes(case: Case, number: in
     draws = random.Random(zlib.crc32(f"{pathlib.Path(path).name} {number}".encode()))
     arguments = arguments_of(draws)
     arguments["in_order"] = True
-    # With fewer snapshots, how much has to be read again from a state depends on what was fetched ahead.
+    # With fewer snapshots, the number of samples to read again depends on the prefetched batches.
     paces = {arguments.pop("snapshot_every_n_steps"): ["ahead"]}
     paces.setdefault(1, []).extend(["here", "in turn"])
     size, buffer_seed, shard = draws.choice([None, 1, 6, 100]), draws.choice([None, 3]), draws.choice([None, (1, 2)])
@@ -280,7 +280,7 @@ def test_iterators_at_once_and_one_after_a_break(case: Case) -> None:
 
 
 class Derived(JsonLinesStream):
-    """A stream of a user's."""
+    """A user-defined stream."""
 
 
 def seeds(worker: int) -> None:
@@ -328,7 +328,7 @@ def test_the_thread_that_fetches_is_the_one_that_pays(
         assert sorted(x for batch in loader for x in batch["x"].tolist()) == list(range(200))
         assert torch.utils.data.get_worker_info() is None
     assert all(number == told for number, told in infos)
-    # Those that come before a worker has begun are fetched by it.
+    # A worker fetches the batches that are due before it has started.
     assert (sum(fetched) > 0) == (pace != "ahead")
 
 
@@ -386,7 +386,7 @@ def test_an_interrupt_while_a_batch_is_fetched_here_loses_nothing(
                     except KeyboardInterrupt:
                         continue
                 found.append((None, loaded.state_dict()))
-            assert next(interrupts) is False  # All of the others came.
+            assert next(interrupts) is False  # all other interrupts were raised
             assert_same([batch for batch, _ in found], [batch for batch, _ in expected])
             assert_same([json.loads(json.dumps(state)) for _, state in found], [state for _, state in expected])
 
@@ -429,9 +429,9 @@ def test_pace_is_worth_a_thread_while_the_consumer_is_busy(monkeypatch: pytest.M
         return found
 
     pace = Pace()
-    assert pace.pays_ahead()  # Nothing is known yet.
+    assert pace.pays_ahead()  # without measurements
     assert not any(decisions(pace, 40, away=0.0, taken=0.001)[1:])
     assert decisions(pace, 40, away=0.01, taken=0.001)[8:] == [True] * 32
     assert decisions(pace, 80, away=0.0001, taken=0.001)[40:] == [False] * 40
-    # Less than handing over takes.
+    # The consumer is away for less time than handing over a batch takes.
     assert decisions(Pace(), 40, away=20e-6, taken=1e-6)[1:] == [False] * 39

@@ -1,4 +1,4 @@
-"""Epochs of uneven streams that were left: how far each worker has read, whenever the others ended."""
+"""Epochs of uneven streams that were left: each worker's position does not depend on when the others ended."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [
 
 
 class SlowStream(EpochStream):
-    """One of its workers takes its time."""
+    """One of its workers is slow."""
 
     def __init__(self, sizes: list[int], slow: int) -> None:
         super().__init__(sizes)
@@ -38,7 +38,7 @@ class SlowStream(EpochStream):
 
 @pytest.mark.parametrize("every", [1, 0, 7])
 def test_a_stream_that_had_ended_when_the_others_were_left_begins_again(every: int) -> None:
-    # The second worker's stream ends early, and begins its next epoch, which the first one's does not.
+    # The second worker's stream ends early and begins its next epoch; the first one's does not.
     def make() -> Any:
         return sluicegate.DataLoader(
             EpochStream([14, 5, 14]),
@@ -60,7 +60,7 @@ def test_a_stream_that_had_ended_when_the_others_were_left_begins_again(every: i
 
 
 def test_how_far_an_epoch_that_was_left_was_read_ahead_depends_on_no_worker_s_speed() -> None:
-    # The second worker's end comes long before its turn, or long after the consumer begins to wait for it.
+    # The second worker ends long before its turn, or long after the consumer has begun to wait for it.
     def all_that_follows(slow: int) -> list[Any]:
         loader = sluicegate.DataLoader(
             SlowStream([40, 5, 40], slow),
@@ -78,7 +78,7 @@ def test_how_far_an_epoch_that_was_left_was_read_ahead_depends_on_no_worker_s_sp
 @pytest.mark.parametrize("further", [1, 2, 4])
 @pytest.mark.parametrize("received", [1, 2, 3, 4, 6])
 def test_it_is_read_ahead_as_far_when_it_was_resumed(received: int, further: int) -> None:
-    # The second worker's stream ends before the fourth batch, with what drop_last drops.
+    # The second worker's stream ends before the fourth batch, with samples that drop_last drops.
     def make() -> Any:
         return sluicegate.DataLoader(
             EpochStream([40, 5, 30]), 4, num_workers=3, drop_last=True, persistent_workers=True

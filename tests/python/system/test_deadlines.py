@@ -1,4 +1,4 @@
-"""The grace that workers get when their iterator is closed is what `deadlines` says, and no shorter."""
+"""When their iterator is closed, workers get the full grace period that `deadlines` sets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sluicegate.system import deadlines
 
 
 class Busy(Dataset[int]):
-    """The worker says through a pipe that it is at sample 1, which takes `seconds`."""
+    """The worker reports through a pipe that it is reading sample 1, which takes `seconds`."""
 
     def __init__(self, told: int, seconds: float, ignored: int | None = None) -> None:
         self.told, self.seconds, self.ignored = told, seconds, ignored
@@ -33,7 +33,7 @@ class Busy(Dataset[int]):
 
 
 def close_while_busy(seconds: float, ignored: int | None = None, **options: Any) -> tuple[Any, float]:
-    """Closes an iterator whose worker is at a sample that takes `seconds`; returns the worker and how long it took."""
+    """Close an iterator whose worker is busy for `seconds`; return the worker and the time that closing took."""
     reader, writer = os.pipe()
     loader = sluicegate.DataLoader(Busy(writer, seconds, ignored), batch_size=None, num_workers=1, **options)
     iterator = iter(loader)
@@ -59,7 +59,7 @@ def test_a_worker_that_takes_longer_is_terminated_after_the_grace(monkeypatch: p
     monkeypatch.setattr(deadlines, "GRACE", 0.3)
     monkeypatch.setattr(deadlines, "TERMINATION", 40.0)
     worker, took = close_while_busy(60.0)
-    assert worker.exitcode == 0  # Torch's handler of SIGTERM makes it that; a killed worker has another.
+    assert worker.exitcode == 0  # set by torch's handler of SIGTERM; a killed worker has a different code
     assert took >= 0.3
 
 

@@ -1,4 +1,4 @@
-"""Signals that come while a dropped iterator ends its workers: what their handlers raise is not lost."""
+"""Signals that arrive while a dropped iterator ends its workers: exceptions of their handlers are not lost."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ assert time.monotonic() - began < 3.5, time.monotonic() - began
 """
 
 
-# With short deadlines the workers would be gone as soon without the signal.
+# With short deadlines, the workers would end as quickly without the signal.
 @pytest.mark.real_clock
 @pytest.mark.parametrize("persistent", [False, True])
 @pytest.mark.parametrize("kind", ["process", "thread"])
@@ -76,7 +76,7 @@ def test_handlers_run_once_and_are_put_back() -> None:
             assert signal.getsignal(signal.SIGUSR2) is ours
 
         finalize()
-        time.sleep(0)  # Handlers run at the next call.
+        time.sleep(0)  # handlers run at the next call
         assert ran == [signal.SIGUSR2]
         finalize()
         time.sleep(0)

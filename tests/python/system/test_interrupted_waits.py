@@ -1,6 +1,6 @@
 """After a signal's exception at any call, threads continue: a batch may be lost, but nothing waits forever.
 
-`SLUICEGATE_INTERRUPTS=1` interrupts every call; the default is every 11th, another one in each kind of loader.
+`SLUICEGATE_INTERRUPTS=1` interrupts every call; the default is every 11th, starting differently for each loader.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def values(batches: Any) -> list[int]:
 
 
 def received(iterator: Iterator[Any], interrupted: InterruptedCall) -> list[Any]:
-    """Takes every batch, and continues after the exception."""
+    """Read every batch, continuing after the exception."""
     batches: list[Any] = []
     with interrupted.armed():
         while True:
@@ -99,6 +99,6 @@ def test_no_thread_waits_forever_after_an_interrupt(check: Callable[[Interrupted
     counting = InterruptedCall(NEVER)
     check(counting)
     assert counting.calls > 100
-    # Those of the wait itself are made as often as it takes.
+    # The number of calls in the wait itself varies.
     for number in range(1 + len(check.__name__) % STRIDE, counting.calls + 1, STRIDE):
         check(InterruptedCall(number))

@@ -23,13 +23,13 @@ from sluicegate.transformers import LoaderMixin, Trainer
 
 
 def trained(path: Path, kind: str, **arguments: Any) -> list[list[Any]]:
-    """What a training wrote."""
+    """Return the lines that a training wrote."""
     train(str(path), kind, **arguments)
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def after(lines: list[list[Any]], step: int) -> list[list[Any]]:
-    """The lines of a whole training that one that resumed at `step` writes, too."""
+    """Return the lines of a whole training that a training resumed at `step` writes too."""
     return [line for line in lines if line[1] > step or (line[1] == step and line[0] == "step")]
 
 
@@ -39,7 +39,7 @@ def test_the_package_alone_does_not_import_transformers() -> None:
 
 
 def test_the_package_is_the_installed_one() -> None:
-    """This folder has the same name and is on the path, too."""
+    """This folder has the same name, and is also on the path."""
     assert transformers.__file__ is not None
     print(f"transformers {transformers.__version__}")
 
@@ -79,7 +79,7 @@ def test_every_argument_for_loaders_arrives(tmp_path: Path) -> None:
     assert training.worker_init_fn.func is transformers.trainer_utils.seed_worker
     assert trainer.get_eval_dataloader() is evaluation  # Its workers persist.
     trainer = trainer_of("sluicegate", per_device_train_batch_size=5)
-    trainer.args.dataloader_pin_memory = True  # Its arguments leave it out on the CPU.
+    trainer.args.dataloader_pin_memory = True  # `TrainingArguments` turn it off on the CPU.
     loader = trainer.get_train_dataloader()
     assert (loader.pin_memory, loader.batch_size, loader.drop_last) == (True, 5, False)
 
@@ -91,7 +91,7 @@ def test_loader_arguments_of_the_trainer_are_refused() -> None:
 
 @pytest.mark.parametrize("seed", [None, 7])
 def test_an_evaluation_counts_each_sample_once(seed: int | None) -> None:
-    """The last batch is shorter, and the trainer repeats its loss for a whole batch."""
+    """The last batch is shorter, but the trainer repeats its loss as for a whole batch."""
     metrics = {}
     for kind in ("torch", "sluicegate"):
         trainer = trainer_of(kind, per_device_eval_batch_size=8, loader_arguments={"seed": seed})
@@ -120,13 +120,13 @@ def test_a_resumed_training_is_the_uninterrupted_one(
     tmp_path: Path, arguments: dict[str, Any], seed: int | None
 ) -> None:
     given = {"draws": True, "dropout": 0.5, "folder": str(tmp_path), "loader_arguments": {"seed": seed}, **arguments}
-    # Evaluations draw, so they come before what is saved. If their workers persist, the first one draws more.
+    # Evaluations draw, so they come before saving. If their workers persist, the first one draws more.
     saves = {"save_strategy": "steps", "save_steps": 1, "eval_strategy": "steps", "eval_steps": 2}
     if "dataloader_persistent_workers" in arguments:
         saves["eval_strategy"] = "no"
     whole = trained(tmp_path / "whole", "sluicegate", **given, **saves)
     last = max(line[1] for line in whole)
-    for step in {3, last // 2, last - 2}:  # One is the end of the first epoch.
+    for step in {3, last // 2, last - 2}:  # one of them is the end of the first epoch
         (tmp_path / "reads-1").unlink(missing_ok=True)
         checkpoint = str(tmp_path / f"checkpoints/checkpoint-{step}")
         lines = trained(tmp_path / f"resumed-{step}", "sluicegate", **given, **saves, resumes=checkpoint)
@@ -135,10 +135,10 @@ def test_a_resumed_training_is_the_uninterrupted_one(
         reads = Counter(order)
         steps = Counter(index for line in lines if line[0] == "step" for index in line[2])
         if arguments.get("train_sampling_strategy") == "batch_rebalance":
-            reads -= Counter(range(SAMPLES))  # The sampler of transformers reads the lengths.
+            reads -= Counter(range(SAMPLES))  # the sampler of transformers reads the lengths
             assert (reads - steps).total() <= 2
         elif "stream" in arguments:
-            assert order[0] >= lines[0][2][0], "an earlier sample was read"  # Later ones are read ahead.
+            assert order[0] >= lines[0][2][0], "an earlier sample was read"  # later ones may be prefetched
         else:
             assert reads == steps, "the resumed training has read other samples than it trained with"
 
@@ -146,7 +146,7 @@ def test_a_resumed_training_is_the_uninterrupted_one(
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", [None, 7])
 def test_lengths_are_grouped_when_it_resumes_in_a_later_epoch(tmp_path: Path, seed: int | None) -> None:
-    """With torch's loader the resumed epoch has another order, which repeats samples."""
+    """With torch's loader, the resumed epoch has a different order, which repeats samples."""
     given: dict[str, Any] = {"train_sampling_strategy": "group_by_length", "dropout": 0.5, "folder": str(tmp_path)}
     given |= {"loader_arguments": {"seed": seed}, "save_strategy": "steps", "save_steps": 7, "eval_strategy": "no"}
     whole = trained(tmp_path / "whole", "sluicegate", **given)
@@ -170,7 +170,7 @@ def test_prompts_that_are_repeated_stay_together(tmp_path: Path) -> None:
         checkpoint = str(tmp_path / f"checkpoints/checkpoint-{step}")
         assert trained(tmp_path / f"resumed-{step}", "sluicegate", **given, resumes=checkpoint) == after(whole, step)
     loader: Any = trainer_of("sluicegate", repeats=True, loader_arguments={"seed": 7}).get_train_dataloader()
-    assert loader.seed is None  # With one, states would not hold the sampler's generator.
+    assert loader.seed is None  # with one, states would not contain the sampler's generator
 
 
 @pytest.mark.timeout(300)
@@ -195,7 +195,7 @@ def test_a_position_of_another_training_is_refused(tmp_path: Path) -> None:
     refused("3 samples per update, got 6", path, "sluicegate", **given, gradient_accumulation_steps=2)
     refused("updates per epoch, got 9", path, "sluicegate", **given, dataloader_drop_last=True)
     refused("seed", path, "sluicegate", **given, loader_arguments={"seed": 7})
-    # As the trainer documents, the epoch then begins with its first batch.
+    # As the trainer documents, the epoch then starts over.
     lines = trained(tmp_path / "again", "sluicegate", **given, gradient_accumulation_steps=2, ignore_data_skip=True)
     assert lines[0][1] == 4
 
@@ -208,7 +208,7 @@ def test_the_function_of_the_trainer_is_restored(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_table_is_read_in_rust(tmp_path: Path, workers: int) -> None:
-    """The trainer leaves columns out, and its collate function and `worker_init_fn` are known."""
+    """The trainer drops columns, and its collate function and `worker_init_fn` are recognized."""
     losses = []
     rows = [[1.0, index / SAMPLES, (index % 5) / 5] for index in range(SAMPLES)]
     columns = {"row": rows, "labels": list(range(SAMPLES)), "index": list(range(SAMPLES)), "text": ["a"] * SAMPLES}
@@ -229,7 +229,7 @@ class Subclass(torch.utils.data.DataLoader):
 
 
 def test_a_loader_of_the_users_own_is_kept() -> None:
-    """A sluicegate.DataLoader that the trainer's method returns, and a subclass of torch's loader."""
+    """A sluicegate.DataLoader returned by an overridden method, and a subclass of torch's loader, are kept."""
 
     class Own(LoaderMixin, transformers.Trainer):
         def get_train_dataloader(self) -> Any:

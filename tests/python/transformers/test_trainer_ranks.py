@@ -21,12 +21,12 @@ REFUSED = 'from cases import transformers_training; transformers_training.refuse
 
 @pytest.fixture(scope="module")
 def run() -> Iterator[Run]:
-    """Runs programs that find the Trainer imported, and what it imports when it trains."""
+    """Run programs in a process that has imported the Trainer, and the modules it imports when it trains."""
     yield from zygote("transformers", "transformers.trainer", "accelerate", "torch._dynamo", "torch.distributed.fsdp")
 
 
 def train(run: Run, path: Path, world_size: int, kind: str = "sluicegate", **arguments: Any) -> list[list[Any]]:
-    """What each process wrote."""
+    """Return the lines that each process wrote."""
     launch(run, TRAIN, world_size, path=str(path), kind=kind, arguments=arguments)
     texts = [Path(f"{path}-{rank}").read_text() for rank in range(world_size)]
     return [[json.loads(line) for line in text.splitlines()] for text in texts]
@@ -56,12 +56,12 @@ def test_without_a_seed_it_trains_as_with_torchs_loader(run: Run, tmp_path: Path
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("strategy", "seed"), [("random", 7), ("group_by_length", 7), ("group_by_length", None)])
 def test_each_sample_is_trained_and_counted_once(run: Run, tmp_path: Path, strategy: str, seed: int | None) -> None:
-    """Also if processes draw unequally, as in this script; then torch's loader groups lengths differently in each."""
+    """Even if processes draw differently, as in this script, in which torch's loader groups lengths differently."""
     arguments = {"train_sampling_strategy": strategy, "loader_arguments": {"seed": seed}}
     ranks = train(run, tmp_path / "lines", 2, **arguments)
     counts = Counter(trained(ranks))
     assert sorted(counts) == list(range(SAMPLES))  # Transformers: sharded
-    # The last step of an epoch is padded; without a seed, to whole batches.
+    # The last step of an epoch is padded; without a seed, to complete batches.
     padding = 1 if seed is not None else -SAMPLES % 6
     assert counts.total() == EPOCHS * (SAMPLES + padding)
     assert min(counts.values()) == EPOCHS

@@ -1,4 +1,4 @@
-"""What tests of transforms share."""
+"""Fixtures for tests of transforms."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cases.transforms import IMAGES
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for `ImageFolderDataset`, with `IMAGES` as PNG files of one class."""
+    """Return a folder for `ImageFolderDataset`, with `IMAGES` as PNG files of one class."""
     folder = tmp_path_factory.mktemp("images")
     (folder / "class").mkdir()
     for number, image in enumerate(IMAGES):

@@ -1,4 +1,4 @@
-"""Transforms take torchvision's arguments, refuse what it refuses, and are found in its pipelines."""
+"""Transforms take torchvision's arguments, refuse invalid ones as it does, and are recognized in its pipelines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ v2 = pytest.importorskip("torchvision.transforms.v2")
 
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
-# With which each is made; those that are not here need none.
+# The arguments of each transform; those that are not listed need none.
 ARGUMENTS: dict[str, list[dict[str, Any]]] = {
     "AugMix": [{}, {"severity": 9, "mixture_width": 2, "chain_depth": 3, "alpha": 0.5, "all_ops": False, "fill": 3}],
     "ConvertBoundingBoxFormat": [{"format": "XYWH"}],
@@ -132,11 +132,11 @@ def test_pipelines_are_recognized_whole_or_not_at_all() -> None:
 
 
 class OwnFlip(v2.RandomHorizontalFlip):
-    """May do anything."""
+    """A subclass, which may override anything."""
 
 
 class OurFlip(ours.RandomHorizontalFlip):
-    """May do anything."""
+    """A subclass, which may override anything."""
 
 
 def test_what_may_do_something_else_is_not_recognized() -> None:

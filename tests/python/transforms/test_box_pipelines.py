@@ -1,4 +1,4 @@
-"""Random pipelines of transforms that move, drop and convert boxes, side by side with torchvision's."""
+"""Random pipelines of transforms that move, drop, and convert boxes, compared with torchvision's."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ tv_tensors = pytest.importorskip("torchvision.tv_tensors")
 Made = Callable[[Any], Any]
 FORMATS = ("XYXY", "XYWH", "CXCYWH")
 
-# Turned boxes are left out: torch sums up the product of matrices in an order that depends on the number of boxes.
-# So is a `CenterCrop` that is larger than its image: by an odd margin torchvision moves pixels and boxes a pixel apart.
+# Without rotated boxes: torch's matrix product adds in an order that depends on the number of boxes. Without a
+# `CenterCrop` larger than its image: for odd margins, torchvision moves pixels and boxes one pixel apart.
 STEPS: list[Made] = [
     lambda of: of.Compose([of.Resize((60, 71)), of.CenterCrop((50, 70))]),
     lambda of: of.ClampBoundingBoxes(),
@@ -58,7 +58,7 @@ STEPS: list[Made] = [
 
 
 def boxes_of(generator: np.random.Generator, width: int, height: int, dtype: torch.dtype) -> torch.Tensor:
-    """Boxes inside the image, past its edges, outside of it, inverted, and some that are hardly a pixel."""
+    """Return boxes inside the image, past its edges, outside of it, and inverted, some of less than a pixel."""
     start = generator.uniform(-20, [width, height], (int(generator.integers(9)), 2))
     size = generator.choice([0.0, 0.5, 1.0, 3.0, 20.0, 60.0], start.shape) + generator.choice([0.0, 0.3], start.shape)
     boxes = np.concatenate([start, start + size], 1)
@@ -69,7 +69,7 @@ def boxes_of(generator: np.random.Generator, width: int, height: int, dtype: tor
 
 
 def with_labels(transform: Any) -> Any:
-    """torchvision's transform with the labels that the boxes have here, wherever boxes are dropped."""
+    """Return torchvision's transform, with the labels of these boxes in every `SanitizeBoundingBoxes`."""
     if isinstance(transform, v2.SanitizeBoundingBoxes):
         return v2.SanitizeBoundingBoxes(transform.min_size, transform.min_area, lambda inputs: inputs[1]["labels"])
     if isinstance(transform, (v2.Compose, v2.RandomApply, v2.RandomOrder)):
@@ -80,7 +80,7 @@ def with_labels(transform: Any) -> Any:
 
 @pytest.mark.parametrize("where", ["core", "in part"])
 def test_random_pipelines(where: str) -> None:
-    """`SLUICEGATE_BOX_PIPELINES=5000` tries as many."""
+    """Set `SLUICEGATE_BOX_PIPELINES=5000` to try that many."""
     choose = random.Random(int(os.environ.get("SLUICEGATE_BOX_SEED", "5")))
     dropped = 0
     for number in range(int(os.environ.get("SLUICEGATE_BOX_PIPELINES", "60"))):
@@ -98,7 +98,7 @@ def test_random_pipelines(where: str) -> None:
             boxes_of(np.random.default_rng(seed), width, height, dtype), format="XYXY", canvas_size=(height, width)
         )
         boxes = v2.functional.convert_bounding_box_format(boxes, new_format=form)
-        # Never as many masks as boxes, and never as high as there are boxes: those would be masks of boxes.
+        # The numbers of masks and rows differ from that of boxes: otherwise they would be masks of the boxes.
         masks = torch.randint(0, 255, (11, height, width), dtype=torch.uint8)
         labels = torch.arange(len(boxes))
         file = encoded(photograph(number, width, height))
@@ -110,7 +110,7 @@ def test_random_pipelines(where: str) -> None:
         try:
             image, expected = reference(tv_tensors.Image(decode_image(file)), target)
         except ZeroDivisionError:
-            # A crop of a crop, and so on, has no rows.
+            # Nested crops may leave no rows.
             torch.manual_seed(seed)
             with pytest.raises((DamagedImageError, ZeroDivisionError)):
                 field.decode_moved(file, 0, [plain], [masks], {"labels": labels}, [0])
@@ -120,14 +120,14 @@ def test_random_pipelines(where: str) -> None:
         found = field.decode_moved(file, 0, [plain], [masks], {"labels": labels}, [0])
         assert torch.equal(torch.get_rng_state(), after), said
         assert found.image.shape == image.shape, said
-        # Resizing sums up pixels in another order.
+        # Resizing adds up pixels in a different order.
         assert (found.image.double() - image.double()).abs().mean() < 1.5, said
         assert torch.equal(found.masks[0].as_subclass(torch.Tensor), expected["masks"].as_subclass(torch.Tensor)), said
         assert torch.equal(found.fields["labels"], expected["labels"]), said
         moved = found.boxes[0]
         assert (moved.format, moved.dtype) == (expected["boxes"].format, dtype), said
         if len(moved):
-            # Of no boxes torchvision may leave the size of the image as it was.
+            # Without boxes, torchvision may not update the size of the image.
             assert tuple(moved.canvas_size) == tuple(expected["boxes"].canvas_size), said
         assert torch.equal(moved.as_subclass(torch.Tensor), expected["boxes"].as_subclass(torch.Tensor)), said
         dropped += len(boxes) - len(moved)
@@ -135,7 +135,7 @@ def test_random_pipelines(where: str) -> None:
 
 
 def test_random_pipelines_in_whole_batches(tmp_path: Path) -> None:
-    """Batches that threads make, without Python, are those of samples. `SLUICEGATE_BOX_BATCHES=1000` tries as many."""
+    """Batches made by threads, without Python, equal those of samples. Set `SLUICEGATE_BOX_BATCHES=1000` for more."""
     choose = random.Random(int(os.environ.get("SLUICEGATE_BOX_SEED", "7")))
     sizes = [(choose.randrange(30, 100), choose.randrange(30, 100)) for _ in range(6)]
     paths = {}

@@ -1,4 +1,4 @@
-"""Transforms of boxes alone, and `RandomZoomOut`: as torchvision's, called with samples and in an `ImageField`."""
+"""Transforms of boxes, and `RandomZoomOut`, equal torchvision's, called with samples and in an `ImageField`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SIZE = 72, 96
 
 
 def boxes_of(seed: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Boxes inside of the image, outside of it, at its edges, and some that are hardly a pixel."""
+    """Return boxes inside the image, outside of it, and at its edges, some of less than a pixel."""
     generator = np.random.default_rng(seed)
     start = generator.uniform(-20, 90, (seed % 9, 2))
     size = generator.choice([0.0, 0.5, 1.0, 3.0, 20.0, 60.0], start.shape) + generator.choice([0.0, 0.3], start.shape)
@@ -42,7 +42,7 @@ def sample(seed: int, dtype: torch.dtype = torch.float32, form: str = "XYXY") ->
 
 
 def archive(folder: Path) -> str:
-    """Images with boxes, and a label for each, of which a crop in the middle leaves some hardly a pixel of."""
+    """Write images with boxes, of which a center crop leaves less than a pixel of some, and with a label per box."""
     members = []
     for number in range(9):
         generator = np.random.default_rng(number)
@@ -177,13 +177,13 @@ def test_boxes_of_every_format_move_as_torchvisions(name: str, form: str, dtype:
     for seed in range(18):
         boxes = sample(seed, dtype, form)["boxes"]
         if len(boxes) == 0:
-            continue  # Of no boxes torchvision leaves the size of the image as it was.
+            continue  # without boxes, torchvision does not update the size of the image
         found, expected = called(own, boxes, seed), called(other, boxes, seed)
         assert found.canvas_size == expected.canvas_size
         assert found.dtype == expected.dtype
         found, expected = (each.as_subclass(torch.Tensor) for each in (found, expected))
         if name in ("RandomRotation", "RandomAffine") and dtype.is_floating_point:
-            # The product of matrices is summed up in an order of its own.
+            # The order of additions in a matrix product differs.
             torch.testing.assert_close(found, expected, atol=1e-4 if dtype == torch.float32 else 1e-12, rtol=1e-6)
         else:
             assert torch.equal(found, expected), seed
@@ -239,7 +239,7 @@ def test_batches_whose_boxes_are_dropped_are_made_sample_by_sample(tmp_path: Any
 @pytest.mark.parametrize("module", [T, v2])
 @pytest.mark.parametrize("form", ["XYXY", "XYWH", "CXCYWH"])
 def test_boxes_past_the_image_reach_a_called_transform_as_they_are(module: Any, form: str) -> None:
-    """Nothing before it clamps them, so a `SanitizeBoundingBoxes` after a transform that is called drops them."""
+    """No earlier step clamps them, so a `SanitizeBoundingBoxes` after a called transform drops them."""
 
     def steps(of: Any) -> Any:
         return of.Compose([of.ToDtype(torch.float32, scale=True), Unknown(), of.SanitizeBoundingBoxes()])
@@ -260,7 +260,7 @@ def test_boxes_past_the_image_reach_a_called_transform_as_they_are(module: Any, 
 
 
 def test_a_called_transform_gets_the_format_and_the_rows_that_are_left() -> None:
-    """What runs in Rust before it has dropped boxes, with their labels, and converted the others."""
+    """Steps that run in Rust before it have dropped boxes, with their labels, and converted the others."""
     seen: list[str] = []
 
     def note(image: Any, target: dict[str, Any]) -> Any:
@@ -303,7 +303,7 @@ def test_what_is_recognized() -> None:
     assert T.recognize(v2.RandomZoomOut(p=1)) == [
         {"RandomZoomOut": {"fill": [0.0], "side_range": [1.0, 4.0], "p": 1.0}}
     ]
-    # Without boxes it is torchvision's, which says that there are none.
+    # Without boxes, torchvision's transform runs, and raises this error.
     with pytest.raises(ValueError, match="No bounding boxes"):
         ImageField(v2.SanitizeBoundingBoxes(labels_getter=None)).decode(encoded(photograph(1)))
 
@@ -326,7 +326,7 @@ def test_arguments_that_make_no_sense(name: str, arguments: dict[str, Any]) -> N
 
 
 def test_cached_images_drop_the_same_boxes(tmp_path: Any) -> None:
-    """What comes before anything random is done before an image is kept, but to boxes each time."""
+    """Deterministic steps at the beginning are applied to an image before it is cached, but to boxes each time."""
     steps = [T.Resize((60, 60)), T.SanitizeBoundingBoxes(9), T.ConvertBoundingBoxFormat("CXCYWH")]
     steps.append(T.RandomVerticalFlip())
     assert_same_from_cache(archive(tmp_path), T.Compose(steps))
@@ -341,7 +341,7 @@ def test_boxes_in_groups_are_not_dropped() -> None:
 
 @pytest.mark.parametrize("module", [T, v2])
 def test_what_has_no_mark_stays_where_it_is(module: Any) -> None:
-    """After `ToPureTensor` torchvision moves images alone."""
+    """After `ToPureTensor`, torchvision moves only images."""
 
     def steps(of: Any) -> list[Any]:
         turn, pure = of.RandomHorizontalFlip(1.0), of.ToPureTensor()

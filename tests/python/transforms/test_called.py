@@ -1,4 +1,4 @@
-"""Every transform called with images of Pillow's, tensors and arrays gives what torchvision's gives."""
+"""Every transform, called with Pillow images, tensors, and arrays, gives torchvision's results."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_called_with_a_tensor(name: str, made: Made, kind: str) -> None:
             image = image[:1]
         (found, state), (expected, after) = (drawn(seed, made(module), image) for module in (ours, v2))
         if name == "RandomEqualize" and kind == "float":
-            # Where a value lies between two levels, torch's last bit decides.
+            # If a value is between two levels, torch's last bit decides.
             assert (found - expected).abs().max() <= 1 / 255 + 1e-4
             continue
         assert_close(found, expected, name in WARPS, levels=1.0)
@@ -94,12 +94,12 @@ def test_called_with_an_array(name: str, made: Made) -> None:
         for each in (array, array[:, :, 0], array.astype(np.float32) / 255, array[:, :, 0].astype(np.int32)):
             assert_close(drawn(0, made(ours), each)[0], drawn(0, made(v2), each)[0], levels=0.0)
     elif name in ("ToPureTensor", "PILToTensor", "ToDtype", "ConvertImageDtype"):
-        # Conversions of other types leave arrays as they are, as torchvision's do.
+        # Conversions leave arrays as they are, as torchvision's do.
         assert all(np.array_equal(drawn(0, made(each), array)[0], array) for each in (ours, v2))
     elif name == "Normalize":
-        assert drawn(0, made(ours), array)[0] is TypeError  # As of a tensor of bytes.
+        assert drawn(0, made(ours), array)[0] is TypeError  # as for a tensor of bytes
     else:
-        # Torchvision leaves arrays alone; here they are images like tensors.
+        # Torchvision ignores arrays; here they are images, like tensors.
         (found, _), (expected, _) = (drawn(3, made(ours), each) for each in (array, tensor(IMAGES[0]).contiguous()))
         if name in ("Identity", "ClampBoundingBoxes", "ConvertBoundingBoxFormat"):
             assert np.array_equal(found, array)
@@ -140,7 +140,7 @@ def test_data_types_of_pillows_and_back() -> None:
                 values = (torch.rand(channels, 3, 4, generator=torch.Generator().manual_seed(1)) * 200).to(dtype)
                 values = values / 255 if dtype.is_floating_point else values
                 if dtype != torch.uint8 and not dtype.is_floating_point and channels > 1:
-                    # Torchvision takes bytes of numbers for colors.
+                    # Torchvision takes a bytes object as a list of colors.
                     with pytest.raises((TypeError, ValueError)):
                         ours.ToPILImage(mode)(values)
                     continue
@@ -178,6 +178,6 @@ def test_what_a_seed_draws_for_an_image_of_pillows() -> None:
     assert not torch.equal(made[0][0], made[0][1])
     with seeding.batch():
         seeding.sample(42)
-        # The same draws as for a tensor.
+        # It draws as for a tensor.
         image = ours.Compose([ours.ToImage(), ours.RandomResizedCrop(32), ours.RandomHorizontalFlip()])(IMAGES[0])
     assert (made[0][0] * 255 - image).abs().max() < 2.1

@@ -1,4 +1,4 @@
-"""Every transform in a dataset of images, run by the core, in part or not at all, gives what torchvision's gives."""
+"""Every transform in a dataset of images gives torchvision's results, run by the core wholly, in part, or not."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ pytestmark = IGNORED_WARNINGS
 EVERY = pytest.mark.parametrize(
     ("name", "made"), [(case[0], case[2]) for case in CASES], ids=[case[1] for case in CASES]
 )
-# Of these torchvision's transforms take floats alone.
+# torchvision's versions of these take only floats.
 ON_FLOATS = ("Normalize",)
 NOT_NATIVE = ("RandomChoice", "ToPILImage", "FiveCrop", "TenCrop")
 
 
 def of_dataset(module: Any, made: Made, name: str) -> tuple[list[Any], Any]:
-    """The transforms of a dataset's pipeline, and what torchvision makes of the same image."""
+    """Return the transforms of a dataset's pipeline, and torchvision's transform for comparison."""
     before = [module.ToDtype(torch.float32, scale=True)] if name in ON_FLOATS else []
     reference = v2.Compose([*([v2.ToDtype(torch.float32, scale=True)] if before else []), made(v2)])
     return [*before, made(module)], reference
@@ -71,7 +71,7 @@ def test_in_a_dataset(root: Path, name: str, made: Made, origin: str, where: str
         if "any size" not in reason:
             assert reason in repr(dataset)
     for number, photo in enumerate(IMAGES):
-        # Noise is drawn in the order of memory: datasets have (channels, height, width).
+        # Noise is drawn in memory order: datasets have (channels, height, width).
         image = photo if name == "ToTensor" else v2.functional.pil_to_tensor(photo).contiguous()
         (found, state), (expected, after) = (
             drawn(number, lambda at: dataset[at][0], number),
@@ -238,7 +238,7 @@ NAMES = [
 
 
 def test_random_pipelines(root: Path) -> None:
-    """`SLUICEGATE_PIPELINES=5000` tries as many."""
+    """Set `SLUICEGATE_PIPELINES=5000` to try that many."""
     generator = random.Random(int(os.environ.get("SLUICEGATE_PIPELINES_SEED", "3")))
     for _ in range(int(os.environ.get("SLUICEGATE_PIPELINES", "40"))):
         steps = random_pipeline(generator, NAMES)
@@ -262,7 +262,7 @@ def test_random_pipelines(root: Path) -> None:
                 assert found.dtype == (torch.float32 if end else torch.uint8), said
                 assert found.shape == wanted.shape, said
                 levels = found.double() * (255 if end else 1)
-                # A gray level that differs after one step may be more after the next ones.
+                # A difference of one gray level after one step may grow in the next ones.
                 assert (levels - wanted.double()).abs().mean() < 1.5, said
 
 
@@ -304,7 +304,7 @@ def test_several_means_of_a_gray_image(root: Path, module: Any, means: int, wher
     expected = drawn(0, steps, IMAGES[0].convert(mode))[0]
     dataset = ImageFolderDataset(root, steps, mode=mode, exact=True)
     found = drawn(0, dataset.__getitem__, 0)[0]
-    # The first version refuses them, where the second makes a channel for each.
+    # The first version refuses them; the second makes a channel for each.
     assert (expected is RuntimeError) == (module is v1 and means > 1)
     assert_close(found if expected is RuntimeError else found[0], expected, deviation=0.2)
     assert ("one mean for a gray image" in str(dataset.python_reason)) == (expected is RuntimeError)
@@ -319,7 +319,7 @@ NAMES_OF_V1 = [
 
 
 def check_called(root: Path, head: list[Any], tail: list[Any], number: int, seed: int, expected: Any) -> Any:
-    """What Rust makes of an image by `head`, as floats; `tail` must make `expected` of it."""
+    """Return the output of `head` in Rust as floats, after asserting that `tail` turns it into `expected`."""
     random.seed(seed)
     torch.manual_seed(seed)
     made = ImageFolderDataset(root, v1.Compose(head) if head else None, exact=True)[number][0]
@@ -329,7 +329,7 @@ def check_called(root: Path, head: list[Any], tail: list[Any], number: int, seed
 
 
 def head_of(root: Path, head: list[Any], number: int, seed: int) -> Any:
-    """The same by torchvision."""
+    """Return the output of `head` with torchvision."""
     random.seed(seed)
     torch.manual_seed(seed)
     made = v1.Compose(head)(torchvision_datasets.ImageFolder(str(root))[number][0])
@@ -337,7 +337,7 @@ def head_of(root: Path, head: list[Any], number: int, seed: int) -> Any:
 
 
 def test_random_pipelines_of_torchvisions_first_version(root: Path) -> None:
-    """Side by side with torchvision's `ImageFolder`. `SLUICEGATE_PIPELINES=5000` tries as many."""
+    """Compared with torchvision's `ImageFolder`. Set `SLUICEGATE_PIPELINES=5000` to try that many."""
     generator = random.Random(int(os.environ.get("SLUICEGATE_PIPELINES_SEED", "3")))
     in_part = whole = 0
     for _ in range(int(os.environ.get("SLUICEGATE_PIPELINES", "40"))):
@@ -359,17 +359,17 @@ def test_random_pipelines_of_torchvisions_first_version(root: Path) -> None:
             found, state = drawn(seed, lambda at, dataset=dataset: dataset[at][0], number)
             said = f"seed {seed}, image {number}: {steps}"
             if isinstance(wanted, type):
-                # Some take bytes alone, or a fill for Pillow's images alone: here they may take more.
+                # Some take only bytes, or a fill only for Pillow images: ours may take more.
                 continue
             assert torch.equal(state, after), said
             assert (type(found), found.dtype, found.shape) == (type(wanted), wanted.dtype, wanted.shape), said
             if (called := re.match(r"transform (\d+)", str(reason))) is not None:
-                # A level that differs in what Rust makes may be many after the transforms that are called: those are
-                # to make of it what they make of it alone.
+                # A difference of one level in Rust may grow in called transforms, so these are compared on Rust's
+                # output alone.
                 head, tail = steps.transforms[: int(called[1]) - 1], steps.transforms[int(called[1]) - 1 :]
                 found, wanted = check_called(root, head, tail, number, seed, found), head_of(root, head, number, seed)
-            # A level that differs may be many after these. Equalizing is the worst: it divides by a whole number of
-            # pixels, of which a small image has three or four, and one pixel more changes all levels by a quarter.
+            # A difference of one level may grow in these. Equalizing is the worst: it divides by a whole number of
+            # pixels, three or four in a small image, and one pixel more changes all levels by a quarter.
             is_equalized = "Equalize" in said or "Augment" in said
             is_sharp = any(each in said for each in ("Posterize", "Solarize", "Autocontrast"))
             assert (found - wanted).abs().mean() < (40 if is_equalized else 20 if is_sharp else 3) / 255, said

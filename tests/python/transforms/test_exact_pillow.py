@@ -1,4 +1,4 @@
-"""What is recognized of torchvision's transforms of Pillow images, and why the rest is not."""
+"""Which of torchvision's transforms of Pillow images are recognized, and why the others are not."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_pillow_with_other_values_is_not_relied_on(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.usefixtures("forgotten_arithmetic")
 def test_a_pillow_that_rounds_sums_of_products_once_is_not_relied_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    # As compilers make it for processors with an instruction for both; few values differ.
+    # As compiled for processors with a fused instruction; few values differ.
     def fused(self: Any, factor: float) -> Image.Image:
         before, after = (np.asarray(image).astype(float) for image in (self.degenerate, self.image))
         blended = (before + float(np.float32(factor)) * (after - before)).astype(np.float32)
@@ -151,7 +151,7 @@ def test_a_turn_with_another_size_is_recognized() -> None:
     for kind in (v1, v2):
         for mode in (InterpolationMode.NEAREST, InterpolationMode.BILINEAR):
             turn = kind.RandomRotation(170, mode, expand=True, fill=9)
-            # What is drawn next depends on the size.
+            # Later draws depend on the size.
             steps = [turn, kind.RandomAffine(10, (0.3, 0.3)), kind.CenterCrop(12)]
             dataset = made("CIFAR10", before_floats(*steps))
             assert sluicegate.DataLoader(dataset).explain().engine == "rust"

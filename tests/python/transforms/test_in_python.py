@@ -1,4 +1,4 @@
-"""Transforms that stay in Python: datasets and loaders say so, and values and draws are torchvision's."""
+"""Transforms that stay in Python: datasets and loaders report it, and values and draws are torchvision's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`RandomIoUCrop`, which draws by the boxes of each image: torchvision's crops, boxes, masks and labels, in Rust."""
+"""`RandomIoUCrop`, which draws by the boxes of each image: torchvision's crops, boxes, masks, and labels, in Rust."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 
 
 def boxes_of(seed: int, dtype: torch.dtype) -> torch.Tensor:
-    """No boxes, or some inside of the image, past its edges, as large as it, without an area, or inverted."""
+    """Return no boxes, or some inside the image, past its edges, as large as it, without an area, or inverted."""
     generator = np.random.default_rng(seed)
     start = generator.uniform(-20, [WIDTH, HEIGHT], (seed % 9, 2))
     size = generator.choice([0.0, 0.5, 1.0, 3.0, 20.0, 60.0], start.shape) + generator.choice([0.0, 0.3], start.shape)
@@ -55,7 +55,7 @@ def boxes_of(seed: int, dtype: torch.dtype) -> torch.Tensor:
 
 def sample(seed: int, dtype: torch.dtype = torch.float32, form: str = "XYXY") -> dict[str, Any]:
     boxes = tv_tensors.BoundingBoxes(boxes_of(seed, dtype), format="XYXY", canvas_size=(HEIGHT, WIDTH))
-    # More masks than there are ever boxes: as many would be those of the boxes.
+    # More masks than boxes: an equal number would be masks of the boxes.
     return {
         "image": tv_tensors.Image(decode_image(encoded(photograph(seed, WIDTH, HEIGHT)))),
         "boxes": v2.functional.convert_bounding_box_format(boxes, new_format=form),
@@ -65,7 +65,7 @@ def sample(seed: int, dtype: torch.dtype = torch.float32, form: str = "XYXY") ->
 
 
 def assert_as_torchvision(field: ImageField, theirs: Any, given: dict[str, Any], seed: int) -> int:
-    """Compares values, boxes, masks, labels and the generator; returns the number of boxes that are zeros or gone."""
+    """Compare values, boxes, masks, labels, and the generator; return the number of boxes that are zero or dropped."""
     torch.manual_seed(seed)
     expected = theirs(given)
     after = torch.get_rng_state()
@@ -104,7 +104,7 @@ def test_they_are_torchvisions(module: Any, form: str, name: str) -> None:
 
 @pytest.mark.parametrize("module", [ours, v2])
 def test_in_pipelines(module: Any) -> None:
-    """After what moves, drops and converts boxes, in containers, and twice."""
+    """After steps that move, drop, and convert boxes, in containers, and twice."""
 
     def steps(of: Any) -> list[Any]:
         crop, sanitize = of.RandomIoUCrop(), of.SanitizeBoundingBoxes()
@@ -141,7 +141,7 @@ def test_boxes_that_are_not_numbers_are_in_no_crop() -> None:
 
 
 def test_boxes_may_be_lists_or_groups() -> None:
-    """Of groups (..., n, 4), which torchvision refuses, all boxes count. An empty list has no boxes."""
+    """All boxes of groups (..., n, 4) count, which torchvision refuses. An empty list has no boxes."""
     field, given = ImageField(ours.RandomIoUCrop(), exact=True, boxes="boxes"), sample(8)
     file, boxes = encoded(photograph(8, WIDTH, HEIGHT)), given["boxes"].as_subclass(torch.Tensor)
     for seed in range(9):
@@ -205,7 +205,7 @@ def test_of_no_boxes_or_several_fields_they_are_called(module: Any, boxes: tuple
 
 
 def test_without_boxes_there_is_an_error() -> None:
-    """torchvision refuses such a sample, too. None does not stand for a sample without boxes."""
+    """torchvision refuses such a sample too. None does not mean a sample without boxes."""
     file = encoded(photograph(1, WIDTH, HEIGHT))
     field = ImageField(ours.RandomIoUCrop(), boxes="box")
     with pytest.raises(TypeError, match=r"boxes: `RandomIoUCrop` draws by .* got None in 'box'; .* shape \(0, 4\)"):
@@ -219,7 +219,7 @@ def test_without_boxes_there_is_an_error() -> None:
 
 
 def test_an_image_that_is_too_small_is_an_error() -> None:
-    """torchvision divides by zero."""
+    """torchvision divides by zero here."""
     small, boxes = b"P5 40 1 255 " + bytes(40), torch.tensor([[0, 0, 40, 1]])
     crop = {"max_scale": 0.9, "sampler_options": [0.0, 0.0, 0.0, 1.0]}
     torch.manual_seed(3)
@@ -233,7 +233,7 @@ def test_an_image_that_is_too_small_is_an_error() -> None:
 
 
 def archive(folder: Path) -> str:
-    """Images with two fields of boxes, and labels of one of them."""
+    """Write images with two fields of boxes, and labels for one of them."""
     members = []
     for number in range(9):
         members += [
@@ -253,7 +253,7 @@ def steps(of: Any) -> Any:
 
 @pytest.mark.parametrize("module", [ours, v2])
 def test_in_a_dataset(module: Any, tmp_path: Path) -> None:
-    """Samples are torchvision's, and with a seed the same for any workers."""
+    """Samples are torchvision's and, with a seed, the same for any workers."""
     path = archive(tmp_path)
     fields: dict[str, Any] = {"box": ["npy"], "label": ["npy"]}
     image = ImageField(steps(module), boxes="box", box_fields="label")
@@ -308,7 +308,7 @@ def test_the_reason_for_samples_one_by_one_is_said(tmp_path: Path) -> None:
 
 
 def test_two_images_draw_by_their_own_boxes(tmp_path: Path) -> None:
-    """One after the other, from one generator."""
+    """One after another, from one generator."""
     fields: dict[str, Any] = {"box": ["npy"], "label": ["npy"], "other": ["npy"]}
     images: dict[str, Any] = {
         "jpg": ImageField(steps(ours), boxes="box", box_fields="label", exact=True),
@@ -341,7 +341,7 @@ def test_two_images_draw_by_their_own_boxes(tmp_path: Path) -> None:
 
 
 def test_images_from_a_cache_are_cropped_alike(tmp_path: Path) -> None:
-    """Boxes move with what was done before an image was kept; the crop is drawn each time."""
+    """Boxes are moved by the steps before the cache; the crop is drawn each time."""
     parts = [ours.Resize((60, 80)), ours.CenterCrop((60, 70)), ours.ConvertBoundingBoxFormat("CXCYWH")]
     crops = [ours.RandomIoUCrop(), ours.SanitizeBoundingBoxes(), ours.Resize((30, 30))]
     assert_same_from_cache(archive(tmp_path), ours.Compose([*parts, *crops]))

@@ -1,4 +1,4 @@
-"""Key points move with their image as torchvision's do: in samples that transforms are called with, and in datasets."""
+"""Key points move with their image as torchvision's do: in samples passed to transforms, and in datasets."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ SAMPLES, WIDTH, HEIGHT = 8, 70, 60
 
 
 def points_of(number: int) -> np.ndarray[Any, Any]:
-    """As many skeletons of four points as there are boxes."""
+    """Return as many skeletons of four points as there are boxes."""
     return np.random.default_rng(number).uniform(0, 60, (number % 5, 4, 2)).astype(np.float32)
 
 
 def boxes_of(number: int) -> np.ndarray[Any, Any]:
-    """Those around the skeletons, one of them hardly a pixel."""
+    """Return the boxes around the skeletons, one of them of less than a pixel."""
     points = points_of(number)
     boxes = np.concatenate([points.min(1, initial=99), points.max(1, initial=0)], 1)
     boxes[1:2, 2:] = boxes[1:2, :2] + 0.5
@@ -63,7 +63,7 @@ FIELDS: dict[str, Any] = {"points": ["npy"], "box": ["npy"], "label": ["npy"]}
 
 
 def marked(number: int) -> tuple[Any, dict[str, Any]]:
-    """The sample as torchvision's users begin with it."""
+    """Return the sample that torchvision's users start with."""
     image = decode_image(encoded(photograph(number, WIDTH, HEIGHT)))
     size = tuple(image.shape[-2:])
     boxes = torch.from_numpy(boxes_of(number)).reshape(-1, 4)
@@ -82,7 +82,7 @@ def assert_equal(found: Any, expected: Any) -> None:
 @pytest.mark.parametrize(("name", "made"), [(case[0], case[2]) for case in CASES], ids=[case[1] for case in CASES])
 @pytest.mark.parametrize("points", ["float32", "int64", "skeletons"])
 def test_called_with_key_points(name: str, made: Made, points: str) -> None:
-    """Either they are torchvision's, or both refuse the sample: never an image that moved and points that did not."""
+    """Both give the same points, or both refuse the sample: an image never moves without its points."""
     size = (HEIGHT, WIDTH)
     image = tv_tensors.Image(decode_image(encoded(photograph(1, WIDTH, HEIGHT))))
     if name == "Normalize":
@@ -93,7 +93,7 @@ def test_called_with_key_points(name: str, made: Made, points: str) -> None:
         sample = {"image": image, "points": tv_tensors.KeyPoints(places, canvas_size=size), "label": 7}
         found, state = drawn(seed, made(ours), sample)
         if name in ("FiveCrop", "TenCrop"):
-            # torchvision leaves the points where they are, with a warning.
+            # torchvision does not move the points, and warns.
             assert found is TypeError
             continue
         expected, after = drawn(seed, made(v2), sample)
@@ -105,7 +105,7 @@ def test_called_with_key_points(name: str, made: Made, points: str) -> None:
         assert_equal(found["points"], expected["points"])
         assert getattr(found["points"], "canvas_size", None) == getattr(expected["points"], "canvas_size", None)
         assert found["image"].shape == expected["image"].shape if name != "ToPILImage" else True
-        # With Pillow's images, too.
+        # The same with Pillow images.
         pillow = {**sample, "image": photograph(1, WIDTH, HEIGHT)}
         found, expected = drawn(seed, made(ours), pillow)[0], drawn(seed, made(v2), pillow)[0]
         if not isinstance(expected, type):
@@ -157,7 +157,7 @@ def test_in_a_dataset(tmp_path: Path, module: Any, kind: Any) -> None:
 @pytest.mark.parametrize("module", [ours, v2])
 @pytest.mark.parametrize("wraps", [False, True])
 def test_skeletons_are_dropped_with_their_boxes(tmp_path: Path, module: Any, wraps: bool) -> None:
-    """And those that are left still move with the transforms that come after."""
+    """The remaining ones still move with later transforms."""
     sanitize = module.SanitizeBoundingBoxes(2)
     steps = [module.Resize((40, 40)), module.RandomApply([sanitize], p=1.0) if wraps else sanitize]
     steps.append(module.RandomHorizontalFlip(1.0))
@@ -173,7 +173,7 @@ def test_skeletons_are_dropped_with_their_boxes(tmp_path: Path, module: Any, wra
         _, expected = reference(pixels, {**target, **rows})
         sample = dataset[number]
         assert isinstance(sample["points"], tv_tensors.KeyPoints)
-        # torchvision has moved all of them: its `SanitizeBoundingBoxes` knows no key points.
+        # torchvision keeps all of them, because its `SanitizeBoundingBoxes` ignores key points.
         assert_equal(sample["points"], expected["points"].as_subclass(torch.Tensor)[expected["rows"]])
         assert_equal(sample["label"], expected["label"])
         assert_equal(sample["box"], expected["box"])
@@ -224,7 +224,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
 
 
 def moving(of: Any) -> dict[str, Any]:
-    """What moves key points in Rust."""
+    """Return the transforms that move key points in Rust."""
     return {
         "flip": of.RandomHorizontalFlip(),
         "vertical flip": of.RandomVerticalFlip(),
@@ -295,7 +295,7 @@ def test_a_crop_is_drawn_by_boxes_and_moves_key_points(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [TarDataset, TarStream])
 def test_in_rust_with_workers(tmp_path: Path, kind: Any) -> None:
-    """With a seed batches are the same for any workers, and without one samples are torchvision's."""
+    """With a seed, batches are the same for any workers; without one, samples are torchvision's."""
 
     def steps(of: Any) -> Any:
         return of.Compose([of.RandomResizedCrop(48, antialias=True), of.RandomHorizontalFlip(), of.CenterCrop(40)])
@@ -324,10 +324,10 @@ NAMES = [
 
 
 def test_random_pipelines(tmp_path: Path) -> None:
-    """`SLUICEGATE_KEYPOINT_PIPELINES=5000` tries as many."""
+    """Set `SLUICEGATE_KEYPOINT_PIPELINES=5000` to try that many."""
     choose = random.Random(int(os.environ.get("SLUICEGATE_KEYPOINT_SEED", "1")))
     made_by_name, path = [case[2] for case in CASES if case[0] in NAMES], str(tar(tmp_path))
-    # One that is larger than its image moves pixels and key points a pixel apart in torchvision.
+    # A crop larger than its image moves pixels and key points one pixel apart in torchvision.
     made_by_name.append(lambda of: of.Compose([of.Resize((60, 71)), of.CenterCrop((50, 70))]))
     called = 0
     for _ in range(int(os.environ.get("SLUICEGATE_KEYPOINT_PIPELINES", "20"))):

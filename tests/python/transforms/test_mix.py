@@ -1,4 +1,4 @@
-"""`MixUp` and `CutMix` make the batches that torchvision's make, after the same draws."""
+"""`MixUp` and `CutMix` make torchvision's batches, with the same draws."""
 
 from __future__ import annotations
 

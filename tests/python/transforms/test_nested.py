@@ -1,4 +1,4 @@
-"""Pipelines inside of others, `nn.Sequential` and `nn.ModuleList` among them, give what torchvision's give."""
+"""Pipelines inside of others, including `nn.Sequential` and `nn.ModuleList`, give torchvision's results."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_of_torchvisions_second_version(root: Path, name: str, made: Made, nesti
             image = photo if name == "ToTensor" else v2.functional.pil_to_tensor(photo).contiguous()
             expected, after = drawn(number, steps, image)
             if name == "ToTensor":
-                # Where it was not applied.
+                # It was not applied.
                 expected = v2.functional.pil_to_tensor(expected) if not isinstance(expected, torch.Tensor) else expected
             found, state = drawn(number, lambda at, dataset=dataset: dataset[at][0], number)
             plain = expected.as_subclass(torch.Tensor) if isinstance(expected, torch.Tensor) else expected

@@ -1,4 +1,4 @@
-"""Each operation of the core on Pillow images has the values that torchvision makes by Pillow, to the last bit."""
+"""Each operation of the core on Pillow images gives torchvision's values with Pillow, to the last bit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FACTORS = (0.0, 1.0, 0.5, 2.0, 1e-3, 17.5)
 
 def noise(draw: random.Random, size: tuple[int, int]) -> Image.Image:
     values = np.random.RandomState(draw.randrange(2**32))
-    # Few levels and many: histograms with gaps, and gray pixels among others.
+    # Few levels or many: histograms with gaps, and some gray pixels.
     levels = draw.choice((2, 5, 256))
     pixels = values.randint(0, levels, (*size, 3)) * (255 // (levels - 1))
     return Image.fromarray(pixels.astype(np.uint8))
@@ -75,7 +75,7 @@ def _hue(draw: random.Random) -> tuple[Any, Any]:
 
 def _gray(draw: random.Random) -> tuple[Any, Any]:
     channels = draw.choice((1, 3))
-    # The function of v2's `Grayscale` is named otherwise.
+    # The function of v2's `Grayscale` has a different name.
     return {"Grayscale": {"channels": channels}}, lambda _, image: v1.to_grayscale(image, channels)
 
 
@@ -162,7 +162,7 @@ def test_every_color_is_turned_as_by_pillow() -> None:
 
 
 def test_every_pair_of_values_is_blended_as_by_pillow() -> None:
-    # Contrast blends with the mean gray: two rows set it, and the third has each value.
+    # Contrast blends with the mean gray: two rows determine it, and the third has each value.
     for seed in range(DRAWS):
         draw = random.Random(seed)
         value = factor(draw)

@@ -1,6 +1,6 @@
-"""Transforms with random arguments, in every way that they are run: values, draws, boxes and masks are torchvision's.
+"""Transforms with random arguments, in every way of running them: values, draws, boxes, and masks are torchvision's.
 
-`SLUICEGATE_TRANSFORM_TRIALS` says how many arguments are drawn for each test.
+`SLUICEGATE_TRANSFORM_TRIALS` sets how many arguments are drawn for each test.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sluicegate.rng.sample import sample_rng
 tv_tensors = pytest.importorskip("torchvision.tv_tensors")
 v2 = pytest.importorskip("torchvision.transforms.v2")
 
-# torchvision's functions for `JPEG` say so.
+# A warning of torchvision's functions for `JPEG`.
 pytestmark = pytest.mark.filterwarnings("ignore:The image decoding and encoding capabilities")
 
 TRIALS = int(os.environ.get("SLUICEGATE_TRANSFORM_TRIALS", "4"))
@@ -35,7 +35,7 @@ Choice = Callable[[random.Random], Arguments]
 
 
 def resampling(random: random.Random) -> Arguments:
-    # Without antialiasing, a bicubic `Resize` is up to two gray levels away.
+    # Without antialiasing, a bicubic `Resize` differs by up to two gray levels.
     bicubic = [("bicubic", True), (3, True)]
     linear = [(name, on) for name in ("bilinear", v2.InterpolationMode.BILINEAR) for on in (True, False, None)]
     interpolation, antialias = random.choice([*bicubic, *linear, ("nearest", True), ("nearest-exact", None)])
@@ -91,15 +91,15 @@ CHOICES: dict[str, Choice] = {
     "RandomShortestSize": random_shortest_size,
     "ScaleJitter": scale_jitter,
 }
-# By how much floats may differ from torchvision's, as the docstrings say.
+# The documented difference of floats from torchvision's.
 ROUNDED = {"AugMix": 1e-6, "RandomResize": 2e-5, "RandomShortestSize": 2e-5, "ScaleJitter": 2e-5}
-# In these, a value half way between two pixels depends on the last bit of torch's product of matrices: `match_products`
-# looks how it is rounded, but a library may round in a third way.
+# In these, values halfway between two pixels depend on the last bit of torch's matrix product; `match_products` detects
+# how it rounds, but a library may round in a third way.
 WARPS = ("RandomPerspective",)
 
 
 def drawn(name: str, module_seed: int) -> list[tuple[Any, Any]]:
-    """Pairs of the transform here and torchvision's, with random arguments."""
+    """Return pairs of our transform and torchvision's, with random arguments."""
     generator = random.Random(f"{name} {module_seed}")
     arguments = [CHOICES[name](generator) for _ in range(TRIALS)]
     return [(getattr(ours, name)(**each), getattr(v2, name)(**each)) for each in arguments]
@@ -146,7 +146,7 @@ def test_called_on_tensors(name: str, dtype: torch.dtype) -> None:
                 if isinstance(getattr(own, "fill", None), tuple) and view.shape[-3] != 3:
                     continue
                 if name == "AugMix" and view.ndim > 3:
-                    # torchvision draws other shares for each.
+                    # torchvision draws different weights for each image.
                     with pytest.raises(TypeError, match="stack"):
                         own(view)
                     continue
@@ -290,7 +290,7 @@ def test_batches_of_threads_with_a_seed(root: Path, name: str) -> None:
 
 
 def test_noise_follows_the_order_of_memory() -> None:
-    """As torch's does: the same image has other noise where its channels lie side by side."""
+    """As with torch's: the noise of an image differs if its channels are interleaved."""
     image = images()[0]
     last = image.permute(1, 2, 0).contiguous().permute(2, 0, 1)
     own, other = ours.GaussianNoise(), v2.GaussianNoise()

@@ -1,4 +1,4 @@
-"""The core changes the size of tensors of bytes as torch does, to the last bit."""
+"""The core resizes tensors of bytes as torch does, to the last bit."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_sizes_change_as_in_torch(seed: int) -> None:
         arguments = {"height": height, "width": width, "interpolation": mode.value, "antialias": "torch"}
         resize = {"Resize": arguments}
         assert torch.equal(_by_core([resize], image), expected), mode
-        # Of a part alone, weights have the precision that those of all positions leave.
+        # For a part of the output, weights have the precision that suits all positions.
         top, left = draw.randrange(height), draw.randrange(width)
         rows, columns = draw.randint(1, height - top), draw.randint(1, width - left)
         crop = {"Crop": {"top": top, "left": left, "height": rows, "width": columns}}

@@ -1,4 +1,4 @@
-"""Transforms draw what torchvision's draw, take its arguments, and are found in its pipelines."""
+"""Transforms draw what torchvision's draw, take its arguments, and are recognized in its pipelines."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def state() -> torch.Tensor:
 
 
 def theirs(transform: Any, shape: tuple[int, int, int]) -> dict[str, Any] | None:
-    """The parameters that torchvision's transform draws; None where it does not act."""
+    """Return the parameters that torchvision's transform draws, or None if it does not apply."""
     is_optional = hasattr(transform, "p") and not isinstance(transform, v2.RandomPhotometricDistort)
     if is_optional and torch.rand(1) >= transform.p:
         return None
@@ -156,7 +156,7 @@ def test_draws_are_torchvisions_and_leave_its_place(
 
 
 def test_random_values_are_torchs_normal_deviates() -> None:
-    # From 16 values on torch makes them in blocks, below in pairs of which one may be left over for the next draw.
+    # From 16 values on, torch draws blocks; below that, pairs, of which one value may remain for the next draw.
     for shape, scale in (((3, 90, 70), (0.02, 0.3)), ((1, 9, 9), (0.02, 0.2)), ((3, 7, 7), (0.02, 0.1))):
         own = ours.RandomErasing(1.0, scale=scale, value="random")
         other = v2.RandomErasing(1.0, scale=scale, value="random")
@@ -189,7 +189,7 @@ print(torch.backends.cpu.get_cpu_capability())
 
 @pytest.mark.parametrize("capability", ["default", "avx2"])
 def test_normal_deviates_are_torchs_to_the_bit_on_every_processor(capability: str) -> None:
-    # torch approximates logarithm, sine and cosine where it has vectors, and calls the C library elsewhere.
+    # torch approximates logarithm, sine, and cosine in vector code, and calls the C library otherwise.
     environment = {**os.environ, "ATEN_CPU_CAPABILITY": capability}
     ran = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stderr
@@ -268,7 +268,7 @@ def test_sizes_are_torchvisions(name: str) -> None:
     for arguments in given[name]:
         for shape in SIZES:
             expected = getattr(v2, name)(**arguments)(image(shape)).shape[-2:]
-            # What is drawn behind it tells what size it is taken to have.
+            # The draws of the next step show the assumed size.
             spec = [*getattr(ours, name)(**arguments).spec(), *ours.RandomResizedCrop(8, (1, 1), (1, 1)).spec()]
             spec[-1]["RandomResizedCrop"]["ratio"] = [expected[1] / expected[0]] * 2
             (*_, part, _) = json.loads(drawn(json.dumps(spec), json.dumps(spec), shape, "uint8")[0])
@@ -332,7 +332,7 @@ def test_what_is_not_random_leaves_the_generator_alone() -> None:
     assert not compiled(spec).is_random()
     assert compiled(spec).fixed_size() == (6, 6)
     assert compiled(spec).output(3, "uint8") == (3, "float32")
-    # No generator is asked for at all.
+    # It does not need a generator.
     assert len(json.loads(compiled(spec).draw_json(20, 30, 3, "uint8", None))) == 5
 
 

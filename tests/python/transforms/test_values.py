@@ -1,4 +1,4 @@
-"""Transforms give torchvision's values on photographs, and carry boxes and masks along as it does."""
+"""Transforms give torchvision's values on photographs, and move boxes and masks with them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ tv_tensors = pytest.importorskip("torchvision.tv_tensors")
 v2 = pytest.importorskip("torchvision.transforms.v2")
 datasets = pytest.importorskip("sklearn.datasets")
 
-# 143 x 214 and 110 x 90 pixels of a temple and of a flower.
+# A temple of 143 x 214 pixels, and a flower of 110 x 90.
 TEMPLE, FLOWER = (torch.from_numpy(np.array(array)).permute(2, 0, 1) for array in datasets.load_sample_images().images)
 PHOTOGRAPHS = [TEMPLE[:, ::3, ::3].contiguous(), FLOWER[:, 40:260:2, 100:280:2].contiguous()]
 
@@ -71,7 +71,7 @@ def test_bytes_are_within_a_gray_level(name: str, arguments: dict[str, Any]) -> 
             assert image.dtype == torch.uint8
             assert image.shape == expected.shape
             difference = (image.int() - expected.int()).abs()
-            # A pixel that lies between two is the one or the other: where both round is their own affair.
+            # A pixel between two others may round to either one.
             allowed = 1 if "Rotation" not in name and "Affine" not in name and "Augment" not in name else 255
             assert difference.max() <= allowed
             assert difference.float().mean() < 0.25
@@ -106,7 +106,7 @@ def test_a_pipeline_of_training_gives_torchvisions_batch() -> None:
         photograph = PHOTOGRAPHS[seed % 2].permute(1, 2, 0).numpy()
         image, expected = (call(pipeline(module), seed, photograph) for module in (ours, v2))
         assert type(image) is type(expected)
-        # A gray level, divided by the smallest deviation, where the crop is resized.
+        # One gray level, divided by the smallest deviation, if the crop is resized.
         assert (image - expected).abs().mean() < 0.02
 
 

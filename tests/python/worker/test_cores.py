@@ -1,4 +1,4 @@
-"""No more threads than were asked for, here and in worker processes."""
+"""The number of threads does not exceed the one requested, in this process and in workers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 
 
 class Threads(torch.utils.data.Dataset[Any]):
-    """How many threads torch computes with, where a sample is fetched."""
+    """Samples with torch's number of threads in the process that reads them."""
 
     def __len__(self) -> int:
         return 4
@@ -62,7 +62,7 @@ def test_as_many_threads_fetch_as_were_asked_for(num_workers: int) -> None:
     loader = DataLoader(TensorDataset(torch.ones(64, 10_000)), 8, num_workers=num_workers)
     iterator = iter(loader)
     next(iterator)
-    deadline = time.monotonic() + 5  # A thread has its name when it runs for the first time.
+    deadline = time.monotonic() + 5  # a thread gets its name when it first runs
     while fetching_threads() - before < num_workers and time.monotonic() < deadline:
         time.sleep(0.01)
     assert fetching_threads() - before == num_workers

@@ -1,4 +1,4 @@
-"""What a batch is made of arrives from a worker as torch's loader delivers it: layout, sharing, kinds of tensors."""
+"""The parts of a batch arrive from a worker as from torch's: layout, sharing, and kinds of tensors."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from sluicegate import DataLoader
 
 
 class Marked(torch.Tensor):
-    """A class of a user's."""
+    """A user-defined class."""
 
 
 class Eager:
-    """A batch sampler that draws when it is asked for an iterator."""
+    """A batch sampler that draws when its iterator is requested."""
 
     def __iter__(self) -> Any:
         return iter(torch.randperm(8).split(3))
@@ -33,7 +33,7 @@ class Eager:
 
 
 def delivered(data: ModuleType, make: Any, **arguments: Any) -> Any:
-    """What arrives of the batch that `make` makes in a worker."""
+    """Return the batch that arrives when a worker calls `make`."""
     (batch,) = data.DataLoader([0], num_workers=1, collate_fn=lambda _: make(), **arguments)
     return batch
 

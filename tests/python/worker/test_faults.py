@@ -1,4 +1,4 @@
-"""The death of a worker: how the consumer learns of it, and what is left."""
+"""The death of a worker: the report to the consumer, and the resources that are left."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DEATHS = {
 CAUSES = {"SIGKILL": r"memory", "SIGBUS": r"/dev/shm|shared memory", "SIGSEGV": r"native|extension|C\+\+"}
 
 
-# Torch's handler of SIGCHLD raises wherever the main thread is, so its door is tried in programs only.
+# Torch's SIGCHLD handler raises anywhere in the main thread, so torch's loader is only tested in programs.
 REPORT = """
 import re
 from checks.endings import read_until_error, story
@@ -51,14 +51,14 @@ for number, batch in enumerate(delivered):
 
 
 def death_at(data: ModuleType) -> int:
-    """Torch's workers take with them what was not read yet, and it words that as it comes."""
+    """Return the sample at which a worker dies: the first for torch, whose dying workers lose undelivered batches."""
     return 6 if data is sluicegate else 0
 
 
 def reported(run: Run, data: ModuleType, how: str, words: str) -> None:
-    """The consumer hears of it in these words. Torch raises them wherever its main thread is at that moment."""
+    """Assert that the consumer gets this error. Torch raises it wherever its main thread is at that moment."""
     for attempts_left in reversed(range(1 if data is sluicegate else 5)):
-        # Torch's workers say something themselves.
+        # Torch's workers also write to stderr.
         ended = run(REPORT, door_of(data), at=death_at(data), how=how, words=words)
         try:
             ended.check(stderr="" if data is sluicegate else None)
@@ -124,7 +124,7 @@ def test_the_consumer_hears_of_it_before_any_deadline(how: str, monkeypatch: pyt
     clock = torch.zeros(1, dtype=torch.float64).share_memory_()
     loader = sluicegate.DataLoader(BusyAndDying(12, 6, how, clock), batch_size=2, num_workers=2)
     read_until_error(iter(loader))
-    # Torch looks for dead workers every five seconds.
+    # Torch checks for dead workers every five seconds.
     assert time.monotonic() - float(clock[0]) < 5
 
 
@@ -171,7 +171,7 @@ def test_the_loader_starts_again_after_a_death(persistent: bool) -> None:
     loader = sluicegate.DataLoader(dataset, batch_size=2, num_workers=2, persistent_workers=persistent)
     error_of(lambda: list(loader))
     if persistent:
-        loader._iterator = None  # as with torch, users have to do this: the loader does not restart its workers
+        loader._iterator = None  # users of torch have to do this too: the loader does not restart its workers
     dataset.at = -1
     assert [int(batch[0, 0]) for batch in loader] == list(range(0, 12, 2))
 

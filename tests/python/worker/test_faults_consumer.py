@@ -1,4 +1,4 @@
-"""The end of the consumer, however it comes: nothing stays, nothing is said, nothing hangs."""
+"""The end of the consumer, of any kind: nothing stays, nothing is printed, nothing hangs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TWO_SECONDS = 2.0
 
 
 def within_two_seconds(run: Run, source: str, code: int, **values: object) -> None:
-    """The last worker ends that soon after the consumer, once in three attempts: the machine may be busy."""
+    """Assert that the last worker ends within two seconds of the consumer, in one of three attempts."""
     for attempt in range(3):
         ended = run(source, **values)
         ended.check(code)
@@ -74,7 +74,7 @@ def test_workers_of_other_start_methods_end_with_the_consumer(run: Run, method: 
     list(loader)
     """
     ended = run(source, method=method, deadline=60)
-    # The fork server takes its time to free what it has imported.
+    # The fork server takes a while to free its imports.
     ended.check(-9, stderr=None)
 
 
@@ -156,12 +156,12 @@ for round in range(2):
 """
 
 
-# Torch waits five seconds for a worker in a cycle, and for one that the traceback of its error kept.
+# Torch waits five seconds for a worker in a cycle, or one kept alive by the traceback of its error.
 SLOW_IN_TORCH = {"a cycle", "an error in a worker"}
 
 
 def leave(run: Run, door: str, ending: str, persistent: bool) -> None:
-    # The endings are written eight spaces deep and stand in a loop.
+    # The endings are indented by eight spaces, and run in a loop.
     source = LEAVE.format(ending="\n".join(line[4:] for line in ENDINGS[ending].splitlines()))
     run(source, door, persistent=persistent).check()
 
@@ -306,7 +306,7 @@ def test_a_program_goes_on_after_an_interrupt_it_caught(run: Run) -> None:
 
 
 def test_an_iterator_outlives_the_thread_that_made_it(run: Run, data: ModuleType) -> None:
-    # Linux ends a process "with its parent" when the parent's thread ends that forked it.
+    # Linux ends a process "with its parent" when the parent's thread that forked it ends.
     source = """
     made = []
     loader = data.DataLoader(faulty.Numbers(400), batch_size=2, num_workers=2)

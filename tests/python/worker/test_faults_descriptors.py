@@ -1,4 +1,4 @@
-"""Descriptors that other code closes while workers run: an error that says so, and every wait ends."""
+"""Descriptors that other code closes while workers run: the error says so, and every wait ends."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ INDEX = {"__getitem__": "4", "__getitems__": "4", "no batches": "4", "collate_fn
 
 
 def read_on(iterator: Any) -> list[Any]:
-    """Batches, and the types of errors in their places, until the epoch is over."""
+    """Return the batches, or the types of errors in their place, until the epoch is over."""
     found: list[Any] = []
     while len(found) < 100:
         try:
@@ -81,7 +81,7 @@ def test_the_consumer_gets_the_type_and_the_workers_traceback(data: ModuleType, 
     assert "faulty.py" in said
 
 
-# After these torch trips over itself: an UnboundLocalError, or errors without end.
+# After these, torch raises an UnboundLocalError, or errors without end.
 WORKER_LOST = {"worker_init_fn", "__iter__"}
 
 
@@ -135,7 +135,7 @@ def test_any_error_keeps_its_type_and_the_epoch_goes_on(kind: str) -> None:
     assert isinstance(error, cls)
     assert f"Caught {name} in DataLoader worker process 0.\nOriginal " in story(
         error
-    )  # and then its cause, where it has one
+    )  # and then its cause, if any
     assert "Traceback (most recent call last)" in story(error)
     assert re.search(r"\b4\b", "\n".join(getattr(error, "__notes__", [])))
     assert str(make(4)).strip("'") in story(error)

@@ -57,7 +57,7 @@ def test_reading_an_inherited_iterator_in_a_forked_child_disturbs_nobody(run: Ru
 
 
 def test_workers_end_with_the_consumer_though_its_forked_child_lives_on(run: Run) -> None:
-    # The child inherits the consumer's ends of all pipes, so their closing can't be what tells the workers.
+    # The child inherits the consumer's ends of all pipes, so workers can't rely on these being closed.
     source = """
     from checks.resources import processes
     loader = data.DataLoader(faulty.Numbers(400), batch_size=2, num_workers=2)

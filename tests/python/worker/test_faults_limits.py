@@ -1,4 +1,4 @@
-"""Limits of the machine: it works, or an error says which limit, how much is needed, what to change."""
+"""Limits of the machine: loading works, or an error names the limit, the amount needed, and the remedy."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ MEBIBYTE = 1 << 20
 
 
 def works_or_explains(ended: Ended, limit: str) -> None:
-    """The program printed `works`, or an error that names the limit, an amount and what to change."""
-    ended.check(0, stderr=None)  # a worker that can't start may say so itself
+    """Assert that the program printed `works`, or an error with the limit, an amount, and the remedy."""
+    ended.check(0, stderr=None)  # a worker that can't start may print to stderr
     if ended.stdout == "works\n":
         return
     assert re.search(limit, ended.stdout), ended.stdout

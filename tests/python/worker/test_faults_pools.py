@@ -1,4 +1,4 @@
-"""Pools of threads that were used before the workers were forked: dask's is avoided, others are named."""
+"""Thread pools that were used before workers are forked: dask's is avoided, others are named."""
 
 from __future__ import annotations
 

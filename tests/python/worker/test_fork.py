@@ -1,4 +1,4 @@
-"""A loader in a forked child: threads, locks and slots of the parent are not the child's."""
+"""A loader in a forked child: the child does not use threads, locks, and slots of the parent."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def in_child(work: Callable[[], None]) -> None:
     if child == 0:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(DEADLINE)
-        # OpenMP's threads were not forked: a torch operation that needs them would wait forever.
+        # The fork has no OpenMP threads: a torch operation that needs them would wait forever.
         torch.set_num_threads(1)
         status = 1
         try:
@@ -44,7 +44,7 @@ def in_child(work: Callable[[], None]) -> None:
 
 
 def large_rows() -> TensorDataset:
-    """Rows large enough that threads fetch them."""
+    """Return rows large enough to be fetched by threads."""
     return TensorDataset(torch.arange(400.0).repeat_interleave(5_000).view(400, 5_000))
 
 

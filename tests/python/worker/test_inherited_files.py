@@ -1,4 +1,4 @@
-"""Files that were open before workers were forked: each worker reads from its own place in them."""
+"""Files that were open before workers were forked: each worker has its own offset in them."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ import torch.utils.data
 from sluicegate import DataLoader
 from sluicegate.worker import inherited_files
 
-# Passes over the dataset; each is a start of workers.
+# Passes over the dataset; each of them starts workers.
 EPOCHS = int(os.environ.get("SLUICEGATE_FILE_EPOCHS", "2"))
 SAMPLES = 40
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A file whose 8-byte words count from 0."""
+    """Write a file whose 8-byte words count from 0."""
     path = tmp_path / "words.bin"
     np.arange(SAMPLES, dtype="<i8").tofile(path)
     return path
 
 
 class Words(torch.utils.data.Dataset[int]):
-    """Seeks, waits until every worker has, and reads: with a shared offset all of them read one word."""
+    """Seeks, waits until every worker has, and reads: with a shared offset, all of them would read the same word."""
 
     def __init__(self, file: Any, parties: int = 2) -> None:
         self.file = file
@@ -50,7 +50,7 @@ class Words(torch.utils.data.Dataset[int]):
 
 
 class Following(torch.utils.data.IterableDataset[int]):
-    """Reads on from where the file is."""
+    """Reads from the current offset of the file."""
 
     def __init__(self, file: Any) -> None:
         self.file = file
@@ -107,12 +107,12 @@ def test_each_worker_reads_on_from_where_the_file_was(path: Path) -> None:
     with unbuffered(path) as file:
         file.seek(24)
         assert sorted(values(DataLoader(Following(file), num_workers=2))) == sorted(2 * list(range(3, SAMPLES)))
-        # And so does the training process.
+        # The offset in the training process does not change.
         assert file.tell() == 24
 
 
 class Descriptors(torch.utils.data.Dataset[Any]):
-    """Descriptor flags and offsets of files, in the worker."""
+    """The flags and offsets of descriptors in the worker."""
 
     def __init__(self, *files: Any) -> None:
         self.files = files
@@ -173,7 +173,7 @@ SHARED = "share their offset with all workers and this process"
 
 
 def warning_of(loader: Any) -> str:
-    """The text of the only warning, which names the caller's line."""
+    """Return the text of the only warning, which must point to the caller's line."""
     with pytest.warns(RuntimeWarning, match=SHARED) as warned:
         for _ in loader:
             pass
@@ -213,7 +213,7 @@ def test_a_file_that_can_not_be_opened_again_is_named(path: Path, monkeypatch: p
 
 
 class Harmless(torch.utils.data.Dataset[int]):
-    """Uses files in ways that depend on no offset, or that a fork does not harm."""
+    """Uses files in ways that need no offset, or that forks do not disturb."""
 
     def __init__(self, folder: Path, path: Path) -> None:
         with open(path, "r+b") as file:

@@ -1,4 +1,4 @@
-"""Groups of workers that are closed at exit, and how they are dropped before."""
+"""Groups of workers that are closed at exit, and how they are dropped before that."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sluicegate.worker.live_groups import LiveGroups
 
 
 class Group:
-    """Anything that can be referred to weakly."""
+    """An object that takes weak references."""
 
 
 def test_groups_are_there_until_they_are_discarded_or_dropped() -> None:
@@ -32,7 +32,7 @@ def test_groups_are_there_until_they_are_discarded_or_dropped() -> None:
 
 @pytest.mark.parametrize(("worker_type", "module"), [("process", process_workers), ("thread", thread_workers)])
 def test_dropping_a_group_runs_no_python_code(worker_type: Any, module: Any) -> None:
-    """A signal handler would run there, and what it raises would be ignored: Ctrl-C would be lost."""
+    """A signal handler would run in that code, and its exception would be ignored, so Ctrl-C would be lost."""
     before = list(module._live)
     iterator = iter(DataLoader(["a", "b"], num_workers=1, worker_type=worker_type))
     (group,) = (each for each in module._live if each not in before)

@@ -1,4 +1,4 @@
-"""What workers need reaches them: under every start method, once, with nothing left behind."""
+"""Objects that workers need reach them with every start method, once, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ servers, nothing_leaks = leaks.servers, leaks.nothing_leaks
 
 METHODS = ["fork", "spawn", "forkserver"]
 PICKLING = ["spawn", "forkserver"]
-WORKERS = 2  # The second one tells whether what was pickled for the first serves all.
+WORKERS = 2  # the second one tests that an object is pickled once for all
 
 
 class Images:
@@ -53,7 +53,7 @@ class Images:
 
 
 class CustomContext(multiprocessing.context.SpawnContext):
-    """A user's own."""
+    """A user-defined context."""
 
 
 def report(number: int, needs: Payload, look: Callable[..., Any], results: Any) -> None:
@@ -61,7 +61,7 @@ def report(number: int, needs: Payload, look: Callable[..., Any], results: Any) 
 
 
 def in_workers(context: Any, look: Callable[..., Any], **objects: Any) -> list[Any]:
-    """What `look` gives in each worker; the payload is closed when the last has been started."""
+    """Return the result of `look` in each worker; the payload is closed once the last has been started."""
     if isinstance(context, str):
         context = multiprocessing.get_context(context)
     results = context.SimpleQueue()
@@ -96,7 +96,7 @@ def test_a_bound_method_and_its_dataset_stay_one_and_nothing_is_left_open(method
 
 def fill(number: int, dataset: Any) -> Any:
     dataset.table[number] = number + 1
-    # Torch keeps one open for each storage; the one that came is closed.
+    # Torch keeps one descriptor per storage; the received one is closed.
     same = dataset.table.data_ptr() == dataset.view.data_ptr()
     return same, dataset.table.is_shared(), sum(1 for link in links().values() if "torch_" in link)
 
@@ -178,7 +178,7 @@ def test_workers_whose_descriptors_would_have_other_numbers(method: str) -> None
     receiver.close()
     sender.close()
     assert found == [(0, True), (1, False), (2, True)]
-    # Under forkserver a descriptor that comes before the payload's moves those on by one.
+    # With forkserver, a descriptor that precedes the payload's shifts those by one.
     assert Images.pickled == (1 if method == "spawn" else 3)
 
 
@@ -307,7 +307,7 @@ def say(number: int, line: Any) -> None:
 
 
 def test_the_pickle_is_multiprocessings() -> None:
-    """Reducers that users register count too."""
+    """Reducers that users register are used too."""
     reduction.register(Registered, lambda registered: (Registered, (registered.lock is not None,)))
     try:
         assert in_workers("forkserver", look_at_registered, dataset=Registered(threading.Lock())) == [True] * WORKERS
@@ -348,7 +348,7 @@ PRELOAD = (
     ],
 )
 def test_preload_leaves_the_users_choice(run: Run, before: str, modules: list[str]) -> None:
-    """Also where the fork server can't import the module."""
+    """The same if the fork server can't import the module."""
     script = PRELOAD.format(before=before)
     ended = run(script)
     ended.check(within=20.0)

@@ -22,14 +22,14 @@ from cases.loader_kinds import plain, take
 
 pytestmark = pytest.mark.slots
 
-LABELS = [index * index % 7 % 4 for index in range(60)]  # Classes 0, 1, 2 of unequal size.
-# The last sample of its class: not fetched ahead at once.
+LABELS = [index * index % 7 % 4 for index in range(60)]  # classes 0, 1, and 2, of different sizes
+# The last sample of its class, which is not among the first prefetched.
 DEADLY = max(index for index, label in enumerate(LABELS) if label == 0)
 KINDS = ["process", "thread"]
 
 
 class Told(torch.utils.data.Dataset[Any]):
-    """Samples that say who read them; `DEADLY` ends its process when `is_deadly`."""
+    """Samples with their reader; `DEADLY` ends its process if `is_deadly`."""
 
     def __init__(self, is_deadly: bool = False, seconds: float = 0.0) -> None:
         self.is_deadly = is_deadly
@@ -63,7 +63,7 @@ def made(dataset: Any = None, **arguments: Any) -> Any:
 
 
 def in_turn(loaders: Any) -> dict[Any, list[Any]]:
-    """All batches of each class, taken from all of them in turn."""
+    """Return all batches of each class, read from all classes in turn."""
     iterators = {label: iter(loader) for label, loader in loaders.items()}
     found: dict[Any, list[Any]] = {label: [] for label in loaders}
     while iterators:
@@ -202,7 +202,7 @@ def test_a_fork_has_workers_of_its_own() -> None:
 @pytest.mark.parametrize("persistent", [False, True])
 @pytest.mark.parametrize("kind", [Told, Drawing])
 def test_each_class_is_resumed_while_others_are_read(kind: Any, persistent: bool) -> None:
-    """In seed mode the draws of a sample depend on the sample alone, not on what else is being read."""
+    """In seed mode, the draws of a sample do not depend on other samples being read."""
 
     def loaders_of() -> Any:
         return made(kind(), seed=3, shuffle=True, persistent_workers=persistent)
@@ -241,7 +241,7 @@ def test_classes_may_be_in_different_epochs(worker_type: str) -> None:
     for epoch in range(12):
         batches = list(loaders[0])
         assert len(indices(batches)) == LABELS.count(0)
-        if worker_type == "process":  # Threads share the dataset.
+        if worker_type == "process":  # threads share the dataset
             assert {told for batch in batches for told in batch[2].tolist()} == {epoch}
     found += list(slow)
     assert indices(found) == [index for index in range(60) if LABELS[index] == 1]

@@ -1,4 +1,4 @@
-"""Every way to start workers gives what torch gives with the same arguments."""
+"""Every start method gives torch's results for the same arguments."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ def epoch(door: ModuleType, seed: int = 5, **arguments: Any) -> tuple[list[Any],
 
 @pytest.mark.parametrize(
     ("context", "case"),
-    # A spawned worker has to import torch, so few cases use one; it receives the same as a worker of a fork server.
+    # A spawned worker has to import torch, so few cases use one; it receives the same data as one of a fork server.
     [(context, case) for context in CONTEXTS for case in CASES if case == "map" or context in ("fork", "forkserver")],
 )
 def test_the_batches_are_torchs(context: str, case: str) -> None:
-    # Torch's own batches and seeds do not depend on the start method; forking is the fastest.
+    # Torch's batches and seeds do not depend on the start method; forking is the fastest.
     expected = epoch(torch.utils.data, multiprocessing_context="fork", **CASES[case])
     assert_same(epoch(sluicegate, multiprocessing_context=CONTEXTS[context], **CASES[case]), expected)
 
@@ -88,7 +88,7 @@ def test_persistent_workers_and_an_epoch_resumed_after_a_break(method: str) -> N
         for batch in loader:
             epochs.append([batch])
             break
-        # The random numbers of a persistent epoch that starts before the last one ended depend on how far it came.
+        # The random numbers of a persistent epoch that starts before the last one has ended depend on its progress.
         epochs.append([[batch[0], batch[1]] for batch in loader])
         assert [worker.pid for worker in loader._iterator._workers] == pids
         return epochs
@@ -102,7 +102,7 @@ def test_workers_of_other_start_methods_are_processes_that_end(method: str) -> N
         sluicegate.DataLoader(faulty.Numbers(40), batch_size=2, num_workers=2, multiprocessing_context=method)
     )
     workers = list(iterator._workers)
-    # A batch of each: one that is still importing may take longer than the grace.
+    # One batch of each worker: a worker that is still importing may exceed the grace period.
     assert [int(next(iterator)[0, 0]) for _ in range(2)] == [0, 2]
     assert all(worker.is_alive() and worker.pid for worker in workers)
     del iterator
@@ -120,7 +120,7 @@ def test_two_loaders_of_different_methods_are_read_in_turns() -> None:
 
 
 def unpicklable(kind: str) -> tuple[Any, str, str]:
-    """A dataset, the path of what does not pickle in it, and what the error must call that."""
+    """Return a dataset, the path of the object in it that can't be pickled, and what the error must call that."""
     function = lambda x: x  # noqa: E731
     line = function.__code__.co_firstlineno
 
@@ -175,7 +175,7 @@ def test_the_error_names_the_path_of_what_does_not_pickle(kind: str) -> None:
     said = story(error)
     assert path in said.replace('"', "'")
     assert re.search(name, said)
-    # What to do.
+    # The remedy.
     assert re.search(r"module|top level|__getstate__|fork", said)
 
 

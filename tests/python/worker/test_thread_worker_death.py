@@ -1,4 +1,4 @@
-"""A consumer of worker threads never waits for an answer that can't come."""
+"""A consumer of worker threads never waits for an answer that can't arrive."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sluicegate.worker.lane import Lane
 
 
 class Ended(BaseException):
-    """Not an `Exception`."""
+    """Not a subclass of `Exception`."""
 
 
 class Numbers(Dataset[int]):

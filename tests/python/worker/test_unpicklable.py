@@ -1,4 +1,4 @@
-"""What workers need and can't be pickled is named, with its place in the dataset; nothing is left behind."""
+"""An object that workers need and that can't be pickled is named, with its path in the dataset; nothing is left."""
 
 from __future__ import annotations
 
@@ -129,5 +129,5 @@ def test_nesting_too_deep_to_be_pickled_does_no_harm() -> None:
     process: Any = multiprocessing.get_context("spawn").Process(args=(Payload({"dataset": nested}),))
     with pytest.raises(RecursionError):
         process.start()
-    while nested:  # Freeing it at once would go as deep.
+    while nested:  # freeing it at once would recurse as deeply
         nested = nested[0]

@@ -1,4 +1,4 @@
-"""A worker's exception at the consumer: type, content, note and traceback, whatever the exception is like."""
+"""A worker's exception at the consumer: its type, content, note, and traceback, for every kind of exception."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sluicegate.worker.error import WorkerTraceback, pack, unpack
 pytestmark = pytest.mark.slots
 
 WHERE = "in DataLoader worker process 0"
-# Where Python has them.
+# Only newer Pythons have them.
 GROUP: Any = getattr(builtins, "ExceptionGroup", None)
 
 
@@ -40,7 +40,7 @@ class KeywordOnly(Exception):
 
 
 class Doubling(Exception):
-    """Can be pickled and loaded, and is another then."""
+    """Can be pickled, but differs when it is loaded."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text * 2)
@@ -280,7 +280,7 @@ def test_nested_too_deeply_to_be_pickled() -> None:
     for _ in range(100_000):
         nested = [nested]
     assert type(carried(ValueError(nested))) is ValueError
-    while nested:  # Freeing it at once would go as deep.
+    while nested:  # freeing it at once would recurse as deeply
         nested = nested[0]
 
 

@@ -1,4 +1,4 @@
-"""Workers keep the memory of their samples for the next ones, and return it when nothing is asked of them."""
+"""Workers keep the memory of samples for the next ones, and return it when they are idle."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def faults_per_sample(**arguments: Any) -> float:
     for number, (images, counts, _) in enumerate(DataLoader(Photographs(), BATCH_SIZE, num_workers=1, **arguments)):
         assert images[:, 0, 0, 0].tolist() == list(range(number * BATCH_SIZE, (number + 1) * BATCH_SIZE))
         faults += counts.tolist()
-    # The first third builds up what is kept, and the slots of batches.
+    # The first third allocates the memory that is kept, and the slots of batches.
     return (faults[-1] - faults[len(faults) // 3]) / (len(faults) * 2 / 3)
 
 
@@ -67,12 +67,12 @@ def test_an_allocator_that_the_environment_sets_is_left_alone(monkeypatch: pytes
 
 @has_glibc
 def test_a_worker_that_waits_returns_it() -> None:
-    # With torch's default collate, large samples are released as they arrive: there would be nothing to return.
+    # Torch's default collate function releases large samples as they arrive: there would be nothing to return.
     loader = DataLoader(Photographs(), BATCH_SIZE, num_workers=1, persistent_workers=True, collate_fn=collated)
     for _ in range(2):
         for _, _, pids in loader:
             pid = int(pids[0])
-        # The kernel's own figure: on a busy machine, this process looks too late to see it.
+        # The kernel's figure: on a busy machine, this process would read the memory too late to see its peak.
         largest = largest_resident_bytes(pid)
         deadline = time.monotonic() + 60
         while largest - resident_bytes(pid) < BATCH_SIZE * SAMPLE_PAGES * resource.getpagesize() / 2:

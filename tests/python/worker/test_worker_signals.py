@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slots
 
 
 class Alarm(Exception):
-    """What the handler raises."""
+    """Raised by the handler."""
 
 
 def ring(number: int, frame: Any) -> None:
@@ -52,7 +52,8 @@ def test_an_iterator_goes_on_after_signals_at_any_moment() -> None:
                 signal.setitimer(signal.ITIMER_REAL, 0)
             for batch in iterator:
                 seen.extend(batch[1].tolist())
-            # An exception inside of the sampler, a generator, ends it and the epoch; torch's loader as well.
+            # An exception inside of the sampler, which is a generator, ends it and the epoch; torch's loader does the
+            # same.
             assert seen == sorted(set(seen))
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -78,7 +79,7 @@ def test_an_interrupt_while_workers_start_leaves_none_in_the_memory(monkeypatch:
 
 
 class Unpicklable:
-    """A sampler of which one index can't be pickled."""
+    """A sampler with one index that can't be pickled."""
 
     def __iter__(self) -> Iterator[Any]:
         yield from (0, 1, lambda: 2, 3, 4, 5)
@@ -109,7 +110,7 @@ def test_an_exit_of_worker_init_fn_in_a_thread_is_not_waited_for() -> None:
 
 
 class Sleepy:
-    """Samples that take too long, deep inside."""
+    """Samples that take too long, in a nested call."""
 
     def __getitem__(self, index: int) -> int:
         return self.dive(60)
@@ -128,7 +129,7 @@ def test_many_reports_stay_in_their_place() -> None:
     iterator = iter(DataLoader(Sleepy(), batch_size=1, num_workers=2, timeout=0.02))
     texts = []
     for _ in range(8):
-        # A batch arrives when this process itself was kept waiting for longer than a sample takes.
+        # A batch arrives if this process itself was suspended for longer than a sample takes.
         error = outcome_of(lambda: [next(iterator)]).error
         if isinstance(error, RuntimeError):
             texts.append(str(error))

@@ -1,4 +1,4 @@
-"""Worker processes: what they know, what they inherit, and how their errors and deaths are reported."""
+"""Worker processes: their information, what they inherit, and how their errors and deaths are reported."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ needs_fork = pytest.mark.skipif("fork" not in multiprocessing.get_all_start_meth
 
 
 class InfoProbe:
-    """Reports what get_worker_info says while a sample is made."""
+    """Returns the result of get_worker_info while a sample is read."""
 
     tag = "main"
 
@@ -302,7 +302,7 @@ def test_leaving_a_persistent_epoch_and_the_program_ends_quietly(run: Run, data:
 
 
 class Stuck:
-    """Its second sample takes until it is let go."""
+    """Its second sample blocks until it is released."""
 
     def __init__(self) -> None:
         self.let_go = threading.Event()

@@ -1,4 +1,4 @@
-"""Writers on a disk that fails when all is written, that hangs for a while, or that has no locks."""
+"""Writers on a disk that fails after everything is written, that hangs for a while, or that has no locks."""
 
 from __future__ import annotations
 

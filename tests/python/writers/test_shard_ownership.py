@@ -1,4 +1,4 @@
-"""After every job that succeeds, a glob finds its shards and no others, whatever failed in that folder before."""
+"""After every successful job, a glob finds its shards and no others, whatever failed in that folder before."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ import torch
 from sluicegate import IterableDataset, write_parquet, write_tar, write_tokens
 from sluicegate.writers.manifest import ShardManifest
 
-# How many runs of the driver; 20,000 take about an hour.
+# The number of runs of the driver; 20,000 take about an hour.
 RUNS = int(os.environ.get("SLUICEGATE_WRITER_RUNS", "60"))
 
 
 def size_of(index: int, largest: int) -> int:
-    """A size for a sample: every 20th is much larger than the others."""
+    """Return the size of a sample: every 20th is much larger than the others."""
     return largest if index % 20 == 13 else 10 + index * 37 % 300
 
 
@@ -115,7 +115,7 @@ def expected(length: int, variant: int = 0) -> list[tuple[int, int]]:
 
 
 def in_child(job: Callable[[], Any], kill_after: float | None = None) -> int:
-    """Runs `job` in a child process; returns how it ended: 0, 1 after an error, or minus the signal."""
+    """Run `job` in a child process; return 0, 1 after an error, or minus the number of the signal that killed it."""
     child = os.fork()
     if child == 0:
         code = 1
@@ -137,7 +137,7 @@ def in_child(job: Callable[[], Any], kill_after: float | None = None) -> int:
 
 
 def with_full_disk(job: Callable[[], Any], largest: int) -> None:
-    """Runs `job` with files of at most `largest` bytes, as on a full disk for those that are larger."""
+    """Run `job` with files of at most `largest` bytes, which is like a full disk for larger ones."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (largest, resource.RLIM_INFINITY))
     job()
@@ -146,7 +146,7 @@ def with_full_disk(job: Callable[[], Any], largest: int) -> None:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("resume", [True, False])
 def test_a_shard_that_a_full_disk_left_does_not_survive(tmp_path: pathlib.Path, form: str, resume: bool) -> None:
-    # The shards with a large sample can't be written; those after them can.
+    # Shards with a large sample can't be written; later shards can.
     def job() -> None:
         write(form, tmp_path, Samples(form, 150), threads=4)
 

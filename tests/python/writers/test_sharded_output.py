@@ -1,4 +1,4 @@
-"""What all written formats have in common: whole files or none, the same ones after a kill, one job a pattern."""
+"""Properties of all written formats: whole files or none, the same ones after a kill, one job per pattern."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_what_is_there_is_kept_and_what_is_lost_is_made_again(tmp_path: pathlib.
     assert [os.stat(path).st_mtime_ns for path in paths[:2]] == times[:2]
     with open(paths[1], "ab") as file:
         file.write(b"x")
-    # Cut short, and left by a job that was killed.
+    # A truncated file, left by a killed job.
     pathlib.Path(f"{paths[4]}.unfinished").write_bytes(b"x")
     assert write(name, tmp_path) == paths
     assert contents(tmp_path) == before
@@ -143,7 +143,7 @@ def test_two_jobs_are_not_mixed(tmp_path: pathlib.Path, name: str) -> None:
     with pytest.raises(ValueError, match="sample 0 differs from the one written"):
         write(name, tmp_path, others)
     assert contents(tmp_path) == before
-    # Of what was there nothing is left, though there are fewer files now.
+    # None of the old files are left, although there are fewer files now.
     fewer = write(name, tmp_path, Samples(name, 40), resume=False)
     assert 0 < len(fewer) < len(paths)
     write(name, tmp_path / "b", Samples(name, 40))
@@ -193,13 +193,13 @@ def test_two_threads_do_not_write_at_once_and_a_fork_keeps_nobody_out(tmp_path: 
     ready, into = os.pipe()
     child = os.fork()
     if child == 0:
-        first.__exit__()  # Leaves the file, which is the parent's.
+        first.__exit__()  # leaves the file to its owner, the parent
         os.write(into, b"x")
         time.sleep(100)
         os._exit(0)
     assert os.read(ready, 1) == b"x"
     assert first._lock.descriptor is not None
-    # As where the parent dies.
+    # As if the parent died.
     os.close(first._lock.descriptor)
     first._lock.descriptor = None
     with manifest():
@@ -211,7 +211,7 @@ def test_two_threads_do_not_write_at_once_and_a_fork_keeps_nobody_out(tmp_path: 
 
 
 class Deadly(Samples):
-    """Kills its process at a sample in the middle, when some shards are whole."""
+    """Kills its process at a sample in the middle, when some shards are complete."""
 
     def __init__(self, name: str, folder: pathlib.Path) -> None:
         super().__init__(name)
@@ -244,7 +244,7 @@ def test_killed_it_goes_on_where_it_was(tmp_path: pathlib.Path, name: str) -> No
 def test_interrupted_anywhere_it_goes_on(tmp_path: pathlib.Path, name: str, stop: int) -> None:
     class Interrupted(Samples):
         def __getitem__(self, index: int) -> Any:
-            # The first ones are looked at once more.
+            # The first 64 samples are read twice.
             if index == stop and next(seen) >= (stop < 64):
                 raise ZeroDivisionError(index)
             return super().__getitem__(index)
@@ -271,7 +271,7 @@ def test_a_stream_goes_on_too(tmp_path: pathlib.Path, name: str) -> None:
     assert contents(tmp_path / "a") == expected
     for path in sorted((tmp_path / "a").glob("a-0*")):
         path.unlink()
-    # The first sample is compared, and comes all the same.
+    # The first sample is compared, but is also written.
     write(name, tmp_path / "a", Stream(name))
     assert contents(tmp_path / "a") == expected
     for path in sorted((tmp_path / "a").glob("a-00[3-9]*")):
@@ -284,7 +284,7 @@ def test_a_stream_goes_on_too(tmp_path: pathlib.Path, name: str) -> None:
 def test_where_nothing_can_be_written_the_error_says_it(tmp_path: pathlib.Path, name: str) -> None:
     with pytest.raises(FileNotFoundError):
         FORMATS[name][0](Samples(name), tmp_path / "no folder" / FORMATS[name][2])
-    # A folder stands where a shard should.
+    # A folder has the name of a shard.
     (tmp_path / FORMATS[name][2].format(2)).mkdir()
     with pytest.raises(FileExistsError, match="a-002"):
         write(name, tmp_path)
@@ -293,7 +293,7 @@ def test_where_nothing_can_be_written_the_error_says_it(tmp_path: pathlib.Path, 
 
 
 def write_on_a_full_disk(name: str, folder: pathlib.Path) -> None:
-    # As on a disk that is full: what is beyond this size can't be written.
+    # As on a full disk: writes beyond this size fail.
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
     try:
@@ -306,7 +306,7 @@ def write_on_a_full_disk(name: str, folder: pathlib.Path) -> None:
 def test_a_full_disk_leaves_nothing(tmp_path: pathlib.Path, name: str) -> None:
     assert exit_code(write_on_a_full_disk, name, tmp_path) == errno.EFBIG
     assert contents(tmp_path) == {}
-    # With room again it is made.
+    # Once there is space, the job succeeds.
     assert write(name, tmp_path, shard_bytes=1 << 20)
 
 
@@ -355,7 +355,7 @@ def test_a_damaged_manifest_is_named(tmp_path: pathlib.Path) -> None:
     manifest.write_text("{")
     with pytest.raises(ValueError, match="is damaged; pass resume=False"):
         write("tar", tmp_path)
-    # It does not say which files may be removed.
+    # The error does not say which files may be removed.
     with pytest.raises(FileExistsError, match="is damaged; remove the file"):
         write("tar", tmp_path, resume=False)
     for path in tmp_path.glob("*.tar"):
@@ -402,6 +402,6 @@ def test_the_progress_is_shown_on_a_terminal_alone(
     of_all = f"{LENGTH:,} (" if is_stream else f"{LENGTH:,} of {LENGTH:,} (100%)"
     assert f"\rwriting {FORMATS[name][2]}: {of_all}" in shown
     assert shown.endswith("\n")
-    # What is whole already is not written again.
+    # Complete shards are not written again.
     write(name, tmp_path / "shown", dataset)
     assert terminal.getvalue() == shown

@@ -1,4 +1,4 @@
-"""`write_parquet`: what is written is what pyarrow reads, in types that say what it was."""
+"""`write_parquet`: pyarrow reads the same values, in types that describe the originals."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_tuples_whole_numbers_among_fractions_and_large_samples(tmp_path: pathli
 
 
 def test_the_schema_is_kept_for_who_goes_on(tmp_path: pathlib.Path) -> None:
-    # The first 64 tell that lengths differ; those that are left do not.
+    # The first 64 samples show that lengths differ; the remaining ones do not.
     samples = [{"x": np.arange(3 if index else 2)} for index in range(200)]
     paths = write_parquet(samples, tmp_path / "a-{}.parquet", shard_bytes=1000)
     before = [pathlib.Path(path).read_bytes() for path in paths]

@@ -1,4 +1,4 @@
-"""`write_parquet` with dicts, lists of dicts and lists of lists: pyarrow and `ParquetDataset` read what was written."""
+"""`write_parquet` with dicts, lists of dicts, and lists of lists: pyarrow and `ParquetDataset` read the same values."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_pyarrow_and_parquet_dataset_read_what_was_written(tmp_path: pathlib.Pat
     meta = ParquetDataset(paths, "meta", nulls="mask")
     assert_same(meta[1]["id"], {"values": torch.tensor(1), "valid": torch.tensor(True)})
     assert (meta[1]["tags"], meta[8]["tags"]) == (["a"], None)
-    # With worker processes, and where the job is resumed, the bytes are the same.
+    # With worker processes, and after a resume, the bytes are the same.
     before = [pathlib.Path(path).read_bytes() for path in paths]
     os.remove(paths[1])
     options: dict[str, Any] = {"shard_bytes": 20_000, "row_group_rows": 32}
@@ -100,7 +100,7 @@ def test_what_was_written_comes_back(tmp_path: pathlib.Path, seed: int) -> None:
     try:
         (path,) = write_parquet(samples, tmp_path / "{}.parquet", row_group_rows=draw.choice([7, 1000]))
     except ValueError as error:
-        # That nothing told what something is can happen.
+        # A random table may never show the type of a value.
         assert "its type is unknown" in str(error)  # noqa: PT017
         return
     assert pq.read_table(path).to_pylist() == samples

@@ -1,4 +1,4 @@
-"""`write_tar`: what is written is what is read, whatever happens in between; and compressed archives."""
+"""`write_tar`: reading returns what was written, whatever happens in between; also with compressed archives."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_compressed_archives_are_unpacked_once(tmp_path: pathlib.Path) -> None:
     packed = []
     for path in paths:
         contents = pathlib.Path(path).read_bytes()
-        # Two members, as `cat a.gz b.gz` makes them.
+        # Two members, as from `cat a.gz b.gz`.
         pathlib.Path(f"{path}.gz").write_bytes(gzip.compress(contents[:5000]) + gzip.compress(contents[5000:]))
         packed.append(f"{path}.gz")
     cache = tmp_path / "cache"
@@ -143,7 +143,7 @@ def test_compressed_archives_are_unpacked_once(tmp_path: pathlib.Path) -> None:
     with pytest.raises(ValueError, match=r"unpacks to more than .* raise cache_bytes"):
         TarDataset(packed, FIELDS, cache_folder=tmp_path / "small", cache_bytes=50_000)
     assert not list((tmp_path / "small").glob("*.unfinished"))
-    # The first one goes for the second one.
+    # The first archive is removed to make space for the second.
     total = sum(os.path.getsize(path) for path in paths)
     assert len(TarDataset(packed[:1], FIELDS, cache_folder=tmp_path / "bounded", cache_bytes=total)) > 5
     bound = max(os.path.getsize(path) for path in paths) + 1000
@@ -184,7 +184,7 @@ def test_a_bomb_is_bounded_and_a_damaged_gzip_is_named(tmp_path: pathlib.Path) -
     assert not [name for name in os.listdir(tmp_path / "cache") if not name.endswith(".lock")]
     whole = path.read_bytes()
     damaged = bytearray(whole)
-    damaged[-8] ^= 1  # The checksum.
+    damaged[-8] ^= 1  # the checksum
     for contents in (whole[:-1], whole[:1000], bytes(damaged), b"", b"no gzip"):
         path.write_bytes(contents)
         with pytest.raises(ValueError, match=r"bomb\.tar\.gz, byte \d+"):

@@ -1,4 +1,4 @@
-"""`write_tokens`: what is written is what our datasets of tokens read, and Megatron's own layout."""
+"""`write_tokens`: our datasets of tokens read what was written, as does Megatron's own layout."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_flat_files_hold_tokens_and_nothing_else(tmp_path: pathlib.Path) -> None
     assert list(itertools.chain(*tokens)) == expected
     assert len(paths) == 2
     assert TokensDataset(paths, 2, output="tensor")[0].tolist() == expected[:3]
-    # A document of more than a shard has is one of its own.
+    # A document larger than a shard gets its own shard.
     assert len(write_tokens(DOCUMENTS, tmp_path / "b-{}.bin", shard_bytes=2)) == 4
 
 

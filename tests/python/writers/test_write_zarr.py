@@ -1,4 +1,4 @@
-"""`write_zarr`: what zarr, xarray, and `ZarrDataset` read is what was written."""
+"""`write_zarr`: zarr, xarray, and `ZarrDataset` read what was written."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_three_readers_find_what_was_written(tmp_path: Path) -> None:
     assert (x.metadata.zarr_format, x.chunks, x.shards) == (3, (2, 3, 5), (4, 6, 5))
     assert dict(x.attrs) == {"units": "K"}
     assert dict(zarr.open(path).attrs) == {"model": "a", "limits": [0, 1.5, None]}
-    # 6 rows of 2 shards: 7 elements do not fill the second.
+    # 6 rows of 2 shards, the second of which is not full, as its axis has 7 elements.
     assert len(list((path / "x" / "c").glob("*/*/*"))) == 12
     assert len(list((path / "y" / "c").iterdir())) == 6
     codecs = json.loads((path / "x" / "zarr.json").read_text())["codecs"]
@@ -89,7 +89,7 @@ def test_extremes_of_all_types_are_kept(tmp_path: Path, dtype: str, compression:
     else:
         real = np.finfo(dtype)
         values = np.array([-0.0, real.max, real.min, real.tiny, math.nan, math.inf, -math.inf, 0.0], dtype)
-    # A whole shard of zeros, or negative zeros, is stored as well.
+    # Shards that contain only zeros, or negative zeros, are stored too.
     values = np.repeat(values, 4).reshape(-1, 2)
     path = tmp_path / "store"
     options: dict[str, Any] = {"chunks": {"sample": 1}, "shards": {"sample": 2}, "compression": compression}
@@ -133,14 +133,14 @@ def test_defaults_depend_on_the_size_of_samples(tmp_path: Path, monkeypatch: pyt
     dataset = StackDataset(x=np.zeros((100, 15, 4), np.float32), y=np.zeros(100, np.int16))
     write_zarr(dataset, tmp_path / "a")
     group = zarr.open(tmp_path / "a")
-    # 242 bytes a sample: 20 fit, of which a power of two is taken, and 240 bytes in an array, of which 4 fit a chunk.
+    # 242 bytes per sample: 20 fit, rounded down to a power of two; 240 bytes in an array, of which 4 fit in a chunk.
     assert (group["x"].shards, group["x"].chunks) == ((16, 15, 4), (4, 15, 4))
     assert (group["y"].shards, group["y"].chunks) == ((16,), (16,))
     assert group["x"].metadata.dimension_names == ("sample", "x_dim_1", "x_dim_2")
     assert group["y"].metadata.dimension_names == ("sample",)
     write_zarr(dataset, tmp_path / "b", chunks={"sample": 3})
     assert zarr.open(tmp_path / "b")["x"].shards == (18, 15, 4)
-    # A sample that is larger than a chunk should be is a chunk all the same.
+    # A sample larger than the maximum of a chunk is still one chunk.
     write_zarr(np.zeros((3, 2000)), tmp_path / "c")
     assert zarr.open(tmp_path / "c")["data"].shards == (1, 2000)
     write_zarr(np.zeros((3, 0)), tmp_path / "d")
@@ -210,7 +210,7 @@ def test_a_store_is_replaced_only_if_this_function_wrote_it(tmp_path: Path) -> N
     write_zarr(batches(3), path, **OPTIONS)
     write_zarr(ROWS, path, **OPTIONS, resume=False)
     assert_stored(path)
-    # Coordinates that were added since do not make it another one.
+    # Coordinates added later do not make it a different store.
     coordinates = xarray.Dataset(coords={"lat": np.arange(7.0)})
     coordinates.to_zarr(path, mode="a")
     write_zarr(ROWS, path, **OPTIONS)
@@ -254,7 +254,7 @@ def test_a_damaged_record_is_named(tmp_path: Path, is_whole: bool) -> None:
     record.write_bytes(record.read_bytes()[:-20])
     with pytest.raises(ValueError, match=r"store\.shards\.json' is damaged; pass resume=False"):
         write_zarr(batches(), path, **OPTIONS)
-    # It does not say what may be removed.
+    # The error does not say what may be removed.
     with pytest.raises(FileExistsError, match=r"is damaged; remove it"):
         write_zarr(batches(), path, **OPTIONS, resume=False)
     shutil.rmtree(path if is_whole else tmp_path / "store.unfinished")
@@ -273,7 +273,7 @@ def test_one_at_a_time_writes(tmp_path: Path) -> None:
 
 
 def test_what_was_computed_is_stored(tmp_path: Path) -> None:
-    # As in the documentation: only predictions that are not stored yet are computed.
+    # As documented: only predictions that are not stored yet are computed.
     computed = []
 
     def predictions(start: int) -> Iterator[torch.Tensor]:

@@ -1,4 +1,4 @@
-"""`write_zarr`: jobs that were killed or interrupted resume, and the store is that of one that was not."""
+"""`write_zarr`: killed or interrupted jobs resume, and the store equals that of an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ pytestmark = [
 
 
 class Counting(StackDataset[Any]):
-    """Counts how often each sample was read, and kills its process at one."""
+    """Counts how often each sample is read, and kills its process at one."""
 
     def __init__(self, killed_at: int | None = None) -> None:
         super().__init__(x=X, y=Y)
@@ -63,7 +63,7 @@ def save_each_row() -> None:
 
 def write_and_die(path: Path, killed_at: int) -> None:
     save_each_row()
-    # So that a batch is a sample.
+    # Makes each batch a sample.
     write_zarr(lambda start: DataLoader(Counting(killed_at), sampler=range(start, len(X))), path, **OPTIONS)
 
 
@@ -76,7 +76,7 @@ def test_killed_it_resumes_after_the_last_complete_row(tmp_path: Path, killed_at
     if killed_at:
         assert (tmp_path / "store.unfinished").exists()
         rows = len(json.loads((tmp_path / "store.shards.json").read_text())["rows"])
-        # One row may be in the thread that writes.
+        # One row may still be in the writing thread.
         assert killed_at // 4 - 1 <= rows <= killed_at // 4
     starts: list[int] = []
     kept = files(tmp_path / "store.unfinished" / "x" / "c") if rows else {}
@@ -116,7 +116,7 @@ write_zarr(Rows(), path, shards={"sample": 10}, num_workers=workers)
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_program_that_was_killed_resumes(run: Run, tmp_path: Path, workers: int) -> None:
     path = tmp_path / "store"
-    # A worker process that is killed is an error of the program, which ends as well.
+    # A killed worker process is an error of the program, which then ends.
     ended = run(JOB, path=str(path), workers=workers, killed_at=500, deadline=100.0)
     ended.check(1 if workers else -signal.SIGKILL, stderr=None)
     assert not path.exists()
@@ -132,7 +132,7 @@ def test_a_map_style_dataset_is_read_once(tmp_path: Path, monkeypatch: pytest.Mo
     write_zarr(dataset, tmp_path / "store", **OPTIONS)
     assert dataset.reads == [1] * len(X)
     before = {path: os.stat(path).st_mtime_ns for path in (tmp_path / "store").rglob("*")}
-    # A finished store is kept, and nothing is read.
+    # A finished store is kept, and no samples are read.
     write_zarr(dataset, tmp_path / "store", **OPTIONS)
     assert dataset.reads == [1] * len(X)
     assert {path: os.stat(path).st_mtime_ns for path in (tmp_path / "store").rglob("*")} == before
@@ -162,7 +162,7 @@ def test_each_shard_is_written_once_and_none_is_read(tmp_path: Path, monkeypatch
 
 
 def kill_at_step(step: int, write: Callable[[], Any]) -> int | None:
-    """Kill a process at a step of its work with files; return 0 if it has fewer."""
+    """Kill a process at a step of its file operations; return 0 if there are fewer steps."""
 
     def job() -> None:
         save_each_row()
@@ -172,7 +172,7 @@ def kill_at_step(step: int, write: Callable[[], Any]) -> int | None:
             def called(*arguments: Any, **more: Any) -> Any:
                 if next(steps) == step:
                     if function.__name__ == "rmtree":
-                        # In its middle.
+                        # In the middle of removing the tree.
                         os.remove(next(Path(arguments[0]).rglob("x/zarr.json")))
                     os.kill(os.getpid(), signal.SIGKILL)
                 result = function(*arguments, **more)
@@ -218,7 +218,7 @@ def test_killed_at_any_step_it_resumes(tmp_path: Path, kind: str) -> None:
         assert ended == -signal.SIGKILL
         if path.exists() and kind != "replaced":
             assert files(path) == expected
-        # A job that was killed before it removed the old store removes it now; later, it resumes.
+        # A job killed before it removed the old store removes it now; one killed later resumes.
         record = folder / "store.shards.json"
         is_old = record.exists() and json.loads(record.read_text())["arguments"]["length"] != (
             None if kind == "stream" else len(X)
@@ -235,7 +235,7 @@ def test_interrupted_anywhere_it_resumes(tmp_path: Path, stop: int) -> None:
     with pytest.raises(ZeroDivisionError):
         write_zarr(DataLoader(Interrupted(stop), batch_size=1), path, **OPTIONS)
     left = sorted(each.name for each in tmp_path.iterdir())
-    # Without a complete row nothing is left.
+    # Without a complete row, no files are left.
     assert left == (["store.shards.json", "store.unfinished"] if stop >= 4 else [])
     if left:
         assert len(json.loads((tmp_path / "store.shards.json").read_text())["rows"]) == stop // 4
@@ -245,7 +245,7 @@ def test_interrupted_anywhere_it_resumes(tmp_path: Path, stop: int) -> None:
 
 def test_files_of_a_killed_process_are_removed(tmp_path: Path) -> None:
     path = begun(tmp_path)
-    # Of rows that were not recorded, of a longer stream, and of the package zarr.
+    # Files of unrecorded rows, of a longer stream, and of the package zarr.
     for name in ("x/c/3/0/0", "x/c/9/1/0", "y/c/7", "y/c/3.0123456789abcdef.partial"):
         (tmp_path / "store.unfinished" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "store.unfinished" / name).write_bytes(b"left")

@@ -1,4 +1,4 @@
-"""`MapDataset` and `IterableDataset` against those of xbatcher: the same tensors, with one import changed."""
+"""`MapDataset` and `IterableDataset` against xbatcher's: the same tensors, with one import changed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.filterwarnings("ignore:::zarr"), pytest.mark.filterwar
 
 
 def _data(folder: Path, kind: str) -> tuple[Any, Any]:
-    """Inputs and targets as in the tutorials of xbatcher: a Dataset of one variable, or an array."""
+    """Return inputs and targets as in xbatcher's tutorials: a Dataset of one variable, or an array."""
     generator = np.random.default_rng(0)
     coordinates = {"y": np.arange(10.0)}
     data = xarray.Dataset({"x": (("sample", "y"), generator.random((40, 10)))}, coordinates)

@@ -1,4 +1,4 @@
-"""`stitch`: predictions for windows, put back together."""
+"""`stitch`: reassembles predictions for windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`WindowDataset` against xbatcher: the same windows and values, bit for bit, whatever holds the data."""
+"""`WindowDataset` against xbatcher: the same windows and values, bit for bit, for every kind of storage."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytest.importorskip("zarr")
 from sluicegate.xarray import WindowDataset  # noqa: E402
 
 pytestmark = [
-    # What the packages say about the future of the format, and of themselves.
+    # Warnings of the packages about the future of the format, and about themselves.
     pytest.mark.filterwarnings("ignore:::zarr"),
     pytest.mark.filterwarnings("ignore:::xarray"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
@@ -105,7 +105,7 @@ def _assert_equals(dataset: Any, generator: Any, with_workers: bool = False) -> 
     expected = [_tensors(window) for window in generator]
     assert len(dataset) == len(expected) == len(generator)
     assert_same([dataset[index] for index in range(len(dataset))], expected)
-    # Threads cost nothing; processes do.
+    # Threads are cheap; processes are not.
     for num_workers in (0, 2) if dataset.python_reason is None or with_workers else (0,):
         batches = list(DataLoader(dataset, batch_size=3, num_workers=num_workers))
         assert_same(batches, list(torch.utils.data.DataLoader(expected, batch_size=3)))
@@ -130,7 +130,7 @@ SLICES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-# Each two of them together: all three would take half a minute.
+# All pairs of values: all combinations would take half a minute.
 PAIRS = [
     (STORES[(row + column) % len(STORES)], cut, part)
     for row, cut in enumerate(CUTS)

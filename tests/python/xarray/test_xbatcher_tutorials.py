@@ -1,4 +1,4 @@
-"""What the tutorials of xbatcher do gives the same tensors and the same training with one import changed."""
+"""The code of xbatcher's tutorials gives the same tensors and the same training with one import changed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = [
 
 @pytest.fixture
 def images(tmp_path: Path) -> Path:
-    """Write images with labels, as the tutorials write Fashion MNIST."""
+    """Write images with labels, as the tutorials write Fashion-MNIST."""
     generator = np.random.default_rng(0)
     data = xarray.Dataset(
         {
@@ -45,7 +45,7 @@ def images(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def climate(tmp_path: Path) -> Any:
-    """Write temperatures on a globe, as in the demo; return the opened store."""
+    """Write temperatures on a globe, as in the demo, and return the opened store."""
     generator = np.random.default_rng(0)
     values = {name: (["time", "lat", "lon"], generator.random((41, 18, 20), dtype="float32")) for name in ("a", "b")}
     times = np.datetime64("2015-01-01", "ns") + np.arange(41) * np.timedelta64(1, "D")
