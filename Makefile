@@ -1,24 +1,24 @@
-# Everything here sets itself up: a virtual environment in .venv, the locked dependencies, the extension module.
+# All targets install what they need: a virtual environment in .venv, the locked dependencies, the extension module.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(BIN)/uv
 UV_VERSION := 0.13.9
 LOCK := tests/python/requirements.txt
-# libjpeg-turbo is built by cmake, and its SIMD for x86 by nasm, which PyPI does not have.
+# cmake builds libjpeg-turbo, and nasm, which PyPI does not have, assembles its SIMD code for x86.
 NASM := .cache/nasm/.installed
-# Some machines set it. Then each of hundreds of processes compiles torch and the package again, and pytest its tests.
+# Some machines set it. Then hundreds of processes each compile torch and the package again, and pytest compiles tests.
 unexport PYTHONDONTWRITEBYTECODE
-# Else the threads of torch's operations spin while they wait, and take the processor from the other tests.
+# Otherwise torch's threads spin while they wait, and take CPU time from other tests.
 export OMP_WAIT_POLICY := PASSIVE
 export PATH := $(PATH):$(CURDIR)/$(BIN):$(CURDIR)/.cache/nasm/usr/bin
-# All features of the crate without Python, except candle and burn, which take minutes to build (make examples).
+# All features of the crate, except candle and burn, which take minutes to build (make examples).
 CRATE_FEATURES := futures,image,ndarray,npz,parquet,zarr
 SOURCES := $(shell find src python/src -name '*.rs') Cargo.toml Cargo.lock python/Cargo.toml pyproject.toml
-# With BEHIND=nice the build of the extension module and the Python tests, which take longest, run before all other builds.
+# With BEHIND=nice, other builds run at low priority, after the extension module and the Python tests, which take longest.
 # Tests are not niced; the timing tests would fail.
 BEHIND :=
-# Processes that run Python tests: more than processors, because tests mostly wait.
+# Processes that run Python tests: more than CPUs, because tests mostly wait.
 PYTEST_JOBS := 4
 # The seed of a random order of the Python tests, if any.
 SHUFFLE :=
@@ -36,7 +36,7 @@ $(VENV)/.installed: $(LOCK)
 	$(UV) pip install --quiet --python $(BIN)/python --requirement $(LOCK)
 	@touch $@
 
-# Where nasm is missing, Debian's package is unpacked into a folder, which needs no root.
+# If nasm is missing, Debian's package is unpacked into a folder, which does not need root.
 $(NASM):
 	@mkdir -p $(@D)
 	@nasm --version >/dev/null 2>&1 || test "$$(uname -m)" != x86_64 \
@@ -44,13 +44,13 @@ $(NASM):
 		|| (echo 'nasm is missing, which the JPEG decoder is built with: install it (the package is called nasm)' && false)
 	@touch $@
 
-# For tests: hardly optimized, with checks for overflow, and with dependencies that the native tests share.
+# For tests: little optimized, with overflow checks, and sharing its dependencies with the native tests.
 $(VENV)/.built: $(VENV)/.installed $(NASM) $(SOURCES)
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --uv --locked --quiet
 	@rm -f $(VENV)/.optimized
 	@touch $@
 
-# For what is measured. Tests take this one, too, as long as it is there.
+# For benchmarks. Tests also use this one while it exists.
 $(VENV)/.optimized: $(VENV)/.installed $(NASM) $(SOURCES)
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --uv --release --locked --quiet
 	@touch $(VENV)/.built $@
@@ -65,8 +65,8 @@ docs: $(VENV)/.installed ## Build the documentation, with the API reference, int
 
 test: test-rust test-python ## What every change must pass: native tests, doctests, Python tests, the examples in the documentation
 
-# After the build of the extension module, whose dependencies it shares: at the same time, each would wait for the other.
-# Of the whole workspace, as all that follows: the features of a dependency are those that all of it asks for.
+# Runs after the build of the extension module, which shares its dependencies: in parallel, each would wait for the other.
+# All commands build the whole workspace, so that every build unifies the features of dependencies in the same way.
 test-rust: $(VENV)/.built
 	$(BEHIND) cargo test --locked --quiet --workspace --features $(CRATE_FEATURES) --no-run
 	cargo test --locked --quiet --workspace --features $(CRATE_FEATURES)
@@ -76,7 +76,7 @@ test-rust: $(VENV)/.built
 test-python: $(VENV)/.built
 	$(PYTEST)
 
-# .ci/run lists these, too, except test-trainers, which installs what is not locked and takes minutes.
+# .ci/run also runs these, except test-trainers, which installs unlocked packages and takes minutes.
 check: lint docs test-tight test-loom test-soak fuzz test-trainers ## What a release must pass in addition to make test: lints, docs, few slots, loom, soak, a minute per fuzzer, trainers
 
 examples: ## Train on the demo's photographs in Rust, with candle and with burn, and test what connects them
@@ -97,7 +97,7 @@ SOAK_SECONDS := 60
 test-soak: $(VENV)/.built ## Open loaders and kill their workers for a minute
 	SLUICEGATE_SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python -m pytest --quiet tests/python/loader/test_soak.py
 
-# Beside the locked packages, which they find where they need them. mmengine's checkpoints are not of weights alone.
+# In a separate folder from the locked packages, which trainers also import. mmengine's checkpoints hold more than weights.
 TRAINERS := .cache/trainers/.installed
 
 $(TRAINERS): tests/python/trainers.txt $(VENV)/.installed
@@ -110,8 +110,8 @@ test-trainers: $(TRAINERS) $(VENV)/.built ## Run examples and kill trainings in 
 		$(BIN)/python -m pytest --quiet tests/python/test_documentation.py tests/python/test_trainer_table.py \
 		$(wildcard tests/python/test_trainers_*.py) -k trainers
 
-# Where there is a GPU there need be no compiler and no network: a wheel that was built elsewhere, and a Python that has torch
-# and pytest.
+# The machine with the GPU needs no compiler and no network: only a wheel that was built elsewhere, and a Python that has
+# torch and pytest.
 CUDA_PYTHON ?= python3
 CUDA_PACKAGE := .cache/cuda/.unpacked
 
@@ -149,14 +149,14 @@ format: $(VENV)/.installed ## Format all code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# An hour of each finds more: make fuzz FUZZ_SECONDS=3600. One of them: make fuzz FUZZ_TARGETS=tar. Side by side: FUZZ_JOBS=8.
+# An hour of each finds more: make fuzz FUZZ_SECONDS=3600. A single one: make fuzz FUZZ_TARGETS=tar. In parallel: FUZZ_JOBS=8.
 FUZZ_SECONDS := 60
 FUZZ_JOBS := 2
-# So many seconds one input may take, by the clock: more, where others have the processors.
+# The limit in seconds for one input, by the clock: raise it on a busy machine.
 FUZZ_TIMEOUT := 20
 FUZZ_TARGETS := $(notdir $(wildcard fuzz/corpus/*))
 CARGO_FUZZ := .cache/cargo-fuzz/bin
-# Sanitizers are switches of the nightly compiler; so that no second one is needed, the stable one is let have them.
+# Sanitizers need a nightly compiler; RUSTC_BOOTSTRAP enables them in the stable one, so that no second one is needed.
 FUZZ_BUILD := env PATH="$(CURDIR)/$(CARGO_FUZZ):$$PATH" RUSTC_BOOTSTRAP=1 cargo fuzz build --release --debug-assertions --codegen-units 16 every
 
 $(CARGO_FUZZ)/cargo-fuzz:
@@ -168,7 +168,7 @@ fuzz: $(CARGO_FUZZ)/cargo-fuzz $(VENV)/.installed $(NASM) ## Feed damaged files 
 		|| (tail -n 60 .cache/fuzz/build.log && false)
 	@printf '%s\n' $(FUZZ_TARGETS) | $(BEHIND) xargs -P $(FUZZ_JOBS) -I TARGET fuzz/run TARGET $(FUZZ_SECONDS) $(FUZZ_TIMEOUT)
 
-# Which mutants are drawn: make mutants MUTANTS=300 MUTANTS_SEED=2. Those of one package: make mutants MUTANTS_OF='sampler/*.py'.
+# A different sample of mutants: make mutants MUTANTS=300 MUTANTS_SEED=2. Of one package: make mutants MUTANTS_OF='sampler/*.py'.
 MUTANTS := 60
 MUTANTS_SEED := 1
 MUTANTS_OF := **/*.py
@@ -176,8 +176,8 @@ MUTANTS_OF := **/*.py
 mutants: $(VENV)/.built ## Change the Python package in random places, one at a time, and list what its tests do not notice
 	$(BIN)/python tests/mutants --sample $(MUTANTS) --seed $(MUTANTS_SEED) --only '$(MUTANTS_OF)'
 
-# Every sixtieth mutant of the crate, from the seventeenth on, in a random order: two hundred, and four hours of two processors.
-# Others: make mutants-core MUTANTS_PART=3/60. Those of one file: make mutants-core MUTANTS_PART=0/1 MUTANTS_IN=src/shard.rs.
+# Every 60th mutant of the crate, from number 17 on, in a random order: about 200, which take two CPUs four hours.
+# Others: make mutants-core MUTANTS_PART=3/60. Of one file: make mutants-core MUTANTS_PART=0/1 MUTANTS_IN=src/shard.rs.
 MUTANTS_PART := 17/60
 MUTANTS_IN := $(addprefix src/,collate/** memory/** pipeline/** rng/** sampler/** shard.rs state.rs state/** dataset/format/**)
 CARGO_MUTANTS := .cache/cargo-mutants/bin/cargo-mutants
@@ -190,8 +190,8 @@ mutants-core: $(CARGO_MUTANTS) $(VENV)/.installed $(NASM) ## Change the crate in
 		--sharding round-robin --shard $(MUTANTS_PART) --shuffle --timeout 300 --build-timeout 1800 \
 		--output .cache/mutants -- --locked --lib --test native
 
-# By hand, with a nightly compiler that has the component miri. rayon's queues keep memory forever, which is not our leak, so the one test
-# with a pool runs by itself.
+# Run by hand, with a nightly compiler that has the component miri. rayon's queues never free their memory, which miri reports
+# as a leak, so the only test with a thread pool runs separately.
 MIRI := -Zmiri-disable-isolation -Zmiri-tree-borrows
 
 miri: ## Run the tests of memory and collate in an interpreter that knows what is undefined
@@ -200,7 +200,7 @@ miri: ## Run the tests of memory and collate in an interpreter that knows what i
 	MIRIFLAGS='$(MIRI)' cargo +nightly miri test --locked --test native -- interpreted:: collate:: batch:: --skip on_threads
 	MIRIFLAGS='$(MIRI) -Zmiri-ignore-leaks' cargo +nightly miri test --locked --test native -- interpreted::batches_are_fetched_on_threads
 
-# The oldest compiler that Cargo.toml promises; candle and burn want a newer one.
+# The oldest compiler that Cargo.toml promises to support; candle and burn need a newer one.
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
 msrv: $(VENV)/.installed $(NASM) ## Check the crate with the oldest compiler that it promises
@@ -210,7 +210,7 @@ bench: $(VENV)/.optimized ## Measure against torch and print the tables
 	cargo bench --locked
 	$(BIN)/python benches/python/run.py --markdown
 
-# A package of its own, with a lock of its own: burn takes minutes to build. One part of it: make bench-native VERSUS=slow
+# A separate package with its own lock file, because burn takes minutes to build. One part: make bench-native VERSUS=slow
 VERSUS :=
 
 bench-native: ## Measure the crate against other Rust loaders and print the table

@@ -1,9 +1,9 @@
-"""Writes the inputs that the fuzzer begins with: small files of every format, as other programs write them.
+"""Writes the inputs that the fuzzer starts with: small files of every format, as other programs write them.
 
     python fuzz/seeds.py
 
-What a target takes from its input is said there, in `tests/native/fuzz`. What the fuzzer has found (`found-*`) is
-left alone. It takes PyArrow, Pillow, and `zstd` on the path. The indices are written by the test `seeds_of_indices`
+`tests/native/fuzz` describes how each target divides its input. Inputs that the fuzzer has found (`found-*`) are not
+changed. Needs PyArrow, Pillow, and `zstd` on the path. The test `seeds_of_indices` writes the indices
 (see README.md).
 """
 
@@ -29,31 +29,31 @@ CORPUS = pathlib.Path(__file__).parent / "corpus"
 
 
 def put(target: str, name: str, *parts: bytes) -> None:
-    """Writes an input."""
+    """Write an input."""
     folder = CORPUS / target
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_bytes(b"".join(parts))
 
 
 def part(data: bytes) -> bytes:
-    """A part of an input: its length stands before it."""
+    """Return a part of an input, with its length in front."""
     return struct.pack("<H", len(data)) + data
 
 
 def zstd(data: bytes, *options: str) -> bytes:
-    """`data` in Zstandard, by the program `zstd`."""
+    """Return `data` compressed with the program `zstd`."""
     return subprocess.run(["zstd", "-q", "-c", *options], input=data, stdout=subprocess.PIPE, check=True).stdout
 
 
 def npy(array: object, version: tuple[int, int] | None = None) -> bytes:
-    """A `.npy` file."""
+    """Return a `.npy` file."""
     file = io.BytesIO()
     np.lib.format.write_array(file, np.asarray(array), version=version)
     return file.getvalue()
 
 
 def images() -> None:
-    """Images of each format: Pillow writes them."""
+    """Write images of each format, with Pillow."""
     y, x = np.mgrid[:13, :21]
     rgb = np.stack([x * 12, y * 19, (x + y) * 7], axis=-1).astype(np.uint8)
     exif = Image.Exif()
@@ -80,7 +80,7 @@ def images() -> None:
 
 
 def rows() -> None:
-    """Formats of rows of one size."""
+    """Write formats whose rows have one size."""
     put("npy", "c", npy(np.arange(6, dtype="<f4").reshape(3, 2)))
     put("npy", "fortran", npy(np.asfortranarray(np.arange(12).reshape(3, 4)), (2, 0)))
     put("npy", "empty", npy(np.zeros((0, 3), "u1"), (3, 0)))
@@ -114,7 +114,7 @@ def rows() -> None:
 
 
 def texts() -> None:
-    """Texts, patterns of names, and states of loaders."""
+    """Write texts, file name patterns, and states of loaders."""
     table = b'a,b,c\r\n1,2.5,"x ""y"", z"\n-3,,"two\nlines"\n\n4,1e9,\xc3\xa9'
     for name, head in (("inferred", [0, 0, 1, 0]), ("some", [0, 0, 0, 1]), ("numbers", [1, 0, 0, 1])):
         put("csv", name, bytes(head), part(b""), table)
@@ -151,7 +151,7 @@ def texts() -> None:
 
 
 def feature(values: object) -> bytes:
-    """A `Feature` of protocol buffers; all lengths are below 128."""
+    """Return a `Feature` of protocol buffers; all lengths are below 128."""
     if isinstance(values, bytes):
         values = [values]
     if values and isinstance(values[0], bytes):
@@ -167,7 +167,7 @@ def feature(values: object) -> bytes:
 
 
 def example(**features: object) -> bytes:
-    """A `tf.train.Example`."""
+    """Return a `tf.train.Example`."""
     entries = b""
     for name, values in features.items():
         value = feature(values)
@@ -177,14 +177,14 @@ def example(**features: object) -> bytes:
 
 
 def mds_shard(bodies: list[bytes]) -> bytes:
-    """A shard in MDS of these samples."""
+    """Return an MDS shard of these samples."""
     start = 8 + 4 * len(bodies)
     places = [start, *(start := start + len(body) for body in bodies)]
     return struct.pack(f"<{len(places) + 1}I", len(bodies), *places) + b"".join(bodies)
 
 
 def records() -> None:
-    """TFRecord and MDS."""
+    """Write TFRecord and MDS files."""
     one, two = example(a=[1], b=[0.5, 2.0], c=b"text"), example(c=b"", a=[5], b=[1.0])
     for kind in range(4):
         put("tfrecord", f"framed-{kind}", bytes([kind, 1]), part(one), part(two))
@@ -194,10 +194,10 @@ def records() -> None:
     put("tfrecord", "booleans", b"\3\1", part(example(a=[0, 1], b=b"\1\0" * 3)))
     group = b"\x13\x18\x05\x14"
     put("tfrecord", "group", b"\1\1", part(group + one))
-    # The checksum of a length of 0, and of no data.
+    # The checksums of a length of 0, and of no data.
     empty = struct.pack("<Q", 0) + bytes.fromhex("29039807") + bytes.fromhex("d8ea82a2")
     put("tfrecord", "bare", b"\0\0", empty * 2)
-    # By number, as in `records.rs`.
+    # Encodings by number, as in `records.rs`.
     columns = bytes([4, 0, 1, 2, 3])
     body = struct.pack("<3I", 3, 4, 10) + struct.pack("<q", 5) + b"str" + b"[{}]" + bytes([8, 2 << 2, 3, 2]) + bytes(6)
     shard = mds_shard([body, body])
@@ -228,7 +228,7 @@ def records() -> None:
 
 
 def archive(form: int, arrays: Sequence[object] = (np.array([1, 2], "u1"),) * 2) -> bytes:
-    """An archive of two samples, with these arrays, and a link."""
+    """Return an archive of two samples, with these arrays, and a link."""
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w", format=form, errors="surrogateescape", encoding="utf-8") as shard:
         link = tarfile.TarInfo("link.txt")
@@ -239,12 +239,12 @@ def archive(form: int, arrays: Sequence[object] = (np.array([1, 2], "u1"),) * 2)
                 member = tarfile.TarInfo(f"{key}.{extension}")
                 member.size = len(contents)
                 shard.addfile(member, io.BytesIO(contents))
-    # Without what tarfile pads it with to a multiple of 10 KiB.
+    # Removes tarfile's padding to a multiple of 10 KiB.
     return file.getvalue().rstrip(b"\0") + bytes(600)
 
 
 def archives() -> None:
-    """Archives, plain and compressed."""
+    """Write archives, plain and compressed."""
     # The kinds bytes, npy, int and float of the four extensions.
     kinds = bytes([0 | 1 << 2 | 2 << 4 | 3 << 6])
     ustar = archive(tarfile.GNU_FORMAT)
@@ -275,7 +275,7 @@ def archives() -> None:
 
 
 def table(rows: int, *, nulls: bool) -> pa.Table:
-    """A table with a column of each kind."""
+    """Return a table with a column of each kind."""
 
     def some(values: list[object]) -> list[object]:
         return [None if nulls and number % 3 == 1 else value for number, value in enumerate(values)]
@@ -298,7 +298,7 @@ def table(rows: int, *, nulls: bool) -> pa.Table:
 
 
 def nested_table(rows: int) -> pa.Table:
-    """A table with columns of lists of texts, of lists and of dicts, with nulls at every level."""
+    """Return a table with columns of lists of texts, lists, and dicts, with nulls at every level."""
     numbers = range(rows)
     role = pa.struct([("role", pa.string()), ("l", pa.list_(pa.list_(pa.int16())))])
     messages = [[{"role": "a" * n, "l": [[n], None, [None]][: n % 4]}, None][: n % 3] for n in numbers]
@@ -312,7 +312,7 @@ def nested_table(rows: int) -> pa.Table:
 
 
 def offsets() -> None:
-    """The index of Megatron-Energon beside an archive: what is changed in it, and how much is cut off."""
+    """Write changes of Megatron-Energon's index of an archive, and how much of it is cut off."""
 
     def patch(place: int, how: int, number: int) -> bytes:
         return struct.pack("<HBQ", place, how, number)
@@ -325,7 +325,7 @@ def offsets() -> None:
 
 
 def put_columns(target: str, name: str, head: bytes, whole: bytes, magic: bytes) -> None:
-    """Writes two inputs: a file as it is, and in the parts that a target makes one of."""
+    """Write two inputs: an unchanged file, and the parts from which a target assembles one."""
     put(target, name, head, b"\0", whole)
     begin, end = len(magic) + -len(magic) % 4, len(whole) - len(magic) - 4
     footer = end - int.from_bytes(whole[end : end + 4], "little")
@@ -333,12 +333,12 @@ def put_columns(target: str, name: str, head: bytes, whole: bytes, magic: bytes)
 
 
 def columns() -> None:
-    """Parquet and Arrow."""
+    """Write Parquet and Arrow files."""
     nulls = table(7, nulls=True)
     few, nested = nulls.select(["n", "t", "l"]), nested_table(6)
-    # Pages of a row each, and the places of these.
+    # One row per page, with an index of the pages.
     paged = {"write_page_index": True, "data_page_size": 1, "write_batch_size": 1, "use_dictionary": False}
-    # How nulls, columns, texts and decimals are read, and how much is kept; before that, what filters.
+    # Nulls, columns, texts, decimals, and cache size; before these, the filter.
     forms = (
         ("all", nulls, [1, 0, 0, 0, 0], [0, 0, 0, 3, 5], {"row_group_size": 4, "store_schema": False}),
         ("bytes", table(5, nulls=False), [0, 0, 1, 1, 1], [0, 1, 2, 1, 1], {"compression": "zstd"}),
@@ -374,7 +374,7 @@ def columns() -> None:
 
 
 def streams() -> None:
-    """What is read from front to back: the inputs of the other targets, read in some way, and packed ones."""
+    """Write inputs for streams: those of other targets, with several ways of reading, and compressed ones."""
     whole, unpacked, leaves_out = bytes([0, 0, 2]), bytes([0, 1, 1]), bytes([1, 0, 0])
     for format_name in ("json_lines", "csv", "tfrecord", "raw", "tar"):
         known = format_name == "tar"
@@ -383,7 +383,7 @@ def streams() -> None:
                 continue
             contents = file.read_bytes()
             if format_name == "csv":
-                # There is no second file.
+                # Removes the second file.
                 contents = contents[:4] + contents[6 + int.from_bytes(contents[4:6], "little") :]
             if known:
                 contents = contents[:4] + b"\1" + contents[4:]
@@ -412,7 +412,7 @@ def streams() -> None:
 
 
 def zarr_stores() -> None:
-    """Metadata of Zarr in both versions, and a chunk."""
+    """Write metadata of Zarr in both versions, and a chunk."""
     import numcodecs
 
     numbers = np.arange(12, dtype="<i2").reshape(3, 4)

@@ -1,6 +1,6 @@
-"""Draws the picture of the README from the README's own tables: `python benches/python/chart.py` writes it.
+"""Draws the chart of the README from the README's own tables: `python benches/python/chart.py` writes it.
 
-So that the picture never shows other figures than the tables, there is no other source; a test compares them.
+The tables are its only source, so that both show the same figures; a test compares them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURE = ROOT / "docs" / "pictures" / "speed.svg"
-# Of the table of other loaders, the rows in which more is better.
+# The rows of the table of other loaders in which more is better.
 RATES = r"((?:tokens|tar shards|JPEG|Parquet).*), (.*/s)"
 
 _WIDTH, _LABELS, _FIGURES, _ROW, _BAR = 760, 300, 60, 20, 13
@@ -32,7 +32,7 @@ _STYLE = """
 
 
 class Bar(NamedTuple):
-    """One line of a panel."""
+    """One bar of a panel."""
 
     name: str
     value: float
@@ -41,7 +41,7 @@ class Bar(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """Bars under a title; `is_logarithmic` for ratios, where 1 has no length."""
+    """Bars under a title; `is_logarithmic` for ratios, for which 1 has length 0."""
 
     title: str
     bars: list[Bar]
@@ -49,19 +49,19 @@ class Panel(NamedTuple):
 
 
 def cells(text: str) -> list[list[str]]:
-    """The cells of all rows of Markdown tables in `text`, without emphasis."""
+    """Return the cells of all rows of Markdown tables in `text`, without emphasis."""
     rows = [line for line in text.splitlines() if line.startswith("|")]
     return [[cell.strip().replace("**", "") for cell in row.strip("|").split("|")] for row in rows]
 
 
 def number(text: str) -> float:
-    """What `1,409`, `281 k` or `2.64 M` is."""
+    """Return the value of `1,409`, `281 k`, or `2.64 M`."""
     digits, _, unit = text.partition(" ")
     return float(digits.replace(",", "")) * {"": 1, "k": 1e3, "M": 1e6}[unit]
 
 
 def panels(readme: str) -> list[Panel]:
-    """The panels that the README's tables give."""
+    """Return the panels for the README's tables."""
     scripts, rates = [], []
     for row in cells(readme):
         if len(row) == 5 and (found := re.fullmatch(r".* \((.*)x\)", row[4])):
@@ -83,7 +83,7 @@ def panels(readme: str) -> list[Panel]:
 
 
 def drawn(panel: Panel, top: int) -> list[str]:
-    """The SVG elements of a panel that begins at `top`."""
+    """Return the SVG elements of a panel that begins at `top`."""
     room = _WIDTH - _LABELS - _FIGURES
     largest = max(bar.value for bar in panel.bars)
     lines = [f'<text class="title" x="0" y="{top + 14}">{escape(panel.title)}</text>']
@@ -102,7 +102,7 @@ def drawn(panel: Panel, top: int) -> list[str]:
 
 
 def picture(readme: str) -> str:
-    """The picture, as SVG."""
+    """Return the chart as SVG."""
     top, lines = 0, []
     for panel in panels(readme):
         lines += drawn(panel, top)

@@ -1,4 +1,4 @@
-"""What else reads the windows of a field in Zarr: loops of weather models, TensorStore with Grain, and a limit."""
+"""Other readers of the windows of a field in Zarr: loops of weather models, TensorStore with Grain, and a limit."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from torch.utils.data import IterableDataset, get_worker_info
 from chunked_field import BATCH_SIZE, CHUNKS, SHAPE, WINDOW, WORKERS, cut, starts
 from protocol import Epoch
 
-# As large as the cache of sluicegate.
+# The size of sluicegate's cache.
 _CACHE_BYTES = 256 << 20
-# Chunks that are decoded ahead, and the buffers that they need.
+# The number of chunks decoded in advance, and of the buffers for them.
 _AHEAD = 8
 
 
@@ -76,7 +76,7 @@ def tensorstore_and_grain(folder: Path) -> Epoch:
     ).result()
 
     class Windows:
-        """The windows by their numbers."""
+        """A source of the windows by number."""
 
         def __init__(self) -> None:
             self.starts = starts()
@@ -93,7 +93,7 @@ def tensorstore_and_grain(folder: Path) -> Epoch:
 
 
 class _Decoded:
-    """The windows in chunks that are decoded already; they are cut out only if they are compared."""
+    """The windows of decoded chunks, which are copied only to be compared."""
 
     def __init__(self, chunks: list[npt.NDArray[np.float32]]) -> None:
         self.chunks = chunks
@@ -111,7 +111,7 @@ class _Decoded:
 
 
 def decoding_alone(folder: Path) -> Epoch:
-    """Return epochs that read each chunk once and decode it into a buffer that is used again, on threads."""
+    """Return epochs that read each chunk once and decode it into a reused buffer, on threads."""
     from numcodecs import Zstd
 
     grid = [range(size // chunk) for size, chunk in zip(SHAPE, CHUNKS, strict=True)]

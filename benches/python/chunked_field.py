@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-# In multiples of 0.1: that many times 24 hours are stored.
+# In multiples of 0.1, for each of which 24 hours are stored.
 GIGABYTES = float(os.environ.get("FIELD_GB", "1"))
 SHAPE = (24 * max(1, round(10 * GIGABYTES)), 1024, 1024)
 TITLE = f"{GIGABYTES:g} GB of float32, page cache warm"
@@ -21,23 +21,23 @@ WORKERS = 2
 
 
 def place(path: Path) -> Path:
-    """Return where a field of this size is stored, if one of 1 GB is at `path`."""
+    """Return the path of a field of this size, given the path of one of 1 GB."""
     return path if GIGABYTES == 1 else path.with_name(f"{GIGABYTES:g}_{path.name}")
 
 
 def starts() -> list[tuple[int, int, int]]:
-    """Return where each window starts, in the order of their numbers."""
+    """Return the starts of all windows, by number."""
     steps = [range(0, size - window + 1, window) for size, window in zip(SHAPE, WINDOW.values(), strict=True)]
     return [(time, y, x) for time in steps[0] for y in steps[1] for x in steps[2]]
 
 
 def cut(start: tuple[int, int, int]) -> tuple[slice, ...]:
-    """Return the window that starts at `start` as an index of the field."""
+    """Return the window that starts at `start` as an index into the field."""
     return tuple(slice(first, first + size) for first, size in zip(start, WINDOW.values(), strict=True))
 
 
 class ByHand:
-    """The dataset that one writes with the package of a format: it opens the field in the worker."""
+    """The dataset that users write with a format's package: it opens the field in the worker."""
 
     def __init__(self, open_field: Callable[[], Any]) -> None:
         self.open_field = open_field
@@ -63,7 +63,7 @@ def slabs() -> Iterator[tuple[int, npt.NDArray[np.float32]]]:
         hours = np.arange(start, start + CHUNKS[0], dtype=np.float32)[:, None, None]
         field = 280 + 10 * np.sin(y / 90 + hours / 12) * np.cos(x / 120 - hours / 24)
         values = np.round(field + generator.normal(0, 0.1, field.shape), 1).astype(np.float32)
-        # The first number of each window is its own, by which a batch is recognized.
+        # The first value of each window is its number, which identifies it in a batch.
         first = all_starts.index((start, 0, 0))
         corners = values[0, :: WINDOW["y"], :: WINDOW["x"]]
         corners[...] = np.arange(first, first + corners.size).reshape(corners.shape)

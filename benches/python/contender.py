@@ -1,7 +1,7 @@
 """The process of one turn: `python contender.py TURN`, with TURN in JSON; the last line of stdout is the answer.
 
-The answer is {"metrics": {name: number}, "versions": {package: version}}. On any failure the exit code is not 0 and
-the last line of stderr says why.
+The answer is {"metrics": {name: number}, "versions": {package: version}}. On any failure, the exit code is not 0, and
+the last line of stderr is the reason.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import protocol
 
 
 def _seed() -> None:
-    """The same order for every contender that asks a global generator."""
+    """Give all contenders that use a global generator the same order."""
     random.seed(0)
     np.random.seed(0)
     if "torch" in sys.modules:
@@ -30,7 +30,7 @@ def _versions(packages: tuple[str, ...]) -> dict[str, str]:
     found = {"python": platform.python_version(), "numpy": np.__version__}
     for name in packages:
         top = name.partition(".")[0]
-        # Of a package below a shared name (nvidia.dali, mlx.data) only its own module knows the version.
+        # If packages share a top-level name (nvidia.dali, mlx.data), only the submodule has the version.
         own = next((n for n in (top, name) if hasattr(sys.modules[n], "__version__")), None)
         found[own or top] = sys.modules[own].__version__ if own else importlib.metadata.version(top)
     return found

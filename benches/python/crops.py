@@ -1,4 +1,4 @@
-"""What W3 asks for, for those who are not torchvision: the crop that is drawn, and the numbers of `Normalize`."""
+"""Operations of W3 for contenders without torchvision: the random crop, and the constants of `Normalize`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STD_255 = [255 * value for value in STD]
 
 
 def random_crop(width: int, height: int) -> tuple[int, int, int, int]:
-    """Left, top, width and height of a crop, drawn as torchvision's RandomResizedCrop draws it."""
+    """Return left, top, width, and height of a crop, drawn as torchvision's RandomResizedCrop draws it."""
     low, high = math.log(RATIO[0]), math.log(RATIO[1])
     for _ in range(10):
         area = width * height * random.uniform(*SCALE)
@@ -35,7 +35,7 @@ def random_crop(width: int, height: int) -> tuple[int, int, int, int]:
 
 @functools.cache
 def _row() -> tuple[Any, Any]:
-    """Factor and summand for each number of a row of pixels: long, so that the loop over it is vectorized."""
+    """Return the factor and offset of each value in a row of pixels; long rows let the loop over them be vectorized."""
     import torch
 
     std = torch.tensor(STD_255).repeat(SIZE)
@@ -43,7 +43,7 @@ def _row() -> tuple[Any, Any]:
 
 
 def normalized(images: Any) -> Any:
-    """A uint8 tensor of shape (batch, height, width, channels), as floats of shape (batch, channels, height, width)."""
+    """Return a uint8 tensor of shape (batch, height, width, channels) as floats of (batch, channels, height, width)."""
     import torch
 
     factor, summand = _row()
@@ -53,7 +53,7 @@ def normalized(images: Any) -> Any:
 
 
 def gray_levels(images: Any) -> npt.NDArray[np.float32]:
-    """What was before `Normalize`, from 0 to 255."""
+    """Return the values before `Normalize`, from 0 to 255."""
     mean, std = (np.array(values, np.float32)[:, None, None] for values in (MEAN_255, STD_255))
     levels: npt.NDArray[np.float32] = images * std + mean
     return levels

@@ -1,14 +1,14 @@
-"""Copies to a GPU: ours against torch's `pin_memory=True` and against the prefetcher that people write by hand.
+"""Copies to a GPU: ours against torch's `pin_memory=True` and against the prefetcher that users write by hand.
 
     python benches/python/cuda.py [--seconds 5] [--workers 4] [--device cuda | --host]
 
-Prints a Markdown table. The first figures are of the hand-over alone: batches of 39 MB as fast as they come, in GB/s
-against what the bus gives to one large copy, and in seconds of CPU (of all processes) for each GB. The others are of a
-training loop that asks the device for its loss after every step: the share of the time that it waits for data. Every
-contender has the same dataset, batches and number of workers, and the loop reads every batch on the device.
+Prints a Markdown table. The first figures measure the hand-over alone: batches of 39 MB at full speed, in GB/s, next
+to the rate of the bus for one large copy, and in CPU seconds (of all processes) per GB. The others measure a training
+loop that reads its loss from the device after every step: the share of time in which it waits for data. All
+contenders have the same dataset, batches, and number of workers, and the loop reads every batch on the device.
 
-With `--host`, where there is no GPU, plain memory stands for pinned memory, and nothing is copied to a device: it shows
-what the hand-over costs the processor.
+With `--host`, without a GPU, plain memory replaces pinned memory, and nothing is copied to a device: this shows the
+CPU time of the hand-over.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Batches = Iterator[tuple[torch.Tensor, torch.Tensor]]
 
 
 class PythonRows(torch.utils.data.Dataset[Any]):
-    """The same rows by a dataset that runs Python."""
+    """The same rows from a Python dataset."""
 
     def __init__(self, values: torch.Tensor, labels: torch.Tensor) -> None:
         self.values, self.labels = values, labels
@@ -50,13 +50,13 @@ class PythonRows(torch.utils.data.Dataset[Any]):
 
 
 def pinned(loader: Any, device: torch.device) -> Batches:
-    """What torch's documentation says: pinned batches, copied in the loop without waiting."""
+    """As in torch's documentation: pinned batches, copied in the loop without waiting."""
     for values, labels in loader:
         yield values.to(device, non_blocking=True), labels.to(device, non_blocking=True)
 
 
 def by_hand(loader: Any, device: torch.device) -> Batches:
-    """The prefetcher of many training scripts: one batch ahead, on a stream of its own."""
+    """The prefetcher of many training scripts: one batch ahead, on its own stream."""
     stream = torch.cuda.Stream(device)
     batches = iter(loader)
 
@@ -78,12 +78,12 @@ def by_hand(loader: Any, device: torch.device) -> Batches:
 
 
 def as_it_is(loader: Any, _: torch.device) -> Batches:
-    """What arrives on the device."""
+    """Yield the batches that arrive on the device."""
     return iter(loader)
 
 
 def contenders(workers: int, device: torch.device) -> dict[str, Callable[[], Batches]]:
-    """By name: what begins an epoch."""
+    """Return functions that begin an epoch, by name of the contender."""
     values = torch.rand(ROWS, *SHAPE)
     labels = torch.arange(ROWS)
     native = sluicegate.TensorDataset(values, labels)
@@ -103,12 +103,12 @@ def contenders(workers: int, device: torch.device) -> dict[str, Callable[[], Bat
             ours(dataset, device=device, worker_type="thread", **common),
             as_it_is,
         )
-    del made["sluicegate, device, Python threads, tensors"]  # Native ones are read by threads in any case.
+    del made["sluicegate, device, Python threads, tensors"]  # threads read native datasets anyway
     return {name: lambda loader=loader, run=run: run(loader, device) for name, (loader, run) in made.items()}  # type: ignore[misc]
 
 
 def cpu_seconds() -> float:
-    """The CPU that this process has used; that of workers counts once they have ended."""
+    """Return the CPU time of this process and of workers that have ended."""
     own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime + _living_children()
 
@@ -123,7 +123,7 @@ def _living_children() -> float:
 
 
 def bus(device: torch.device) -> float:
-    """GB/s of copies of 256 MB from pinned memory."""
+    """Return the GB/s of copies of 256 MB from pinned memory."""
     here = torch.empty(256 << 20, dtype=torch.uint8, pin_memory=True)
     there = torch.empty_like(here, device=device)
     there.copy_(here)
@@ -145,10 +145,10 @@ def endless(epoch: Callable[[], Batches]) -> Batches:
 
 
 def hand_over(epoch: Callable[[], Batches], seconds: float, device: torch.device) -> tuple[float, float]:
-    """GB/s and CPU seconds for a GB of one contender."""
+    """Return the GB/s of one contender, and its CPU seconds per GB."""
     batches = endless(epoch)
     read = torch.zeros((), device=device)
-    for _ in range(ROWS // BATCH + 8):  # An epoch: memory, workers and caches are warm.
+    for _ in range(ROWS // BATCH + 8):  # one epoch, to warm up memory, workers, and caches
         read += next(batches)[0].view(-1)[::4096].sum()
     synchronize(device)
     begin, used, moved = time.perf_counter(), cpu_seconds(), 0
@@ -161,14 +161,14 @@ def hand_over(epoch: Callable[[], Batches], seconds: float, device: torch.device
 
 
 def training(epoch: Callable[[], Batches], steps: int, device: torch.device, size: int) -> tuple[float, float]:
-    """Milliseconds a step, and the share of them that are not the step's own, of one contender."""
+    """Return the milliseconds per step of one contender, and the share not spent in the step itself."""
     weight = torch.rand(size, size, device=device)
 
     def step(values: torch.Tensor) -> float:
         state = weight + values.view(-1)[0]
         for _ in range(8):
             state = torch.tanh(state @ weight)
-        return float(state.mean())  # The host waits for it, as when a loss is logged.
+        return float(state.mean())  # the host waits for it, as when a loss is logged
 
     batches = endless(epoch)
     for _ in range(20):
@@ -187,7 +187,7 @@ def training(epoch: Callable[[], Batches], steps: int, device: torch.device, siz
 
 
 def on_the_host(workers: int, seconds: float) -> int:
-    """CPU seconds for a GB of batches that arrive in what stands for pinned memory."""
+    """Print the CPU seconds per GB of batches that arrive in memory that replaces pinned memory."""
     host_blocks.stand_for_pinned_memory()
     device = torch.device("cpu")
     print(f"torch {torch.__version__}, sluicegate {sluicegate.__version__}, {workers} workers, plain memory\n")

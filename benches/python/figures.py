@@ -1,4 +1,4 @@
-"""Workloads whose contenders measure themselves: `make` takes the turn and returns the figures by name."""
+"""Workloads whose contenders measure themselves: `make` takes the turn and returns figures by name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from report import Table, figure
 
 
 def measure(case: Case, contender: Contender, turn: Turn) -> Metrics:
-    """One turn."""
+    """Run one turn."""
     found: Metrics = contender.make(turn)
     return found
 
@@ -18,7 +18,7 @@ def _ratio(value: float | None) -> str:
 
 
 def tables(case: Case, standings: Standings) -> list[Table]:
-    """The medians of all figures, and the ratios of the first one to the contenders that have a column."""
+    """Return a table of the medians of all figures, with ratios of the first one to contenders that have a column."""
     measured = [turn for standing in standings.values() for turn in standing.turns if turn is not None]
     metrics = list(measured[0]) if measured else ["figure"]
     references = [(c.name, c.column) for c in case.contenders if c.column]

@@ -1,11 +1,11 @@
-"""A page that shows each of our transforms beside torchvision's, on a photograph, with the same draws.
+"""A page that shows each of our transforms next to torchvision's, on a photograph, with the same draws.
 
     python benches/python/gallery.py gallery.html [--photograph FILE] [--width 240]
 
-Torch has the same seed before either is called. Below each pair are the largest and the mean difference in gray levels
-(of 255); next to it, the difference is drawn, amplified 32 times. The page needs nothing but itself. Needs
-torchvision and Pillow, and scikit-image where no photograph is given. Exit code 1 when a transform failed, or made an
-image of another size.
+Torch has the same seed before each call. Below each pair are the largest and the mean difference in gray levels
+(of 255); next to it is an image of the difference, amplified 32 times. The page is self-contained. Needs
+torchvision and Pillow, and scikit-image unless a photograph is given. The exit code is 1 if a transform failed, or
+returned an image of a different size.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Transform = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Entry:
-    """A transform, made of the names of a module that has torchvision's."""
+    """A transform, made from a module that has torchvision's names."""
 
     title: str
     make: Callable[[Any], Transform]
@@ -58,7 +58,7 @@ def _named(name: str, *arguments: Any, draws: int = 1, **named: Any) -> Entry:
 
 
 def _known(named: dict[str, Any]) -> dict[str, Any]:
-    """Torchvision takes its own enumeration for an interpolation; so do we."""
+    """Convert interpolations to torchvision's enumeration, which both take."""
     from torchvision.transforms.v2 import InterpolationMode
 
     return {key: InterpolationMode(value) if key == "interpolation" else value for key, value in named.items()}
@@ -85,7 +85,7 @@ def _mixed(name: str) -> Callable[[Any], Transform]:
 
 
 def entries(height: int, width: int) -> list[Entry]:
-    """All that is shown."""
+    """Return all entries of the page."""
     small, large = (height * 3 // 5, width * 3 // 5), (height * 9 // 8, width * 9 // 8)
     crop = (height * 3 // 4, width // 2)
     return [
@@ -138,23 +138,23 @@ def entries(height: int, width: int) -> list[Entry]:
 
 @dataclass(frozen=True)
 class Pair:
-    """What both made of a photograph."""
+    """Both results for a photograph."""
 
     theirs: Any
     ours: Any
 
     def difference(self) -> Any:
-        """In gray levels, without sign."""
+        """The absolute difference, in gray levels."""
         return (self.theirs - self.ours).abs()
 
 
 def _levels(image: Any) -> Any:
-    """As floats from 0 to 255."""
+    """Return floats from 0 to 255."""
     return image.double() * (255 if image.is_floating_point() else 1)
 
 
 def compare(entry: Entry, theirs: Any, ours: Any, photograph: Any, seed: int) -> Pair:
-    """Both, with the same draws."""
+    """Apply both, with the same draws."""
     image = photograph.float() / 255 if entry.of_floats else photograph
     if entry.of_batches:
         image = torch.stack([image, image.flip(-1, -2)])
@@ -186,7 +186,7 @@ def _row(pair: Pair, limit: float) -> Iterator[str]:
 
 
 def page(photograph: Any, theirs: Any, ours: Any) -> tuple[str, list[str]]:
-    """The page, and a line for each transform: its differences in gray levels."""
+    """Return the page, and a line per transform with its differences in gray levels."""
     height, width = photograph.shape[-2:]
     body, lines = [f"<p>The photograph:</p>{_picture(_levels(photograph))}"], []
     for entry in entries(height, width):

@@ -1,4 +1,4 @@
-"""gather.c from Python: built when first needed, called through ctypes (which lets go of the GIL)."""
+"""gather.c from Python: built on first use, called through ctypes (which releases the GIL)."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class _Field(ctypes.Structure):
 
 
 def compiler() -> str | None:
-    """The C compiler to use: $CC, else cc, gcc or clang."""
+    """Return the C compiler: $CC, or else cc, gcc, or clang."""
     names = (os.environ.get("CC"), "cc", "gcc", "clang")
     return next((found for name in names if name and (found := shutil.which(name))), None)
 
 
 def library() -> ctypes.CDLL:
-    """Return the built gather.c, which is built again whenever the source changes."""
+    """Return the library of gather.c, rebuilt whenever the source changes."""
     found = compiler()
     if found is None:
         raise NoCompilerError("no C compiler: install one (cc, gcc or clang) or set CC")
@@ -53,7 +53,7 @@ def library() -> ctypes.CDLL:
 
 
 class Gather:
-    """Copies chosen rows of `sources` into `targets`, by memcpy."""
+    """Copies chosen rows of `sources` into `targets` with memcpy."""
 
     def __init__(
         self, sources: Sequence[npt.NDArray[np.generic]], targets: Sequence[npt.NDArray[np.generic]], threads: int
@@ -66,14 +66,14 @@ class Gather:
         self._gather = library().gather
 
     def __call__(self, indices_address: int, count: int) -> None:
-        """Copy the rows whose int64 indices lie at `indices_address`."""
+        """Copy the rows whose int64 indices are at `indices_address`."""
         failed = self._gather(self._fields, len(self._fields), indices_address, count, self._threads)
         if failed:
             raise OSError(failed, os.strerror(failed))
 
 
 class Consumer:
-    """Stands for a training step on a device: waits a fixed time, without the GIL and without computing."""
+    """Simulates a training step on a device: waits a fixed time, without the GIL and without computing."""
 
     def __init__(self, seconds: float) -> None:
         self._nanoseconds = round(seconds * 1e9)

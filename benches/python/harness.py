@@ -17,13 +17,13 @@ from protocol import Case, Metrics, Standing, Standings, Turn, Workload
 
 CHILD = Path(__file__).with_name("contender.py")
 TURN_TIMEOUT = 180
-# Spinning OpenMP threads make torch's operations pathologically slow where cores are shared: passive for everybody.
+# Where cores are shared, spinning OpenMP threads make torch's operations extremely slow, so all threads wait passively.
 ENVIRONMENT = {"OMP_WAIT_POLICY": "PASSIVE"}
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How long and how often."""
+    """The number of rounds, and the durations in seconds."""
 
     rounds: int
     warm_up: float
@@ -34,7 +34,7 @@ class Plan:
 
 @dataclass
 class Log:
-    """What is known about the whole run beside the figures."""
+    """Facts about the whole run, in addition to the figures."""
 
     versions: dict[str, str] = field(default_factory=dict)
     others: list[float] = field(default_factory=list)
@@ -43,12 +43,12 @@ class Log:
     show_progress: bool = False
 
     def progress(self, text: str) -> None:
-        """Show what is being run, on one line of a terminal."""
+        """Show the current turn, on one line of a terminal."""
         if self.show_progress:
             print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
     def load(self) -> str:
-        """The other load on the machine, in words."""
+        """Return a description of the other load on the machine."""
         if not self.others:
             return "other load: unknown"
         cores = machine.usable_cores()
@@ -87,7 +87,7 @@ def _take(turn: Turn, log: Log) -> Metrics:
 
 
 def _consumer_seconds(case: Case, turn: Turn, log: Log) -> float:
-    """The time a batch that the consumer takes: that of the fastest limit, found by a turn of those that start fast."""
+    """Return the consumer's time per batch: the fastest limit's, measured in a turn of each limit that starts fast."""
     rates = []
     for contender in case.contenders:
         if contender.is_limit and not contender.imports:
@@ -95,19 +95,19 @@ def _consumer_seconds(case: Case, turn: Turn, log: Log) -> float:
             try:
                 rates.append(_take(replace(turn, contender=contender.name, verify=0.0), log)["rate"])
             except TurnFailedError:
-                continue  # it will fail again, and be shown, in the rounds
+                continue  # it fails again in the rounds, and is shown there
     return case.batch_size / max(rates) if rates else 0.0
 
 
 def _rotated(case: Case, by: int) -> Iterable[str]:
-    """The contenders' names, each round beginning with another one."""
+    """Return the contenders' names, rotated so that each round starts with a different one."""
     names = [contender.name for contender in case.contenders]
     by %= len(names)
     return names[by:] + names[:by]
 
 
 def compete(workload: Workload, case: Case, plan: Plan, log: Log) -> tuple[Standings, float]:
-    """All rounds of one case, and the consumer's time a batch."""
+    """Run all rounds of one case; return the results, and the consumer's time per batch."""
     standings: Standings = {contender.name: Standing() for contender in case.contenders}
     cut = max(plan.cut, case.cut)
     turn = Turn(workload.name, case.name, "", plan.warm_up, plan.seconds, cut, consumer=0.0, verify=0.0)

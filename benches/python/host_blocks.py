@@ -1,4 +1,4 @@
-"""Plain memory in the place of pinned memory: what a hand-over costs the processor, on a machine without a GPU."""
+"""Plain memory in place of pinned memory: measures the CPU time of a hand-over on a machine without a GPU."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from sluicegate.device.pinned import PinnedBlocks
 
 
 class _Tracked(np.ndarray[Any, Any]):
-    """An array that can be watched: torch keeps it as long as there is a tensor on it."""
+    """An array that takes weak references; torch keeps it alive while a tensor uses it."""
 
 
 class HostBlocks:
-    """Reuses blocks when no tensor refers to them, as torch's allocator of pinned memory does."""
+    """Reuses blocks once no tensor refers to them, as torch's allocator of pinned memory does."""
 
     device = torch.device("cpu")
 
@@ -33,7 +33,7 @@ class HostBlocks:
         return PinnedBlocks([self.empty(size) for size in sizes])
 
     def empty(self, size: int) -> torch.Tensor:
-        """At least `size` bytes."""
+        """Return at least `size` bytes."""
         rounded = 1 << max(size - 1, 63).bit_length()
         with self._lock:
             free = self._free.setdefault(rounded, [])
@@ -44,7 +44,7 @@ class HostBlocks:
         return torch.from_numpy(lent)
 
     def pinned(self, tensor: torch.Tensor) -> torch.Tensor:
-        """What `Tensor.pin_memory` does: nothing for what lies in a block, else a copy in one."""
+        """Do what `Tensor.pin_memory` does: return a tensor in a block as it is, and others copied to one."""
         if tensor.untyped_storage().data_ptr() in self._lent:
             return tensor
         size = tensor.numel() * tensor.element_size()
@@ -52,7 +52,7 @@ class HostBlocks:
 
 
 def stand_for_pinned_memory() -> None:
-    """From now on both loaders believe in an accelerator, and have pinned memory of this kind."""
+    """Make both loaders find an accelerator and pinned memory of this kind."""
     blocks = HostBlocks()
     accelerator: Any = torch.accelerator
     accelerator.is_available = lambda: True

@@ -1,7 +1,7 @@
-"""The contenders of W3 that are not ours. Each has a function `make(photographs)`, after `protocol.Contender`.
+"""The contenders of W3 that are not ours. Each has a function `make(photographs)`, for `protocol.Contender`.
 
-A batch is `(images, classes)`. Each does the work by the means that its own documentation has for CPUs, with two
-threads or processes; who has no crop or resize of its own has OpenCV's, which is the fastest.
+A batch is `(images, classes)`. Each contender uses the means that its documentation gives for CPUs, with two threads
+or processes; those without a crop or resize use OpenCV's, which is the fastest.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Make = Callable[[Photographs], Epoch]
 
 
 def preset(*, of_pillow: bool) -> Any:
-    """The transforms of torchvision's reference training: on Pillow's images, or on uint8 tensors."""
+    """Return the transforms of torchvision's reference training, for Pillow images or for uint8 tensors."""
     import torch
     from torchvision.transforms import v2
 
@@ -56,7 +56,7 @@ def _torch_loader(dataset: Any, workers: int, collate: Callable[[Any], Any] | No
 
 
 def torchvision_pillow(workers: int) -> Make:
-    """Torchvision's ImageFolder as it is."""
+    """Torchvision's ImageFolder, unchanged."""
 
     def make(photographs: Photographs) -> Epoch:
         from torchvision.datasets import ImageFolder
@@ -78,7 +78,7 @@ def torchvision_decoder(workers: int) -> Make:
 
 
 def cropped_by_opencv(pixels: Any) -> Any:
-    """A crop of decoded pixels, resized and perhaps mirrored. OpenCV's bilinear kernel knows no antialiasing."""
+    """Return a crop of decoded pixels, resized and possibly mirrored. OpenCV's bilinear kernel has no antialiasing."""
     import cv2
 
     left, top, width, height = random_crop(pixels.shape[1], pixels.shape[0])
@@ -100,7 +100,7 @@ def _stacked(samples: list[tuple[Any, int]]) -> tuple[Any, Any]:
 
 
 class _OpenCvFolder:
-    """uint8 crops, normalized when they are a batch."""
+    """uint8 crops, which are normalized as a batch."""
 
     def __init__(self, photographs: Photographs) -> None:
         self._paths = photographs.paths()
@@ -113,7 +113,7 @@ class _OpenCvFolder:
 
 
 def opencv(workers: int) -> Make:
-    """OpenCV for all, without threads of its own."""
+    """OpenCV for everything, without its own threads."""
 
     def make(photographs: Photographs) -> Epoch:
         import cv2
@@ -125,7 +125,7 @@ def opencv(workers: int) -> Make:
 
 
 def spdl(photographs: Photographs) -> Epoch:
-    """Decoded, cropped, resized and mirrored in FFmpeg's filters, by threads of its pipeline, each a batch."""
+    """Decode, crop, resize, and mirror with FFmpeg's filters, in pipeline threads that each make a batch."""
     import spdl.io
     import torch
     from spdl.pipeline import PipelineBuilder
@@ -166,7 +166,7 @@ def spdl(photographs: Photographs) -> Epoch:
 
 
 def dali(photographs: Photographs) -> Epoch:
-    """DALI without a GPU: its decoder reads the crop alone."""
+    """DALI without a GPU: its decoder reads only the crop."""
     from nvidia.dali import fn, pipeline_def, types
     from nvidia.dali.plugin.base_iterator import LastBatchPolicy
     from nvidia.dali.plugin.pytorch import DALIClassificationIterator
@@ -200,7 +200,7 @@ def dali(photographs: Photographs) -> Epoch:
     kept: list[Any] = [iterator()]
 
     def epoch() -> Iterator[Any]:
-        # An epoch that was cut short can't be restarted, so each epoch needs a new pipeline.
+        # An epoch that was cut short can't be restarted, so the next one needs a new pipeline.
         batches = kept.pop() if kept else iterator()
         for (batch,) in batches:
             yield batch["data"], batch["label"]
@@ -213,7 +213,7 @@ _BETON = CACHE / f"w3-{JPEG.count}-ffcv"
 
 
 def write_ffcv() -> None:
-    """The photographs in FFCV's format, JPEG again, of their own size."""
+    """Write the photographs in FFCV's format, as JPEG again, in their original size."""
     from ffcv.fields import IntField, RGBImageField
     from ffcv.writer import DatasetWriter
     from PIL import Image
@@ -234,7 +234,7 @@ def write_ffcv() -> None:
 
 
 def ffcv(_photographs: Photographs) -> Epoch:
-    """Its own format and compiled pipeline, in two threads."""
+    """FFCV's own format and compiled pipeline, in two threads."""
     from ffcv.fields.basics import IntDecoder
     from ffcv.fields.rgb_image import RandomResizedCropRGBImageDecoder
     from ffcv.loader import Loader, OrderOption
@@ -262,7 +262,7 @@ def ffcv(_photographs: Photographs) -> Epoch:
 
 
 def grain(photographs: Photographs) -> Epoch:
-    """Its threads over OpenCV."""
+    """Grain's threads with OpenCV."""
     import cv2
     import grain.python as grain
     import torch
@@ -289,7 +289,7 @@ def grain(photographs: Photographs) -> Epoch:
 
 
 def mlx_data(photographs: Photographs) -> Epoch:
-    """Its own decoder, crop and resize, in threads that make whole batches."""
+    """MLX Data's own decoder, crop, and resize, in threads that make whole batches."""
     import mlx.data
     import torch
 
@@ -340,7 +340,7 @@ _LITDATA = CACHE / f"w3-{JPEG.count}-litdata"
 
 
 def write_litdata() -> None:
-    """The JPEG files in LitData's chunks."""
+    """Write the JPEG files as LitData's chunks."""
     from litdata.streaming.writer import BinaryWriter
 
     def write(folder: Path) -> None:
@@ -354,7 +354,7 @@ def write_litdata() -> None:
 
 
 def litdata(_photographs: Photographs) -> Epoch:
-    """Its chunks, torchvision's decoder and transforms, two worker processes."""
+    """LitData's chunks, torchvision's decoder and transforms, two worker processes."""
     import litdata
     import torch
     from torchvision.io import ImageReadMode, decode_image

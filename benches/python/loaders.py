@@ -1,6 +1,6 @@
 """Torch's DataLoader and ours as contenders: the same dataset, the same arguments.
 
-The datasets are plain classes at the top of their files, so that any start method can hand them to a worker.
+The datasets are plain top-level classes, so that every start method can pass them to a worker.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ IMPORTS = {
 
 
 def present(*contenders: Contender) -> tuple[Contender, ...]:
-    """Return those whose packages are installed: torchdata and Grain are not locked, and are left out where missing."""
+    """Return the contenders whose packages are installed: torchdata and Grain are not locked, and may be missing."""
     tops = {contender.name: {name.partition(".")[0] for name in contender.imports} for contender in contenders}
     return tuple(c for c in contenders if all(importlib.util.find_spec(top) for top in tops[c.name]))
 
 
 def data_loader(package: str, dataset: Any, **arguments: Any) -> Any:
-    """The DataLoader of `package`, torch's or one made after it."""
+    """Return the DataLoader of `package`: torch's, or one with the same interface."""
     name = "StatefulDataLoader" if package == "torchdata" else "DataLoader"
     return getattr(importlib.import_module(IMPORTS[package][-1]), name)(dataset, **arguments)
 
@@ -42,7 +42,7 @@ def contender(
     collate: Callable[[Any], Callable[[list[Any]], Any]] | None = None,
     **arguments: Any,
 ) -> Contender:
-    """The loader of `package` over `dataset(source)`, with `collate(source)`; shuffled, with persistent workers."""
+    """Return `package`'s loader for `dataset(source)`, with `collate(source)`; shuffled, with persistent workers."""
 
     def make(source: Any) -> Epoch:
         loader = data_loader(

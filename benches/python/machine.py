@@ -1,4 +1,4 @@
-"""What the machine is, and what it and this process are doing: from /proc, on Linux."""
+"""The machine, and the current load of the machine and of this process: from /proc, on Linux."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def describe() -> str:
-    """Processor, cores and system."""
+    """Return the processor, its cores, and the system."""
     model = platform.machine()
     for line in _lines(Path("/proc/cpuinfo")):
         if line.startswith("model name"):
@@ -26,19 +26,19 @@ def describe() -> str:
 
 
 def usable_cores() -> int:
-    """Cores that this process may run on."""
+    """Return the number of cores that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _lines(path: Path) -> list[str]:
     try:
         return path.read_text().splitlines()
-    except OSError:  # not Linux, or a process that has just ended
+    except OSError:  # not Linux, or the process has just ended
         return []
 
 
 def _stat(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat from the state on; empty when there is no such process."""
+    """Return the fields of /proc/PID/stat from the state on, or an empty list if there is no such process."""
     lines = _lines(Path(f"/proc/{pid}/stat"))
     return lines[0].rpartition(")")[2].split() if lines else []
 
@@ -53,7 +53,7 @@ def _pids() -> list[int]:
 
 
 def descendants() -> list[int]:
-    """Process ids of the children of this process, and theirs."""
+    """Return the process ids of all descendants of this process."""
     parents = {pid: int(stat[1]) for pid in _pids() if (stat := _stat(pid))}
     found, todo = [], [os.getpid()]
     while todo:
@@ -65,7 +65,7 @@ def descendants() -> list[int]:
 
 
 def tree_cpu_seconds() -> float:
-    """CPU seconds, user and system, of this process and of all its children, living and ended."""
+    """Return the CPU seconds, user and system, of this process and of all its children, living and ended."""
     own = resource.getrusage(resource.RUSAGE_SELF)
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     living = sum(_cpu_seconds_of(pid) for pid in descendants())
@@ -73,7 +73,7 @@ def tree_cpu_seconds() -> float:
 
 
 def status_bytes(name: str) -> int:
-    """A size from /proc/self/status, such as VmHWM or RssAnon; 0 where there is none."""
+    """Return a size from /proc/self/status, such as VmHWM or RssAnon, or 0 if it is missing."""
     return _size(_lines(Path("/proc/self/status")), name)
 
 
@@ -83,20 +83,20 @@ def _size(lines: list[str], *names: str) -> int:
 
 
 def tree_anonymous_bytes() -> int:
-    """Anonymous and shared memory of this process and its children; pages that several share are counted once."""
+    """Return the anonymous and shared memory of this process and its children; shared pages count once."""
     pids = [os.getpid(), *descendants()]
     return sum(_size(_lines(Path(f"/proc/{pid}/smaps_rollup")), "Pss_Anon", "Pss_Shmem") for pid in pids)
 
 
 def forget_peak() -> None:
-    """Make VmHWM count from now on."""
+    """Reset VmHWM."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 
 
 @dataclass(frozen=True)
 class Busy:
-    """CPU seconds since boot: of everybody, stolen by the host, and of this process and its ended children."""
+    """CPU seconds since boot: of all processes, stolen by the host, and of this process and its ended children."""
 
     everybody: float
     stolen: float
@@ -104,7 +104,7 @@ class Busy:
 
     @staticmethod
     def now() -> Busy:
-        """The counters as they are."""
+        """Return the current counters."""
         lines = _lines(Path("/proc/stat"))
         user, nice, system, _idle, _iowait, irq, softirq, stolen = (
             [int(n) / TICKS for n in lines[0].split()[1:9]] if lines else [0.0] * 8
@@ -112,12 +112,12 @@ class Busy:
         return Busy(user + nice + system + irq + softirq, stolen, tree_cpu_seconds())
 
     def others_since(self, before: Busy) -> float:
-        """CPU seconds that other processes, or the host, took since `before`."""
+        """Return the CPU seconds that other processes, or the host, used since `before`."""
         return max(0.0, self.everybody - before.everybody + self.stolen - before.stolen - (self.own - before.own))
 
 
 def busiest_others(seconds: float, count: int = 3) -> list[str]:
-    """The other processes that use most CPU, seen over `seconds`, as 'name 35 %'."""
+    """Return the other processes that use the most CPU within `seconds`, as 'name 35 %'."""
     before = {pid: _cpu_seconds_of(pid) for pid in _pids()}
     time.sleep(seconds)
     shares: list[tuple[float, str]] = []

@@ -1,8 +1,8 @@
 """A folder of photographs for W3: JPEG files of natural content, all different, each in its own folder.
 
-They are crops of the few photographs that scikit-image and scikit-learn bring along, mirrored or not, in other colors
-and sizes, with the grain of a sensor. The number of the folder, which is the class, says which photograph it is.
-Loaders that list the files (torchvision's ImageFolder and ours) list one folder per photograph before the first batch.
+They are crops of the few photographs that come with scikit-image and scikit-learn, possibly mirrored, in different
+colors and sizes, with the grain of a sensor. The number of the folder, which is the class, identifies the photograph.
+Loaders that list files (torchvision's ImageFolder and ours) list one folder per photograph before the first batch.
 """
 
 from __future__ import annotations
@@ -20,41 +20,41 @@ import numpy.typing as npt
 from machine import CACHE
 
 COUNT = 5_000
-PNG_COUNT = 500  # the first of them again, without loss
+PNG_COUNT = 500  # the first photographs again, lossless
 SHARD_BYTES = 40_000_000
 QUALITY = 90
-GRAIN = 3.0  # standard deviation, in gray levels: what sensors have, and upscaled crops have lost
+GRAIN = 3.0  # standard deviation in gray levels, as of sensors; upscaled crops have lost it
 
 Bytes = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
 class Photographs:
-    """A folder of them."""
+    """A folder of photographs."""
 
     root: Path
     extension: str
     count: int
 
     def path(self, index: int) -> Path:
-        """The file of one."""
+        """Return the file of a photograph."""
         return self.root / f"{index:05}" / f"photograph.{self.extension}"
 
     def paths(self) -> list[str]:
-        """All files, in order."""
+        """Return all files, in order."""
         return [str(self.path(index)) for index in range(self.count)]
 
     def encoded(self) -> list[bytes]:
-        """The bytes of all files."""
+        """Return the bytes of all files."""
         return [self.path(index).read_bytes() for index in range(self.count)]
 
     def colors(self) -> npt.NDArray[np.float32]:
-        """Of each the least, the mean and the greatest of its colors, in gray levels: shape (count, 3, 3)."""
+        """Return the least, mean, and greatest of each photograph's colors, in gray levels: shape (count, 3, 3)."""
         found: npt.NDArray[np.float32] = np.load(self.root.with_suffix(".colors.npy"))
         return found
 
     def read_once(self) -> Photographs:
-        """Read all files, so that they are in the page cache for everybody."""
+        """Read all files, so that all contenders find them in the page cache."""
         for index in range(self.count):
             self.path(index).read_bytes()
         return self
@@ -68,12 +68,12 @@ _TAR = CACHE / f"w3-{COUNT}-tar"
 
 
 def shards() -> list[str]:
-    """The tar archives of the JPEG files, whose samples are `jpg` and `cls`."""
+    """Return the tar archives of the JPEG files, whose samples are `jpg` and `cls`."""
     return sorted(map(str, _TAR.glob("*.tar")))
 
 
 def make_whole(folder: Path, write: Callable[[Path], None]) -> None:
-    """Have `write` fill a folder that appears under its name when it is whole."""
+    """Have `write` fill a folder that gets its name once it is complete."""
     if folder.exists():
         return
     unfinished = folder.with_suffix(".unfinished")
@@ -84,13 +84,13 @@ def make_whole(folder: Path, write: Callable[[Path], None]) -> None:
 
 
 def missing() -> list[str]:
-    """The packages that photographs are made with, and that are not installed; none when there are photographs."""
+    """Return the missing packages that photographs are made with; none if the photographs exist."""
     needed = () if JPEG.root.exists() else ("PIL", "skimage", "sklearn")
     return [name for name in needed if importlib.util.find_spec(name) is None]
 
 
 def prepare() -> None:
-    """Make the photographs if they are not there."""
+    """Make the photographs if they are missing."""
     make_whole(JPEG.root, _write_jpeg)
     make_whole(PNG.root, _write_png)
     make_whole(_TAR, _write_tar)
@@ -124,7 +124,7 @@ def _write_tar(folder: Path) -> None:
 
 
 def _sources() -> list[Bytes]:
-    """Photographs of a person, animals, a landscape, still life and technology."""
+    """Return photographs of a person, animals, a landscape, still life, and technology."""
     import skimage.data
     from sklearn.datasets import load_sample_images
 
@@ -164,9 +164,9 @@ def _save(pixels: Bytes, path: Path, **options: Any) -> None:
 
 
 def assert_is_of(images: npt.NDArray[np.float32], colors: npt.NDArray[np.float32]) -> None:
-    """That crops, in gray levels and of shape (batch, 3, height, width), have the colors of their photographs."""
+    """Assert that crops, in gray levels of shape (batch, 3, height, width), have the colors of their photographs."""
     means = images.mean((2, 3))
-    margin = 3.0  # what the loss of JPEG and a kernel with negative weights add
+    margin = 3.0  # the loss of JPEG, and overshoot of a kernel with negative weights
     inside = (means > colors[:, 0] - margin) & (means < colors[:, 2] + margin)
     assert inside.all(), "an image has other colors than its photograph"
     difference = np.abs(means - colors[:, 1]).mean()

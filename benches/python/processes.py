@@ -1,4 +1,4 @@
-"""A function on several processes and nothing else: what no loader with as many worker processes can beat."""
+"""A function on several processes, and nothing else: a limit for loaders with the same number of worker processes."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import NoReturn
 
-_MESSAGE = struct.Struct("qq")  # begin and end of a range; far below PIPE_BUF, so that the processes can share a pipe
+_MESSAGE = struct.Struct("qq")  # start and end of a range; far below PIPE_BUF, so that processes can share a pipe
 _FAILED = _MESSAGE.pack(-1, -1)
 
 
 class Processes:
-    """Forked processes that call `work` with ranges of indices; nothing comes back but which ranges are done.
+    """Forked processes that call `work` with ranges of indices; they only report which ranges are done.
 
-    They stay from one epoch to the next, and end when this process does.
+    They persist from epoch to epoch, and end with this process.
     """
 
     def __init__(self, count: int, work: Callable[[range], object]) -> None:
         tasks, self._tasks = os.pipe()
         self._done, done = os.pipe()
-        self._ahead = 2 * count  # as many as a loader's workers have before them by default
+        self._ahead = 2 * count  # the default number of batches ahead of a loader's workers
         for _ in range(count):
             if os.fork() == 0:
-                os.close(self._tasks)  # else the pipe would never end
+                os.close(self._tasks)  # otherwise the pipe would never end
                 os.close(self._done)
                 _serve(tasks, done, work)
         os.close(tasks)
         os.close(done)
 
     def epoch(self, samples: int, batch_size: int) -> Iterator[range]:
-        """Have the work done for all samples, batch by batch."""
+        """Run the work for all samples, batch by batch."""
         todo = iter(range(0, samples, batch_size))
         under_way = 0
 
@@ -51,7 +51,7 @@ class Processes:
                     under_way += 1
                 yield done
         finally:
-            # An epoch that was cut leaves nothing to the next one.
+            # An epoch that was cut short must leave nothing for the next one.
             for _ in range(under_way):
                 self._receive()
 
@@ -64,7 +64,7 @@ class Processes:
 
 
 def _serve(tasks: int, done: int, work: Callable[[range], object]) -> NoReturn:
-    """Work until the parent closes its end, which it also does by dying."""
+    """Work until the parent closes its end of the pipe, which its death also does."""
     try:
         while message := os.read(tasks, _MESSAGE.size):
             work(range(*_MESSAGE.unpack(message)))

@@ -1,8 +1,8 @@
-"""The words of the harness: a workload has cases, a case has contenders, a contender gets turns.
+"""The terms of the harness: a workload has cases, a case has contenders, a contender gets turns.
 
 A new workload is one file `workload_NAME.py` with a constant `WORKLOAD`; run.py finds it by its name. Contenders
-import torch and the like when they are made, never at the top of the file: the harness itself needs neither, and a
-contender's process should hold what that contender needs and no more.
+import torch and similar packages when they are made, not at the top of the file: the harness does not need these, and
+a contender's process should contain only what that contender needs.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Case:
-    """One data set, opened and checked in one way, and who loads it."""
+    """One data set, opened and checked in one way, and its contenders."""
 
     name: str
     title: str
@@ -63,7 +63,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Turn:
-    """What the harness asks of a contender's process."""
+    """A request of the harness to a contender's process."""
 
     workload: str
     case: str
@@ -82,7 +82,7 @@ class Turn:
 
 @dataclass
 class Standing:
-    """All turns of one contender in one case: a failed one is None."""
+    """All turns of one contender in one case; a failed turn is None."""
 
     turns: list[Metrics | None] = field(default_factory=list)
     failure: str | None = None
@@ -105,13 +105,13 @@ class Workload:
 
 
 def names() -> list[str]:
-    """The names of all workloads: w1, w2 and so on, then the others."""
+    """Return the names of all workloads: w1, w2, and so on, then the others."""
     found = (path.stem.removeprefix("workload_") for path in Path(__file__).parent.glob("workload_*.py"))
     return sorted(found, key=lambda name: (re.fullmatch(r"w\d+", name) is None, len(name), name))
 
 
 def load(name: str) -> Workload:
-    """The workload `name`."""
+    """Return the workload `name`."""
     workload = importlib.import_module(f"workload_{name}").WORKLOAD
     assert isinstance(workload, Workload)
     return workload

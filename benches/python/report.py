@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 def figure(value: float | None, form: str = ".3g") -> str:
-    """A figure as a cell; `.3g` gives three digits or all before the point, and never an exponent for a large one."""
+    """Return a figure as a cell; `.3g` gives three digits or all before the point, and never an exponent."""
     if value is None:
         return "-"
     return format(value, ",.0f" if form == ".3g" and abs(value) >= 1_000 else form)
@@ -26,11 +26,11 @@ class Table:
         self.rows.append(list(cells))
 
     def add_failed(self, name: str, why: str) -> None:
-        """Append a row that only says that, and why, there are no figures."""
+        """Append a row with the reason why there are no figures."""
         self.rows.append([name, f"failed: {why}"])
 
     def text(self) -> str:
-        """Aligned columns."""
+        """Return aligned columns."""
         whole = [row for row in [self.header, *self.rows] if len(row) == len(self.header)]
         names = max(len(row[0]) for row in [self.header, *self.rows])
         widths = [names, *(max(len(row[i]) for row in whole) for i in range(1, len(self.header)))]
@@ -44,7 +44,7 @@ class Table:
         return "\n".join(lines)
 
     def markdown(self) -> str:
-        """A GitHub table under a bold title."""
+        """Return a GitHub table under a bold title."""
         rule = ["---", *["---:"] * (len(self.header) - 1)]
         padded = [row + [""] * (len(self.header) - len(row)) for row in self.rows]
         lines = [" | ".join(cell.replace("|", "\\|") for cell in row) for row in [self.header, rule, *padded]]

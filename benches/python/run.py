@@ -1,8 +1,8 @@
-"""Benches of the Python package against other loaders, side by side.
+"""Benchmarks of the Python package against other loaders, side by side.
 
     python benches/python/run.py [--workloads w1 w2 costs] [--rounds 5] [--markdown] [--quick]
 
-Exit code 1 when a contender failed, or delivered anything but its source's samples.
+The exit code is 1 if a contender failed, or delivered samples that are not those of its source.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def main() -> int:
     print(f"{machine.describe()}; load average at the start {loads}; busy processes at the start: {busiest}\n")
 
     if gather.compiler() is not None:
-        gather.library()  # built here, so that no turn spends its time on it
+        gather.library()  # built here, so that no turn includes the time
     for name in args.workloads:
         workload = protocol.load(name)
         log.progress(f"{name}: making the data")

@@ -1,4 +1,4 @@
-"""Sentences of tokens in a table of Hugging Face, as tokenizers leave them, and functions that pad their batches."""
+"""Sentences of tokens in a table of Hugging Face, as tokenizers return them, and functions that pad their batches."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ _LONGEST, _WORDS = 128, 30_000
 
 @dataclass(frozen=True)
 class Sentences:
-    """Tokens of sentences, one after the other; the label of each is its index."""
+    """Tokens of sentences, one after another; the label of each is its index."""
 
     tokens: npt.NDArray[np.int32]
     ends: npt.NDArray[np.int64]
 
 
 def missing() -> list[str]:
-    """The packages that are not installed."""
+    """Return the packages that are not installed."""
     return [name for name in IMPORTS if importlib.util.find_spec(name) is None]
 
 
 def sentences() -> Sentences:
-    """Sentences of random words, of random lengths."""
+    """Return sentences of random words, of random lengths."""
     random = np.random.default_rng(5)
     ends = random.integers(8, _LONGEST + 1, SAMPLES).cumsum()
     return Sentences(random.integers(5, _WORDS, ends[-1], np.int32), ends)
 
 
 def dataset(source: Sentences) -> Any:
-    """The table, without a format: samples are of Python's lists."""
+    """Return the table without a format: samples consist of Python lists."""
     import datasets
     import pyarrow as pa
 
@@ -52,7 +52,7 @@ def dataset(source: Sentences) -> Any:
 
 
 def with_padding(_: Sentences) -> Callable[[list[Any]], Any]:
-    """The collate function of `transformers`, with a tokenizer that needs no files."""
+    """Return the collate function of `transformers`, with a tokenizer that needs no files."""
     import transformers
     from tokenizers import Tokenizer, models
 
@@ -63,7 +63,7 @@ def with_padding(_: Sentences) -> Callable[[list[Any]], Any]:
 
 
 def own(_: Sentences) -> Callable[[list[Any]], Any]:
-    """A function as people write it."""
+    """Return a typical user-defined function."""
     return _pad
 
 
@@ -81,7 +81,7 @@ def _pad(rows: list[Any]) -> Any:
 
 
 def check(source: Sentences, batch: Any) -> npt.NDArray[np.int64]:
-    """The indices of the samples of `batch`, whose tokens must be those of the source."""
+    """Return the indices of the samples of `batch`, whose tokens must be those of the source."""
     tokens, labels = batch["input_ids"].numpy(), batch["labels"].numpy()
     for row, label in enumerate(labels):
         end = source.ends[label]

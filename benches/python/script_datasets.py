@@ -1,4 +1,4 @@
-"""Datasets that are Python, as people write them: `__getitem__` reads, makes, or looks up one sample."""
+"""Python datasets as users write them: `__getitem__` reads, makes, or looks up one sample."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Script:
     """One script's dataset.
 
     Attributes:
-        dataset: makes the dataset; it is called with the number of its samples.
-        samples: that number.
+        dataset: makes the dataset, given the number of samples.
+        samples: the number of samples.
         check: returns the indices of a batch's samples, or raises AssertionError.
         collate: the script's collate function; None for the loader's default.
     """
@@ -43,7 +43,7 @@ class Script:
 
 
 class Windows:
-    """nanoGPT's windows over a memory map of tokens; the first two tokens of a window are its index."""
+    """nanoGPT's windows of a memory map of tokens; the first two tokens of a window are its index."""
 
     def __init__(self, samples: int) -> None:
         self._samples = samples
@@ -54,7 +54,7 @@ class Windows:
     def __getitem__(self, index: int) -> Any:
         import torch
 
-        # The map is opened for each sample, as nanoGPT does against a leak of memory.
+        # The map is opened for each sample, as in nanoGPT, to avoid a memory leak.
         data = np.memmap(_TOKENS_PATH, dtype=np.uint16, mode="r")
         begin = index * _CONTEXT
         x = torch.from_numpy(data[begin : begin + _CONTEXT].astype(np.int64))
@@ -119,7 +119,7 @@ def _check_array_files(_: Any, batch: Any) -> Ids:
 
 
 class LargeImages:
-    """Images of 3 MB, made when they are asked for: 3x512x512 floats of one value, the index."""
+    """Images of 3 MB, made on request: 3x512x512 floats of one value, the index."""
 
     def __init__(self, samples: int) -> None:
         self._samples = samples
@@ -195,12 +195,12 @@ SCRIPTS = (
 
 
 def source(script: Script) -> Callable[[], int]:
-    """Return what opens the data of `script`; all that its dataset is made of is the number of samples."""
+    """Return a function that opens the data of `script`: it returns the number of samples."""
     return functools.partial(int, script.samples)
 
 
 def prepare() -> None:
-    """Write the files that are not there."""
+    """Write the files that are missing."""
     CACHE.mkdir(parents=True, exist_ok=True)
     if not _TOKENS_PATH.exists():
         _write_tokens(next(script.samples for script in SCRIPTS if script.dataset is Windows))

@@ -1,4 +1,4 @@
-"""The datasets of W10. As in users' files, their base class comes from torch: who unpickles them imports it."""
+"""The datasets of W10. As in users' files, their base class is torch's, so unpickling them imports torch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Rows(Dataset[tuple[npt.NDArray[np.float32], int]]):
 
 
 class Blobs(Dataset[tuple[npt.NDArray[np.uint8], int]]):
-    """Bytes objects, `count` times 1 KB: much to pickle where workers do not inherit it."""
+    """`count` bytes objects of 1 KB each: much to pickle, unless workers inherit it."""
 
     def __init__(self, count: int) -> None:
         generator = random.Random(10)
@@ -35,5 +35,5 @@ class Blobs(Dataset[tuple[npt.NDArray[np.uint8], int]]):
         return len(self._blobs)
 
     def __getitem__(self, index: int) -> tuple[npt.NDArray[np.uint8], int]:
-        # Copied, because torch warns of arrays that can't be written to.
+        # Copied, because torch warns about arrays that can't be written to.
         return np.frombuffer(self._blobs[index], np.uint8).copy(), index

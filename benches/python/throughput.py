@@ -1,4 +1,4 @@
-"""How a rate is measured, in the contender's process, and shown, in the harness."""
+"""Rates: measured in the contender's process, and shown by the harness."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from protocol import Case, Contender, Epoch, Metrics, Standings, Turn
 from report import Table, figure
 
 MEMORY_SECONDS = 0.4
-SETTLE_SECONDS = 0.05  # workers that ran ahead of an epoch that was cut come to rest
+SETTLE_SECONDS = 0.05  # lets workers that are ahead in an epoch that was cut short come to rest
 METHOD = (
     "Rate: samples/s over whole epochs until {seconds:g} s have passed, an epoch being cut after {cut:g} s; before "
     "it, untimed, one epoch (cut after {warm_up:g} s) to warm up. Every figure is the median of {rounds} rounds, "
@@ -80,7 +80,7 @@ def _verify(case: Case, source: object, epoch: Epoch, limit: float) -> None:
 
 
 def _anonymous_peak(epoch: Epoch) -> int:
-    """The largest anonymous memory of this process and its workers seen while loading."""
+    """Return the largest anonymous memory of this process and its workers seen while loading."""
     peak = 0
     begin = looked = time.perf_counter()
     while looked - begin < MEMORY_SECONDS:
@@ -95,7 +95,7 @@ def _anonymous_peak(epoch: Epoch) -> int:
 
 
 def measure(case: Case, contender: Contender, turn: Turn) -> Metrics:
-    """One turn."""
+    """Run one turn."""
     source = case.open()
     anonymous_before = machine.tree_anonymous_bytes()
     machine.forget_peak()
@@ -134,13 +134,13 @@ def measure(case: Case, contender: Contender, turn: Turn) -> Metrics:
 
 
 def median(standings: Standings, name: str, metric: str) -> float | None:
-    """The median of a metric over the turns that did not fail."""
+    """Return the median of a metric over the turns that did not fail."""
     values = [turn[metric] for turn in standings[name].turns if turn is not None]
     return statistics.median(values) if values else None
 
 
 def ratio(standings: Standings, name: str, metric: str, other: str | None, other_metric: str) -> float | None:
-    """The median of the rounds' ratios of a metric to another contender's."""
+    """Return the median of the rounds' ratios of a metric to a different contender's."""
     if other is None:
         return None
     pairs = zip(standings[name].turns, standings[other].turns, strict=True)
@@ -149,7 +149,7 @@ def ratio(standings: Standings, name: str, metric: str, other: str | None, other
 
 
 def limit_of(case: Case, standings: Standings) -> str | None:
-    """The fastest of the contenders that are limits."""
+    """Return the fastest of the contenders that are limits."""
     rates = {c.name: rate for c in case.contenders if c.is_limit and (rate := median(standings, c.name, "rate"))}
     return max(rates, key=lambda name: rates[name]) if rates else None
 
@@ -162,7 +162,7 @@ def _times(value: float | None) -> str:
 
 
 def tables(case: Case, standings: Standings) -> list[Table]:
-    """Loading alone, and ahead of the consumer where the case has one."""
+    """Return tables of loading alone and, if the case has a consumer, of loading ahead of it."""
     limit = limit_of(case, standings)
     references = [(c.name, c.column) for c in case.contenders if c.column]
     limit_text = f"the limit is {limit!r}" if limit else "no limit was measured"

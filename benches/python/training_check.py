@@ -4,9 +4,9 @@
 
 A subset of Fashion-MNIST (6,000 images for training, 2,000 of the test set) is written as folders of JPEG files, and a
 ResNet-18 of a quarter of the width is trained on it from scratch, with random resized crops and flips: once with
-torchvision's ImageFolder and transforms under torch's DataLoader, once with ours. Each seed gives both the same weights
-to begin with. Prints the accuracies on the test images. Exit code 1 when the means differ by more than the seeds do: by
-Student's t with 95 % confidence. Needs torchvision and Pillow.
+torchvision's ImageFolder and transforms with torch's DataLoader, once with ours. Each seed gives both the same initial
+weights. Prints the accuracies on the test images. The exit code is 1 if the means differ by more than the variation
+among seeds explains, by Student's t with 95 % confidence. Needs torchvision and Pillow.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ CLASSES = 10
 PER_CLASS = {"train": 600, "t10k": 200}
 QUALITY = 95
 WIDTH = 16
-# Of Student's distribution, two-sided, by degrees of freedom.
+# Quantiles of Student's distribution, two-sided, by degrees of freedom.
 T_95 = {2: 4.30, 4: 2.78, 6: 2.45, 8: 2.31}
 
 Pipeline = Callable[[Path, bool, int], Iterable[Any]]
 
 
 def torchvision_pipeline(folder: Path, training: bool, seed: int) -> Iterable[Any]:
-    """Torchvision's folder and transforms under torch's loader, with one worker process."""
+    """Return torchvision's folder and transforms with torch's loader, with one worker process."""
     from torch.utils.data import DataLoader
     from torchvision.datasets import ImageFolder
     from torchvision.transforms import v2
@@ -78,7 +78,7 @@ PIPELINES: dict[str, Pipeline] = {"torchvision": torchvision_pipeline, "sluicega
 
 
 class Block(nn.Module):
-    """Two convolutions and what goes past them (He et al., 2016, "Deep Residual Learning for Image Recognition")."""
+    """Two convolutions and their shortcut (He et al., 2016, "Deep Residual Learning for Image Recognition")."""
 
     def __init__(self, channels: int, out: int, stride: int) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class Block(nn.Module):
 
 
 def resnet18() -> nn.Module:
-    """ResNet-18 for small images: a stem of 3x3 without pooling, and a quarter of the channels."""
+    """Return ResNet-18 for small images: a stem of 3x3 without pooling, and a quarter of the channels."""
     layers: list[nn.Module] = [nn.Conv2d(3, WIDTH, 3, 1, 1, bias=False), nn.BatchNorm2d(WIDTH), nn.ReLU()]
     channels = WIDTH
     for stage in range(4):
@@ -108,7 +108,7 @@ def resnet18() -> nn.Module:
 
 
 def write_folders(source: Path, target: Path) -> None:
-    """The first images of each class of both sets, as `train/CLASS/NUMBER.jpg` and `t10k/CLASS/NUMBER.jpg`."""
+    """Write the first images of each class of both sets, as `train/CLASS/NUMBER.jpg` and `t10k/CLASS/NUMBER.jpg`."""
     sys.path.append(str(ROOT / "examples"))
     from fashion_mnist_subset import first_of_each_class, read_idx
     from PIL import Image
@@ -123,7 +123,7 @@ def write_folders(source: Path, target: Path) -> None:
 
 
 def accuracy(pipeline: Pipeline, folder: Path, epochs: int, seed: int) -> float:
-    """In per cent, on the test images, of a network trained from scratch; the rate follows a cosine."""
+    """Return the percentage on the test images of a network trained from scratch, with a cosine learning rate."""
     torch.manual_seed(seed)
     network = resnet18()
     train = pipeline(folder / "train", True, seed)
@@ -148,7 +148,7 @@ def accuracy(pipeline: Pipeline, folder: Path, epochs: int, seed: int) -> float:
 
 
 def main() -> int:
-    """Train, and print what came out."""
+    """Train, and print the results."""
     parser = argparse.ArgumentParser(description="ResNet-18 on Fashion-MNIST as JPEG, our images and torchvision's.")
     default = ROOT.parent / "shared" / "data" / "fashion-mnist"
     parser.add_argument("--source", type=Path, default=default, help="folder with the four IDX files")

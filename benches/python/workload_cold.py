@@ -1,4 +1,4 @@
-"""Files that are not in memory: what of the disk's rate is left when samples are read out of order."""
+"""Files that are not in memory: the share of the disk's rate that remains when samples are read out of order."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _prepare() -> None:
         unfinished = _ARRAY.with_suffix(".unfinished.npy")
         np.save(unfinished, np.random.default_rng(0).integers(0, 256, (ROWS, ROW_BYTES), np.uint8))
         unfinished.rename(_ARRAY)
-    # What was not written yet can't be evicted.
+    # Pages that are not written yet can't be evicted.
     os.sync()
 
 
@@ -47,7 +47,7 @@ def _evict(paths: Iterable[Path]) -> None:
 
 
 def _read(paths: list[Path], sample_bytes: int, make: Callable[[], Iterable[Any]]) -> Metrics:
-    """Reads some batches of a loader whose files were evicted before anything of them was mapped."""
+    """Read some batches of a loader whose files were evicted before it mapped any of them."""
     _evict(paths)
     batches = make()
     begin = time.perf_counter()
@@ -98,7 +98,7 @@ def _archives(by_blocks: bool) -> Metrics:
     from sluicegate import BlockShuffleSampler, DataLoader, TarDataset
 
     paths = workload_w6.paths()
-    TarDataset(paths, {"jpg": "bytes"})  # The index is made.
+    TarDataset(paths, {"jpg": "bytes"})  # creates the index
 
     def make() -> Iterable[Any]:
         dataset = TarDataset(paths, {"jpg": "bytes", "json": "bytes"})
@@ -112,7 +112,7 @@ def _archives(by_blocks: bool) -> Metrics:
 
 
 def _table(make: Callable[[], Iterable[Any]]) -> Metrics:
-    """Reads W7's table to its end."""
+    """Read W7's table to its end."""
     size = os.path.getsize(workload_w7.PATH)
     _evict([workload_w7.PATH])
     begin, cpu = time.perf_counter(), time.process_time()

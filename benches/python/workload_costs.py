@@ -1,4 +1,4 @@
-"""Costs that do not grow with the samples: handing over a batch, the first batch, and memory over epochs."""
+"""Costs that do not grow with the samples: the hand-over of a batch, the first batch, and memory over epochs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _loader(loader: str, dataset: Any, **arguments: Any) -> Any:
 
 
 def _hand_over(loader: str) -> Metrics:
-    """Batches of two rows: nearly all the time is handing over."""
+    """Measure batches of two rows: nearly all the time is the hand-over."""
     batches = _loader(loader, _dataset(loader, *_rows(SMALL_ROWS)), batch_size=2)
     times = []
     for _ in range(REPEATS):
@@ -59,7 +59,7 @@ def _hand_over(loader: str) -> Metrics:
 
 
 def _first_batch(loader: str, dataset: Any, repeats: int, **arguments: Any) -> Metrics:
-    """Of a shuffled epoch; each time by a loader made for it."""
+    """Measure the first batch of a shuffled epoch, with a new loader each time."""
     times = []
     for _ in range(repeats):
         begin = time.perf_counter()
@@ -74,7 +74,7 @@ def _first_of_rows(loader: str) -> Metrics:
 
 
 def _by_hand(tensors: tuple[Tensor, Tensor]) -> Any:
-    """Iterate as `x[perm[i:i+b]]`: what a torch permutation costs in memory without any loader."""
+    """Iterate as `x[perm[i:i+b]]`: the memory of a torch permutation without a loader."""
     import torch
 
     class ByHand:
@@ -88,7 +88,7 @@ def _by_hand(tensors: tuple[Tensor, Tensor]) -> Any:
 
 
 def _memory(loader: str, **arguments: Any) -> Metrics:
-    """Anonymous memory of all processes, over its state before the loader was made: the most seen within an epoch."""
+    """Measure the anonymous memory of all processes beyond that before the loader was made: the peak of an epoch."""
     tensors = _rows(ROWS)
     dataset = None if loader == "by hand" else _dataset(loader, *tensors)
     before = machine.tree_anonymous_bytes()

@@ -1,4 +1,4 @@
-"""Batches of many tensors: dictionaries of 114, as tables and recommenders have them. The hand-over is the work."""
+"""Batches of many tensors: dictionaries of 114, as for tables and recommenders. The hand-over is the work."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ BATCH_SIZE = 32
 POOL = 256
 WIDTH = 16
 KEYS = [f"feature {number}" for number in range(113)]
-INDEX = "index"  # the 114th, by which the check tells samples apart
+INDEX = "index"  # the 114th, by which the check identifies samples
 
 Tensors = dict[str, "Tensor"]
 
 
 class Features:
-    """Samples as ready as they can be: 113 tensors from a pool, and one that holds the sample's index."""
+    """Samples without work: 113 tensors from a pool, and one with the sample's index."""
 
     def __init__(self) -> None:
         import torch
@@ -43,7 +43,7 @@ class Features:
 
 
 class Indices:
-    """Samples that are their index: the collate function makes the batch."""
+    """Samples that are their index; the collate function makes the batch."""
 
     def __len__(self) -> int:
         return SAMPLES
@@ -53,7 +53,7 @@ class Indices:
 
 
 class Collate:
-    """A collate function with little to do: it gathers 114 tensors of their own memory."""
+    """A collate function with little work: it gathers 114 tensors."""
 
     def __init__(self, features: Features) -> None:
         self._features = features

@@ -1,4 +1,4 @@
-"""The first of a billion windows: an array in chunks is opened, and one window of its shuffled windows is read."""
+"""The first of a billion windows: opens an array in chunks, and reads one window of a shuffled epoch."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _xarray(_: Any) -> Callable[[], Any]:
 
 
 def _measure(case: Case, contender: Contender, turn: Turn) -> Metrics:
-    """Open it in a fresh process, and read one window."""
+    """Open it in a new process, and read one window."""
     make = contender.make(None)
     begin = time.perf_counter()
     loader = make()

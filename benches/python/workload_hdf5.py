@@ -14,7 +14,7 @@ FILE = place(CACHE / "field.h5")
 
 
 def _open() -> Any:
-    """Make the file once, of smooth numbers with noise; return its array."""
+    """Make the file once, of smooth numbers with noise, and return its array."""
     import h5py
 
     if not FILE.exists():

@@ -1,4 +1,4 @@
-"""What identities, states and seeds cost: `with_ids` on W1, a call of `state_dict`, the seeding of a sample."""
+"""The cost of ids, states, and seeds: `with_ids` on W1, a call of `state_dict`, the seeding of a sample."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from protocol import Case, Contender, Metrics, Workload
 ROWS = 1_000_000
 BATCH_SIZE = 256
 EPOCHS = 4
-# Batches per turn: the plain loop and the one with ids alternate, so that what disturbs one disturbs the other.
+# Batches per turn: the plain loop and the one with ids alternate, so that disturbances affect both.
 TURN = 25
 CALLS = 2_000
 BLOCKS = 9
@@ -66,7 +66,7 @@ def _with_ids(workers: int, **arguments: Any) -> Metrics:
 
 
 def _fastest(call: Callable[[], object], calls: int = CALLS) -> float:
-    """The seconds that a call takes in the fastest of some blocks of calls: the least disturbed."""
+    """Return the seconds per call in the fastest of some blocks of calls, which is the least disturbed."""
     times = []
     for _ in range(BLOCKS):
         begin = time.perf_counter()
@@ -77,7 +77,7 @@ def _fastest(call: Callable[[], object], calls: int = CALLS) -> float:
 
 
 def _state_dict(package: str, workers: int, **arguments: Any) -> Metrics:
-    """In the midst of an epoch."""
+    """Measure `state_dict` in the middle of an epoch."""
     loader = _loader(package, workers, **arguments)
     batches = iter(loader)
     for _batch in itertools.islice(batches, 100):
@@ -88,7 +88,7 @@ def _state_dict(package: str, workers: int, **arguments: Any) -> Metrics:
 
 
 def _seeded(what: str) -> Metrics:
-    """A sample is seeded as the fetcher does it; what is drawn from, if anything, is then asked for once."""
+    """Measure seeding a sample as the fetcher does, and then requesting the generator, if any, once."""
     from sluicegate import sample_rng
     from sluicegate.rng.sample import SampleSeeding
 

@@ -1,5 +1,6 @@
-"""Packed rows: documents of a Megatron file, fitted into rows of 2,048 tokens, eight rows a batch, with everything
-that attention within documents needs."""
+"""Packed rows: documents of a Megatron file, packed into rows of 2,048 tokens, eight rows per batch, with everything
+that attention within documents needs.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ PATH = CACHE / f"packed-{DOCUMENTS}-0.bin"
 
 
 def lengths_of_texts(count: int, longest: int) -> npt.NDArray[np.int64]:
-    """Lengths as those of texts: log-normal, 245 tokens in the middle, 368 in the mean before the long ones are cut."""
+    """Return lengths like those of texts: log-normal, median 245 tokens, and mean 368 before long ones are cut."""
     lengths = np.random.default_rng(11).lognormal(5.5, 0.9, count)
     return np.clip(lengths, 2, longest).astype(np.int64)
 

@@ -1,4 +1,4 @@
-"""Ranks: how much longer a step lasts than its mean batch, when ranks wait for the one with the most to do."""
+"""Ranks: how much longer a step takes than its mean batch, because ranks wait for the one with the most work."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _lengths() -> npt.NDArray[np.int64]:
 
 
 def _over_mean(costs: npt.NDArray[np.float64]) -> float:
-    """The time of all steps over what it would be if every rank had as much to do."""
+    """Return the time of all steps, relative to that with equal work on all ranks."""
     steps = costs[: len(costs) // WORLD_SIZE * WORLD_SIZE].reshape(-1, WORLD_SIZE)
     return float(steps.max(axis=1).sum() / steps.mean(axis=1).sum())
 
@@ -60,7 +60,7 @@ def _packed(_: object) -> Metrics:
 
     lengths = _lengths()
     sampler = sluicegate.PackedBatchSampler(lengths, length=LONGEST, rows_per_batch=8, seed=7, drop_last=True)
-    # No document is longer than a row, so each piece is a whole one.
+    # No document is longer than a row, so each piece is a whole document.
     documents = [np.array(batch) % SAMPLES for batch in sampler]
     tokens = np.array([lengths[batch].sum() for batch in documents], float)
     squares = np.array([(lengths[batch].astype(float) ** 2).sum() for batch in documents])

@@ -1,4 +1,4 @@
-"""Samplers: what an index costs, in batches as they reach the fetcher, against torch's or what people write."""
+"""Samplers: the cost per index, in batches as the fetcher gets them, against torch's or users' samplers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WEIGHTS = 10**8
 
 
 class Size(NamedTuple):
-    """How many samples there are, and how many a batch has."""
+    """The number of samples, and of samples per batch."""
 
     n: int
     batch: int
@@ -69,7 +69,7 @@ def _cut(indices: Iterator[int], size: Size) -> Iterator[list[int]]:
 
 
 class _Written:
-    """Batches of a generator function, which is called again in every epoch."""
+    """Batches of a generator function, which is called for every epoch."""
 
     def __init__(self, epoch: Callable[[], Iterator[list[int]]]) -> None:
         self._epoch = epoch
@@ -79,7 +79,7 @@ class _Written:
 
 
 def _blocks(size: Size) -> _Written:
-    """Lists of whole blocks, those of a window put together and shuffled."""
+    """Lists of whole blocks, joined and shuffled per window."""
 
     def indices() -> Iterator[int]:
         blocks = [range(begin, min(begin + BLOCK, size.n)) for begin in range(0, size.n, BLOCK)]
@@ -101,7 +101,7 @@ def _half_of_classes(size: Size) -> Any:
 
 
 def _m_per_class(size: Size) -> _Written:
-    """As pytorch-metric-learning's `MPerClassSampler`: a choice of each class of the batch."""
+    """As in pytorch-metric-learning's `MPerClassSampler`: draws samples of each class of the batch."""
     labels = _labels(size)
     of_class = [np.flatnonzero(labels == label) for label in range(CLASSES)]
 
@@ -116,7 +116,7 @@ def _m_per_class(size: Size) -> _Written:
 
 
 def _by_length(size: Size) -> _Written:
-    """As transformers' `LengthGroupedSampler`: megabatches of a permutation, each sorted."""
+    """As in transformers' `LengthGroupedSampler`: megabatches of a permutation, each sorted."""
     lengths = _lengths(size).tolist()
 
     def indices() -> Iterator[int]:
@@ -131,7 +131,7 @@ def _by_length(size: Size) -> _Written:
 
 
 def _mixed(size: Size) -> _Written:
-    """A part drawn for each sample, and the next index of its permutation."""
+    """Draws a part for each sample, and takes the next index of its permutation."""
     starts, half = (0, size.n // 2), size.n // 2
 
     def indices() -> Iterator[int]:
@@ -149,7 +149,7 @@ def _mixed(size: Size) -> _Written:
 
 
 class _Nodes:
-    """torchdata's nodes: a sampler for each part, one of which is drawn for each sample."""
+    """torchdata's nodes: a sampler for each part, and a part drawn for each sample."""
 
     def __init__(self, size: Size) -> None:
         from torch.utils.data import RandomSampler
@@ -166,12 +166,12 @@ class _Nodes:
 
 
 def _folds(size: Size) -> _Written:
-    """As scikit-learn's `StratifiedKFold`, a fold of which is a batch: the fold of each sample, class by class."""
+    """As in scikit-learn's `StratifiedKFold`, with a fold per batch: assigns the samples of each class to folds."""
     labels, count = _labels(size), size.n // size.batch
 
     def batches() -> Iterator[list[int]]:
         folds = np.empty(size.n, np.int64)
-        # Sorted labels are dealt to the folds in turns, which says how many of each class a fold has.
+        # Sorted labels are dealt to the folds in turn, which gives the number of each class in a fold.
         dealt = np.sort(labels)
         of_fold = np.array([np.bincount(dealt[fold::count], minlength=CLASSES) for fold in range(count)])
         for label in range(CLASSES):
@@ -294,7 +294,7 @@ MEASURED = {
 
 
 def _of_peer(measured: Measured, size: Size) -> Metrics:
-    """Lists of Python's integers, as torch's loader gives them to its fetcher."""
+    """Measure lists of Python integers, as torch's loader passes them to its fetcher."""
     assert measured.peer is not None
     sampler = measured.peer(size)
     begin = time.perf_counter()
@@ -307,7 +307,7 @@ def _of_peer(measured: Measured, size: Size) -> Metrics:
 
 
 def _of_ours(measured: Measured, size: Size) -> Metrics:
-    """Arrays, as our loader in seed mode asks for them: those of the second epoch, the first being checked."""
+    """Measure arrays, as our loader in seed mode requests them: those of the second epoch; the first is checked."""
     import sluicegate
     from sluicegate.order.plan import Ordering, make_plan
 
@@ -340,7 +340,7 @@ def _check(epoch: bytes, n: int, most: int | None) -> None:
 
 
 def _alias_table() -> Metrics:
-    """Beyond torch's 2^24 weights; the memory is that of the table."""
+    """Measure more than the 2^24 weights that torch allows; the memory is that of the table."""
     import sluicegate
 
     weights = _weights(Size(WEIGHTS, BATCH_SIZE))
@@ -352,7 +352,7 @@ def _alias_table() -> Metrics:
     seconds = time.perf_counter() - begin
     grown = machine.status_bytes("RssAnon") - before
     drawn = np.frombuffer(order.indices(0, 1_000_000), np.int64)
-    # Drawn in proportion to weights that are even in [0, 1), a weight is 2/3 in the mean.
+    # Drawn in proportion to uniform weights in [0, 1), weights have a mean of 2/3.
     mean = float(weights.numpy()[drawn].mean())
     assert abs(mean - 2 / 3) < 0.002, f"drawn weights of {mean} in the mean"
     begin = time.perf_counter()

@@ -1,6 +1,6 @@
-"""Training scripts as people write them, with only the import changed.
+"""Training scripts as users write them, with only the import changed.
 
-Torchvision's datasets and transforms, Hugging Face's tables with functions that pad, and datasets that are Python.
+Torchvision's datasets and transforms, Hugging Face's tables with functions that pad, and Python datasets.
 
 The batches of both loaders are compared by a digest: the same seed gives the same batches.
 """
@@ -32,7 +32,7 @@ DIGESTED = 20  # batches
 
 @dataclass(frozen=True)
 class Images:
-    """Random images in memory; the label of each is its index."""
+    """Random images in memory, labeled with their index."""
 
     pixels: npt.NDArray[np.uint8]
 
@@ -46,7 +46,7 @@ def _mnist_images() -> Images:
 
 
 def _of_torchvision(name: str, transform: Any) -> Any:
-    """The dataset as its constructor leaves it, whose files nothing downloads here."""
+    """Return the dataset as its constructor leaves it, without downloading its files."""
     from torchvision import datasets
 
     cls = getattr(datasets, name)
@@ -108,7 +108,7 @@ def _folder_eval(source: Photographs) -> Any:
 
 
 def _own_step(image: Any) -> Any:
-    """A step that only Python knows."""
+    """A step that only Python can run."""
     return image
 
 
@@ -132,7 +132,7 @@ def _own_collate(samples: list[Any]) -> Any:
 def _check_folder(source: Photographs, batch: Any) -> npt.NDArray[np.int64]:
     images, labels = batch
     assert tuple(images.shape) == (len(labels), 3, _SIDE, _SIDE), f"shape {images.shape}"
-    ids: npt.NDArray[np.int64] = labels.numpy()  # Each file is a class of its own.
+    ids: npt.NDArray[np.int64] = labels.numpy()  # each file is its own class
     return ids
 
 
@@ -145,7 +145,7 @@ def _check(source: Images, batch: Any) -> npt.NDArray[np.int64]:
 
 
 def _parts(value: Any) -> Iterator[bytes]:
-    """Yield what `value`, a batch or a part of one, consists of."""
+    """Yield the parts of `value`, a batch or a part of one."""
     import torch
 
     if isinstance(value, torch.Tensor):
@@ -163,7 +163,7 @@ def _parts(value: Any) -> Iterator[bytes]:
 
 
 def _digest(case: Case, one: Contender) -> float:
-    """The first batches of an epoch as a number."""
+    """Return a digest of the first batches of an epoch, as a number."""
     import torch
 
     torch.manual_seed(7)
@@ -177,12 +177,12 @@ def _digest(case: Case, one: Contender) -> float:
 
 
 def measure(case: Case, one: Contender, turn: Turn) -> Metrics:
-    """The rate, and the digest."""
+    """Return the rate and the digest."""
     return throughput.measure(case, one, turn) | {"digest": _digest(case, one)}
 
 
 def tables(case: Case, standings: Standings) -> list[Table]:
-    """The rates; a loader with other batches than torch's has failed."""
+    """Return the rates; a loader whose batches differ from torch's has failed."""
     for workers in (0, 2):
         ours, torchs = (f"{package}, {workers} workers" for package in ("sluicegate", "torch"))
         if throughput.median(standings, ours, "digest") != throughput.median(standings, torchs, "digest"):

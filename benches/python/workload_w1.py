@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 ROWS = 1_000_000
 FEATURES = 8
 BATCH_SIZE = 256
-KEPT_BATCHES = 2  # a batch must stay whole while the next one is made
+KEPT_BATCHES = 2  # a batch must stay intact while the next one is made
 
 Arrays = tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]
 
 
 def _open() -> Arrays:
-    """Random features; the label is the sample's index, so that the check can tell samples apart."""
+    """Make random features, labeled with the sample's index, by which the check identifies samples."""
     features = np.random.default_rng(1).random((ROWS, FEATURES), dtype=np.float32)
     return features, np.arange(ROWS, dtype=np.int64)
 
@@ -55,7 +55,7 @@ def _torch(workers: int) -> Any:
 
 
 def _torch_getitems(source: Arrays) -> Epoch:
-    """The dataset takes all indices of a batch at once; there is nothing left to collate."""
+    """The dataset takes all indices of a batch at once, so there is nothing to collate."""
     import torch
     from torch import Tensor
     from torch.utils.data import DataLoader, Dataset
@@ -75,7 +75,7 @@ def _torch_getitems(source: Arrays) -> Epoch:
 
 
 def _torch_expert(source: Arrays) -> Epoch:
-    """A batch sampler as the sampler: a whole batch's indices are one index."""
+    """A batch sampler as the sampler: the indices of a whole batch are one index."""
     import torch
     from torch import Tensor
     from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler

@@ -42,7 +42,7 @@ def _check(dataset: Any, number: int, batch: Any) -> None:
 
 
 def _starts(package: str, method: str, make: Callable[[], Any], repeats: int) -> Metrics:
-    """The first of them starts the fork server, too, where there is one."""
+    """Measure starts; the first one also starts the fork server, if there is one."""
     dataset = make()
     times, cpu_seconds = [], []
     for _ in range(repeats):
@@ -66,7 +66,7 @@ def _starts(package: str, method: str, make: Callable[[], Any], repeats: int) ->
 
 
 def _edges(package: str) -> Metrics:
-    """Between epochs: the `next` by which the loader says that there is no more, `iter`, and the first batch."""
+    """Measure the time between epochs: the last `next`, which ends the iteration, `iter`, and the first batch."""
     dataset = _rows()
     loader = data_loader(
         package,

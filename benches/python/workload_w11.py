@@ -1,4 +1,4 @@
-"""W11: memory of forked workers. A dataset that is a list of small dicts: reading them copies their pages."""
+"""W11: memory of forked workers. The dataset is a list of small dicts; reading them copies their pages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STEP = 104_729  # a prime
 
 
 class Labels:
-    """Reads both entries of a dict, as who opens an image does, and returns the label, which is the sample's index."""
+    """Reads both entries of a dict, as if to open an image, and returns the label, which is the sample's index."""
 
     def __init__(self, samples: Any) -> None:
         self._samples = samples
@@ -36,7 +36,7 @@ class Labels:
 
 
 class Scattered:
-    """Every index once, far from the one before: each worker reads from every page, as it does of a shuffled epoch.
+    """Every index once, far from the previous one: each worker reads from every page, as in a shuffled epoch.
 
     A permutation would itself be memory that comes and goes during the epoch.
     """
@@ -66,10 +66,10 @@ def _listed(rows: int) -> Any:
 
 
 def _epoch(package: str, samples: Callable[[int], Any], turn: Turn) -> Metrics:
-    """One epoch; pages that processes share are counted once."""
-    rows = round(ROWS * min(1.0, turn.seconds))  # short turns, fewer rows
+    """Measure one epoch; pages that processes share count once."""
+    rows = round(ROWS * min(1.0, turn.seconds))  # short turns have fewer rows
     dataset = Labels(samples(rows))
-    # Shared memory counts where it is mapped, and it is mapped page by page as it is read: read all of it beforehand.
+    # Shared memory counts once it is mapped, page by page as it is read, so all of it is read first.
     for index in range(0, rows, 16):
         _ = dataset[index]
     loader = data_loader(
@@ -78,7 +78,7 @@ def _epoch(package: str, samples: Callable[[int], Any], turn: Turn) -> Metrics:
         batch_size=BATCH_SIZE,
         sampler=Scattered(rows),
         num_workers=WORKERS,
-        # At the end of the epoch they have to be there to be measured.
+        # The workers have to exist at the end of the epoch to be measured.
         persistent_workers=True,
         multiprocessing_context="fork",
     )

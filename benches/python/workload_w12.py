@@ -1,4 +1,4 @@
-"""W12: large samples. NumPy arrays of 3 MB from a Python dataset, batches of 16: what it costs to move them."""
+"""W12: large samples. NumPy arrays of 3 MB from a Python dataset, batches of 16: the cost of moving them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ SAMPLES = 2_048
 SHAPE = (1_024, 1_024, 3)
 SAMPLE_BYTES = 3 << 20
 BATCH_SIZE = 16
-# The samples overlap: together they lie in 134 MB, more than caches hold, and take no time to make.
+# The samples overlap: together they are 134 MB, more than caches hold, and take no time to make.
 STRIDE = 128 << 10
 
 Image = npt.NDArray[np.uint8]
 
 
 class Slices:
-    """Sample i begins at byte i * STRIDE of random bytes, and with i in its first 8 bytes."""
+    """Sample i starts at byte i * STRIDE of random bytes, and its first 8 bytes are i."""
 
     def __init__(self) -> None:
         count = (SAMPLE_BYTES + (SAMPLES - 1) * STRIDE) // 8
@@ -40,7 +40,7 @@ class Slices:
 
 
 def _check(source: Slices, batch: Any) -> npt.NDArray[np.int64]:
-    if isinstance(batch, range):  # the limit delivers nothing
+    if isinstance(batch, range):  # the limit delivers no data
         return np.arange(batch.start, batch.stop)
     images = np.asarray(batch)
     assert images.dtype == np.uint8, f"dtype {images.dtype}"
@@ -50,8 +50,8 @@ def _check(source: Slices, batch: Any) -> npt.NDArray[np.int64]:
 
 
 def _copy(source: Slices) -> Epoch:
-    """Every process copies its samples into one batch that it reuses."""
-    buffers: list[Image] = []  # a process makes its own, after the fork, when it is first asked
+    """Every process copies its samples into one batch, which it reuses."""
+    buffers: list[Image] = []  # each process makes its own buffer, on first use after the fork
 
     def work(indices: range) -> None:
         if not buffers:

@@ -16,7 +16,7 @@ from machine import CACHE
 from protocol import Case, Contender, Epoch, Workload
 
 FILE_BYTES = 1_000_000_000
-KEPT_BATCHES = 2  # a batch must stay whole while the next one is made
+KEPT_BATCHES = 2  # a batch must stay intact while the next one is made
 BATCH_SIZES = {(3, 64, 64): 256, (3, 224, 224): 64}
 
 Shape = tuple[int, int, int]
@@ -32,7 +32,7 @@ def _path(shape: Shape) -> Path:
 
 
 def _prepare() -> None:
-    """Make the files that are not there: random pixels, but an image's first 8 bytes hold its index."""
+    """Make the files that are missing: random pixels, but an image's first 8 bytes hold its index."""
     CACHE.mkdir(parents=True, exist_ok=True)
     generator = np.random.default_rng(2)
     for shape in BATCH_SIZES:
@@ -53,13 +53,13 @@ def _prepare() -> None:
 
 
 def _open(shape: Shape) -> Path:
-    """Read the file once, so that it is in the page cache for everybody."""
+    """Read the file once, so that all contenders find it in the page cache."""
     path = _path(shape)
     with path.open("rb", buffering=0) as file:
         block = bytearray(1 << 24)
         while file.readinto(block):
             pass
-    # As users do who read tensors from a read-only map.
+    # As users do who read tensors from a read-only memory map.
     warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
     return path
 
@@ -105,7 +105,7 @@ def _torch(workers: int) -> Any:
 
 
 def _torch_expert(path: Path) -> Epoch:
-    """A batch sampler as the sampler: a whole batch's indices are one index."""
+    """A batch sampler as the sampler: the indices of a whole batch are one index."""
     import torch
     from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler
 
@@ -142,7 +142,7 @@ def _index_select(path: Path) -> Epoch:
 
 
 def _numpy_take(path: Path) -> Epoch:
-    """`mode="clip"`, because with the default mode NumPy gathers into a hidden buffer first and copies that."""
+    """Use `mode="clip"`: with the default mode, NumPy gathers into a hidden buffer first and copies that."""
     images = _mapped(path)
     batch_size = BATCH_SIZES[_shape(images)]
     buffers = [np.zeros((batch_size, *images.shape[1:]), np.uint8) for _ in range(KEPT_BATCHES)]

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 ROWS = 32_768
 SHAPE = (3, 64, 64)
 BATCH_SIZE = 256
-KEPT_BATCHES = 2  # a batch must stay whole while the next one is made
+KEPT_BATCHES = 2  # a batch must stay intact while the next one is made
 
 Images = npt.NDArray[np.uint8]
 
 
 class Photographs:
-    """What users write: a row of the array as a tensor, without a copy."""
+    """A dataset as users write it: a row of the array as a tensor, without a copy."""
 
     def __init__(self, images: Images) -> None:
         import torch
@@ -41,7 +41,7 @@ class Photographs:
 
 
 def _open() -> Images:
-    """Random pixels, but an image's first 8 bytes hold its index."""
+    """Make random pixels; an image's first 8 bytes hold its index."""
     words = np.random.default_rng(2).integers(0, 2**63, size=(ROWS, int(np.prod(SHAPE)) // 8), dtype=np.int64)
     words[:, 0] = np.arange(ROWS)
     return words.view(np.uint8).reshape(ROWS, *SHAPE)

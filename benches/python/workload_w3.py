@@ -1,7 +1,7 @@
-"""W3: photographs. 5,000 JPEG files of about 500x400: a random crop of 224x224, mirrored or not, as normalized floats.
+"""W3: photographs. 5,000 JPEG files of about 500x400: a random 224x224 crop, possibly mirrored, as normalized floats.
 
-The rows "decode alone" are libjpeg-turbo's, by simplejpeg, into memory that is kept, of files that are in memory: what
-no loader can do without. Of them and of "by hand" there is one thread; everyone else has two, or two processes.
+The rows "decode alone" are libjpeg-turbo's, with simplejpeg, from files in memory into reused memory: work that every
+loader needs. These and "by hand" have one thread; all others have two threads, or two processes.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from report import Table, figure
 TORCH = IMPORTS["torch"]
 OURS = (*IMPORTS["sluicegate"], "sluicegate.transforms")
 VISION = (*TORCH, "torchvision", "torchvision.transforms.v2")
-SLOWER = 20  # times that a turn may take longer than where samples are small
+SLOWER = 20  # how much longer a turn may take than with small samples
 
 
 _left_out: list[str] = []
 
 
 def installed(*contenders: Contender) -> tuple[Contender, ...]:
-    """Those whose packages are there; of the others the harness says why they are left out."""
+    """Return the contenders whose packages are installed; the harness reports why the others are left out."""
     found = []
     for contender in contenders:
         missing = [name for name in contender.imports if not _is_there(name)]
@@ -54,11 +54,11 @@ def _is_there(module: str) -> bool:
     """Return True if it is installed; does not import it, which would cost every contender's process memory."""
     top, _, below = module.partition(".")
     if top == "sluicegate":
-        return True  # its absence is a failure
+        return True  # its absence then counts as a failure
     spec = importlib.util.find_spec(top)
     if spec is None or not below:
         return spec is not None
-    # Several packages share the top name `nvidia`.
+    # Several packages share the top-level name `nvidia`.
     places = [Path(place, below.partition(".")[0]) for place in spec.submodule_search_locations or ()]
     return any(place.exists() or place.with_suffix(".py").exists() for place in places)
 
@@ -76,7 +76,7 @@ def _prepare() -> None:
 
 
 def _check(source: Photographs, batch: Any) -> npt.NDArray[np.int64]:
-    if isinstance(batch, range):  # what decodes alone delivers nothing
+    if isinstance(batch, range):  # contenders that only decode deliver no data
         return np.arange(batch.start, batch.stop)
     images, classes = batch
     assert images.dtype == torch_float32(), f"dtype {images.dtype}"
@@ -88,12 +88,12 @@ def _check(source: Photographs, batch: Any) -> npt.NDArray[np.int64]:
 
 
 def torch_float32() -> Any:
-    """The data type, of a module that the harness must not import."""
+    """Return the data type from a module that the harness must not import."""
     return sys.modules["torch"].float32
 
 
 def measure(case: Case, contender: Contender, turn: Turn) -> Metrics:
-    """One turn, over whole epochs: who works ahead would have done more than was asked for when an epoch is cut."""
+    """Run one turn of whole epochs: if an epoch were cut short, contenders that prefetch would have done extra work."""
     if case.name == "cache":
         return figures.measure(case, contender, turn)
     longer = replace(turn, warm_up=SLOWER * turn.warm_up, cut=SLOWER * turn.cut)
@@ -101,7 +101,7 @@ def measure(case: Case, contender: Contender, turn: Turn) -> Metrics:
 
 
 def tables(case: Case, standings: Standings) -> list[Table]:
-    """CPU time first: it is what images cost, however many threads there are."""
+    """Return the tables, CPU time first: it is the cost of images, whatever the number of threads."""
     if case.name == "cache":
         return figures.tables(case, standings)
     references = [(c.name, c.column) for c in case.contenders if c.column]
@@ -130,7 +130,7 @@ def tables(case: Case, standings: Standings) -> list[Table]:
 
 
 def _decode_alone(halved: Callable[[int, int], bool]) -> Callable[[Photographs], Epoch]:
-    """libjpeg-turbo, at half the size where `halved(width, height)`; its other scales are slower than the full size."""
+    """libjpeg-turbo, at half the size if `halved(width, height)`; its other scales are slower than the full size."""
 
     def decoder() -> Callable[[bytes], Any]:
         import simplejpeg
@@ -149,13 +149,13 @@ def _decode_alone(halved: Callable[[int, int], bool]) -> Callable[[Photographs],
 
 
 def _half_covers_a_crop(width: int, height: int) -> bool:
-    """Return True if half the size still has all the pixels that a random crop needs."""
+    """Return True if half the size has all the pixels that a random crop needs."""
     _left, _top, crop_width, crop_height = random_crop(width, height)
     return min(crop_width, crop_height) >= 2 * SIZE
 
 
 def _decode_alone_by(decode: Callable[[], Callable[[bytes], Any]]) -> Callable[[Photographs], Epoch]:
-    """Another decoder, by itself."""
+    """A different decoder, by itself."""
 
     def make(source: Photographs) -> Epoch:
         decoder = decode()
@@ -188,7 +188,7 @@ def _pillow_alone() -> Callable[[bytes], Any]:
 
 
 def _by_hand(source: Photographs) -> Epoch:
-    """simplejpeg, OpenCV's crop and resize, and one pass over the batch: what one would write without a loader."""
+    """simplejpeg, OpenCV's crop and resize, and one pass over the batch, as one would write it without a loader."""
     import cv2
     import simplejpeg
     import torch

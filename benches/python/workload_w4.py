@@ -1,4 +1,4 @@
-"""W4: tokens. Random windows of 2,048 tokens and of those that come next, as int64, from a 1 GB file of uint16."""
+"""W4: tokens. Random windows of 2,048 tokens, and of the tokens that follow them, as int64, from 1 GB of uint16."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from protocol import Case, Contender, Epoch, Workload
 FILE_BYTES = 1_000_000_000
 LENGTH = 2_048
 BATCH_SIZE = 16
-KEPT_BATCHES = 2  # a batch must stay whole while the next one is made
+KEPT_BATCHES = 2  # a batch must stay intact while the next one is made
 VOCABULARY = 50_257
 TOKENS = FILE_BYTES // 2
 WINDOWS = (TOKENS - 1) // LENGTH
@@ -31,7 +31,7 @@ Tokens = npt.NDArray[np.uint16]
 
 
 def _prepare() -> None:
-    """Make the file if it is not there: random tokens, but the first two of each window tell which it is."""
+    """Make the file if it is missing: random tokens, but the first two of each window identify it."""
     CACHE.mkdir(parents=True, exist_ok=True)
     if not PATH.exists():
         _write()
@@ -61,7 +61,7 @@ def _write() -> None:
 
 
 def _open() -> Path:
-    """Read the file once, so that it is in the page cache for everybody."""
+    """Read the file once, so that all contenders find it in the page cache."""
     with PATH.open("rb", buffering=0) as file:
         block = bytearray(1 << 24)
         while file.readinto(block):
@@ -109,16 +109,16 @@ def _torch(workers: int) -> Any:
 
 
 def _get_batch(path: Path) -> Epoch:
-    """As nanoGPT's training script describes it: a slice, a cast and a tensor for each window, stacked.
+    """As in nanoGPT's training script: a slice, a cast, and a tensor for each window, stacked.
 
-    It draws its offsets with replacement; here each window comes once, so that the contents can be compared.
+    It draws its offsets with replacement; here each window is read once, so that contents can be compared.
     """
     import torch
 
     def epoch() -> Iterator[Any]:
         permutation = torch.randperm(WINDOWS)
         for begin in range(0, WINDOWS, BATCH_SIZE):
-            # Mapped again for each batch: a map that was kept leaked memory.
+            # Mapped again for each batch, because a persistent map leaked memory.
             tokens = _mapped(path)
             offsets = permutation[begin : begin + BATCH_SIZE] * LENGTH
             x = torch.stack([torch.from_numpy(tokens[i : i + LENGTH].astype(np.int64)) for i in offsets])
@@ -148,7 +148,7 @@ def _by_hand(path: Path) -> Epoch:
 
 
 def _by_hand_kept(path: Path) -> Epoch:
-    """The same into arrays that are used again, which no caller may keep."""
+    """The same, into arrays that are reused, which no caller may keep."""
     windows = _windows(_mapped(path))
     buffers = [[np.zeros((BATCH_SIZE, LENGTH), np.int64) for _ in range(2)] for _ in range(KEPT_BATCHES)]
     generator = np.random.default_rng(0)
@@ -199,7 +199,7 @@ def _grain(path: Path) -> Epoch:
 
 
 def _converted(package: str) -> Path:
-    """Where the same windows lie in the format of a package that wants one of its own."""
+    """Return the path of the same windows in a package's own format."""
     return CACHE / f"w4-{FILE_BYTES}-{package}"
 
 
@@ -250,7 +250,7 @@ _CONVERTED: dict[str, Callable[[Path], None]] = {
 
 
 def _pair(windows: Any) -> tuple[Any, Any]:
-    """x and y of a batch of arrays or tensors, each a window."""
+    """Return x and y of a batch of arrays or tensors, each of them a window."""
     import torch
 
     tokens = torch.from_numpy(np.stack([np.asarray(window) for window in windows]).astype(np.int64))
@@ -271,7 +271,7 @@ def _hugging_face(_path: Path) -> Epoch:
 
 
 def _litdata(_path: Path) -> Epoch:
-    """Its loader for tokens, shuffled as it does."""
+    """LitData's loader for tokens, with its own shuffling."""
     import litdata
 
     dataset = litdata.StreamingDataset(
@@ -282,7 +282,7 @@ def _litdata(_path: Path) -> Epoch:
 
 
 def _streaming(_path: Path) -> Epoch:
-    """Their own dataset under torch's loader, shuffled as it does."""
+    """Streaming's own dataset with torch's loader, with its own shuffling."""
     import streaming
     import torch.utils.data
 

@@ -1,4 +1,4 @@
-"""W5: samples that Python makes. 200 µs of Python with a small result, and 5 µs of NumPy with one of 4 KB."""
+"""W5: Python samples. 200 µs of Python with a small result, and 5 µs of NumPy with one of 4 KB."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NUMPY_SAMPLES = 51_200
 POOL = 1_024
 PIXELS = 1_024
 
-# One calibration for all turns: calibrated by each for itself, they would not do the same work.
+# One calibration for all turns, so that all of them do the same work.
 _STEPS_FILE = CACHE / "w5-steps.txt"
 _CALIBRATED_STEPS = 5_000
 
@@ -35,7 +35,7 @@ def _burn(steps: int) -> int:
 
 
 def _prepare() -> None:
-    """Find out how many steps take 200 µs; the fastest of many tries is the one that nothing disturbed."""
+    """Measure how many steps take 200 µs; the fastest of many attempts is the least disturbed."""
     fastest = float("inf")
     for _ in range(100):
         begin = time.perf_counter()
@@ -46,7 +46,7 @@ def _prepare() -> None:
 
 
 class Computed:
-    """200 µs of Python, which never lets go of the GIL, for 8 floats and the sample's index."""
+    """200 µs of Python, which never releases the GIL, for 8 floats and the sample's index."""
 
     def __init__(self) -> None:
         self._steps = int(_STEPS_FILE.read_text())
@@ -60,7 +60,7 @@ class Computed:
         return self.result(index)
 
     def result(self, index: int) -> tuple[npt.NDArray[np.float32], int]:
-        """What the sample is, without the work."""
+        """Return the sample, without the work."""
         return self._rows[index], index
 
 
@@ -87,7 +87,7 @@ Source = Computed | Normalized
 
 
 def _check(source: Source, batch: Any) -> npt.NDArray[np.int64]:
-    if isinstance(batch, range):  # the bare function delivers nothing
+    if isinstance(batch, range):  # the bare function delivers no data
         return np.arange(batch.start, batch.stop)
     rows, ids = (np.asarray(part) for part in batch)
     dtypes = f"{rows.dtype}, {ids.dtype}"

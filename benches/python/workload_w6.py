@@ -27,17 +27,17 @@ SAMPLES_PER_SHARD = 5_000
 SAMPLES = SHARDS * SAMPLES_PER_SHARD
 IMAGE_BYTES = 10_000
 BATCH_SIZE = 64
-# A window of as many samples for everybody: whole blocks of a shard for us, a buffer of single samples for the others.
+# A window of the same number of samples for all: we shuffle whole blocks of a shard, the others single samples.
 BLOCK = 250
 WINDOW = 5_000
 
 _FOLDER = CACHE / "w6"
-# Header, contents and padding of both files of a sample.
+# Headers, contents, and padding of both files of a sample.
 _SAMPLE_BYTES = 512 + 10_240 + 512 + 512
 
 
 def _image(index: int) -> bytes:
-    """Its number, and bytes that are the same for all: comparing them must not cost more than loading them."""
+    """Return the number, and bytes that all samples share, so that comparing them costs less than loading them."""
     return index.to_bytes(8, "little") + _REST
 
 
@@ -68,13 +68,13 @@ def _prepare() -> None:
 
 
 def _check(_source: list[str], batch: Any) -> npt.NDArray[np.int64]:
-    if isinstance(batch, range):  # the limit delivers nothing
+    if isinstance(batch, range):  # the limit delivers no data
         return np.arange(batch.start, batch.stop)
     ids = [int.from_bytes(image[:8], "little") for image in batch["jpg"]]
     assert all(image == _image(index) for image, index in zip(batch["jpg"], ids, strict=True)), "bytes differ"
     assert [int(key) for key in batch["__key__"]] == ids, "keys differ"
     labels = batch["json"]
-    if isinstance(labels, dict):  # as torch's default collate makes it of dicts
+    if isinstance(labels, dict):  # torch's default collate function returns dicts like this
         labels = [dict(zip(labels, values, strict=True)) for values in zip(*labels.values(), strict=True)]
         labels = [{**label, **{name: int(label[name]) for name in ("id", "width", "height")}} for label in labels]
     labels = [json.loads(label) if isinstance(label, bytes) else label for label in labels]
@@ -113,7 +113,7 @@ def _lists(samples: list[dict[str, Any]]) -> dict[str, list[Any]]:
 
 
 def _read(paths: list[str], worker: int, workers: int) -> Iterator[dict[str, Any]]:
-    """The samples of every so many-th archive, by Python's tarfile, through a shuffle buffer."""
+    """Yield the samples of every `workers`-th archive, with Python's tarfile, through a shuffle buffer."""
     generator = random.Random(worker)
     buffer: list[dict[str, Any]] = []
     for path in paths[worker::workers]:
@@ -193,7 +193,7 @@ def _write_streaming(folder: Path) -> None:
             writer.write(_sample(index))
 
 
-# Who wants the samples in a format of its own.
+# Packages that need the samples in their own format.
 _CONVERTED = {"litdata": _write_litdata, "streaming": _write_streaming}
 
 
@@ -210,7 +210,7 @@ def _convert() -> None:
 
 
 def _litdata(_paths: list[str]) -> Epoch:
-    """Its own loader, shuffled as it does."""
+    """LitData's own loader, with its own shuffling."""
     import litdata
 
     dataset = litdata.StreamingDataset(str(_FOLDER / "litdata"), shuffle=True, seed=6)
@@ -219,7 +219,7 @@ def _litdata(_paths: list[str]) -> Epoch:
 
 
 def _streaming(_paths: list[str]) -> Epoch:
-    """Their own dataset under torch's loader, shuffled over as many samples as the others."""
+    """Streaming's own dataset with torch's loader, shuffled over the same number of samples as the others."""
     import streaming
     import torch.utils.data
 
@@ -235,7 +235,7 @@ def _streaming(_paths: list[str]) -> Epoch:
 
 
 def _bytes_alone(paths: list[str]) -> Epoch:
-    """One call of the system for both files of a sample, into a buffer that is reused; blocks of an archive in turn."""
+    """One system call for both files of a sample, into a reused buffer; blocks of an archive in turn."""
     files = [os.open(path, os.O_RDONLY) for path in paths]
     buffers = [bytearray(_SAMPLE_BYTES)]
 

@@ -23,7 +23,7 @@ ROW_GROUP = 100_000
 WINDOW = 2
 
 PATH = CACHE / f"w7-{ROWS}.parquet"
-# The same rows, for who wants them in a format of its own.
+# The same rows, for packages that need their own format.
 LANCE = CACHE / f"w7-{ROWS}.lance"
 
 _WORDS = np.array(["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"])
@@ -32,7 +32,7 @@ _PYARROW = (*IMPORTS["torch"], "pyarrow", "pyarrow.parquet")
 
 
 def _columns() -> dict[str, Any]:
-    """The number of the row, and what follows from a generator."""
+    """Make the number of the row, and values from a generator."""
     generator = np.random.default_rng(7)
     columns: dict[str, Any] = {"int0": np.arange(ROWS)}
     for number in range(1, 6):
@@ -75,7 +75,7 @@ def _write_lance() -> None:
 
 
 def _check(_source: str, batch: Any) -> npt.NDArray[np.int64]:
-    if isinstance(batch, range):  # the limit delivers nothing
+    if isinstance(batch, range):  # the limit delivers no data
         return np.arange(batch.start, batch.stop)
     rows = np.asarray(batch["int0"])
     assert len(batch) == 20, "columns are missing"
@@ -103,7 +103,7 @@ def _ours(strings: str, note: str, *, shuffled: bool = False) -> Contender:
 
 
 def as_batch(batch: Any) -> dict[str, Any]:
-    """What one would write by hand: tensors of numbers, lists of texts."""
+    """Return what one would write by hand: tensors of numbers, lists of texts."""
     import torch
 
     return {
@@ -120,7 +120,7 @@ def _by_hand(path: str) -> Epoch:
 
 
 def _lance(_path: str) -> Epoch:
-    """Its own batches, in their order, made tensors and lists by hand."""
+    """Lance's own batches, in its order, converted to tensors and lists by hand."""
     import lance
 
     dataset = lance.dataset(str(LANCE))
@@ -128,7 +128,7 @@ def _lance(_path: str) -> Epoch:
 
 
 def _row_groups(path: str) -> Epoch:
-    """Row groups are read and nothing is made of them."""
+    """Row groups are read, but not converted."""
     import pyarrow.parquet
 
     file = pyarrow.parquet.ParquetFile(path)
@@ -147,7 +147,7 @@ def _torch(path: str) -> Epoch:
     import torch.utils.data
 
     class Rows(torch.utils.data.Dataset[Any]):
-        """A table in memory, row by row in batches, as `__getitems__` allows it."""
+        """A table in memory, read row by row in batches, as `__getitems__` allows."""
 
         def __init__(self) -> None:
             self.table = pyarrow.parquet.read_table(path)

@@ -1,4 +1,4 @@
-"""W8: the first batch of a shuffled epoch, however long: its time, and the memory that the order takes."""
+"""W8: the first batch of a shuffled epoch of any length: its time, and the memory that the order takes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from protocol import Case, Contender, Metrics, Workload
 BATCH_SIZE = 256
 REPEATS = 5
 LONG = 2.0
-# torch and torchdata draw and list the whole order first: at 10^8, once, seconds and gigabytes.
+# torch and torchdata draw and list the whole order first: a single call of 10^8 takes seconds and gigabytes.
 LIMITS = {"torch": 10**8, "torchdata": 10**6}
 
 
 class Numbers:
-    """Sample i is i: however many there are, they take no memory."""
+    """Sample i is i, so that any number of samples takes no memory."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -36,7 +36,7 @@ class Numbers:
 
 
 def _constant(count: int) -> Any:
-    """A native dataset of `count` samples that all lie at one address."""
+    """Return a native dataset of `count` samples at a single address."""
     import torch
 
     import sluicegate
@@ -56,9 +56,9 @@ def _check(batch: Any, count: int, is_constant: bool) -> None:
 
 
 def _first(start: Callable[[], Iterator[Any]], count: int, *, is_constant: bool = False) -> Metrics:
-    """From making the loader to its first batch: the first time in this process, and then, where that took no second.
+    """Measure from making the loader to its first batch: once in this process, and then up to `LONG` seconds in total.
 
-    The peak has code in it that is read for the first time; anonymous memory is what the order and the loader take.
+    The peak includes code that is read for the first time; anonymous memory is that of the order and the loader.
     """
     machine.forget_peak()
     peak, anonymous = machine.status_bytes("VmHWM"), machine.status_bytes("RssAnon")

@@ -21,7 +21,7 @@ REPEATS = 7
 
 
 def _tensors(package: str) -> Any:
-    """W1's rows, which the core reads by itself."""
+    """W1's rows, which the core reads without Python."""
     import torch
 
     from_torch = (torch.rand(ROWS, 8), torch.arange(ROWS))
@@ -33,7 +33,7 @@ def _tensors(package: str) -> Any:
 
 
 class Pairs:
-    """Samples that Python makes."""
+    """Python samples."""
 
     def __len__(self) -> int:
         return ROWS
@@ -51,7 +51,7 @@ def _equal(batch: Any, other: Any) -> bool:
 
 
 def _resumed(package: str, make: Callable[[str], Any], batch_size: int, workers: int, **arguments: Any) -> Metrics:
-    """Fresh starts and resumes in turn, each by a loader made for it."""
+    """Alternate fresh starts and resumes, each with a new loader."""
     dataset = make(package)
 
     def loader() -> Any:
@@ -61,7 +61,7 @@ def _resumed(package: str, make: Callable[[str], Any], batch_size: int, workers:
     batches = iter(running)
     for _batch in itertools.islice(batches, int(SHARE * ROWS) // batch_size):
         pass
-    # As it would come from a file; torchdata's holds tensors.
+    # As read from a file; torchdata's contains tensors.
     state = running.state_dict()
     state = state if package == "torchdata" else json.loads(json.dumps(state))
     following = next(batches)
@@ -97,7 +97,7 @@ def _case(name: str, title: str, make: Callable[[str], Any], batch_size: int, wo
         return Contender(title, lambda _: _resumed(package, make, batch_size, workers, **arguments), IMPORTS[package])
 
     contenders = [contender("sluicegate", "sluicegate"), contender("sluicegate, seed", "sluicegate", seed=7)]
-    if batch_size > 1:  # Only to get there, torchdata takes minutes otherwise.
+    if batch_size > 1:  # torchdata takes minutes just to reach that position otherwise
         contenders.insert(0, contender("torchdata, StatefulDataLoader", "torchdata"))
     return Case(f"{name}, {workers}", f"{title}, {workers} workers", present(*contenders))
 

@@ -13,7 +13,7 @@ from machine import CACHE
 from protocol import Case, Contender, Epoch, Workload
 
 FOLDER = place(CACHE / "zarr")
-# Who loads slices of time has nothing to deliver until the first is there.
+# A loader of time slices delivers nothing until its first slice is read.
 _CUT = 20.0
 
 
@@ -56,7 +56,7 @@ def _by_slab() -> BySlab:
 
 
 class _Xbatcher:
-    """xbatcher's generator as a dataset of torch's: its `MapDataset`, with tensors."""
+    """xbatcher's generator as torch's dataset: its `MapDataset`, with tensors."""
 
     def __init__(self) -> None:
         import xarray
@@ -90,7 +90,7 @@ def _shuffled(_: Any) -> Epoch:
 
 
 def _torch(dataset: Callable[[], Any], *, shuffle: bool = True) -> Any:
-    """Return epochs of torch's loader, whose workers stay for the next epoch: they are slow to spawn."""
+    """Return epochs of torch's loader with persistent workers, because they are slow to spawn."""
 
     def epoch(_: Any) -> Epoch:
         options = {"multiprocessing_context": "spawn", "persistent_workers": True}

@@ -1,4 +1,4 @@
-//! The targets, which are also tests of the crate: they lie with those.
+//! The fuzz targets, which are in the folder of the crate's tests, because they are also tests.
 
 #![allow(clippy::unwrap_used, reason = "a target may fail by panicking")]
 
@@ -8,13 +8,13 @@ use std::sync::Once;
 #[path = "../../tests/native/fuzz/mod.rs"]
 mod targets;
 
-/// Where code lies that may panic: those that call it make an error of that.
+/// Paths of code that may panic: its callers turn the panic into an error.
 const FOREIGN: [&str; 10] = [
     "/arrow-", "/parquet-", "/library/", "/image-", "/png-", "/gif-", "/tiff-", "/weezl-", "/zune-", "/fdeflate-",
 ];
 
-/// Has a panic end the process, as libFuzzer wants it, unless it is one of a crate for Parquet, Arrow or images (or of the standard
-/// library, for one of them), which may be caught; if it is not, libFuzzer sees it later.
+/// Makes a panic end the process, as libFuzzer expects, except in crates for Parquet, Arrow, or images, or in the
+/// standard library called by these: such a panic may be caught; otherwise libFuzzer sees it later.
 fn let_crates_panic() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -28,10 +28,10 @@ fn let_crates_panic() {
     });
 }
 
-/// The target `name`, and from then on a panic in it ends the process.
+/// Returns the target `name`, and makes every later panic in it end the process.
 ///
 /// # Panics
-/// When there is no such target.
+/// If there is no such target.
 #[must_use]
 pub fn target(name: &str) -> fn(&[u8]) {
     let found = targets::TARGETS.iter().find(|(known, _)| *known == name);

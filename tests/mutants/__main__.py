@@ -1,7 +1,7 @@
 """Mutation testing of the Python package: which changes of its code do its tests notice?
 
-Draws mutations by a seed. Each runs, in a copy of the tree, the tests of its package's mirrored folder, and lands in a
-table: killed, survived, or too slow. A kill counts only if the test that failed passes without the mutation.
+A seed determines the mutations. For each, the tests of its package's mirrored folder run in a copy of the tree, and a
+table lists it as killed, survived, or too slow. A kill counts only if the failed test passes without the mutation.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mutations import Mutation, mutations
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path("python/sluicegate")
 TESTS = Path("tests/python")
-# What most tests import: once here, not in every run. Not hypothesis: pytest refuses plugins that it has not rewritten.
+# Imported once here, because most tests need them. Not hypothesis: pytest refuses plugins that it has not rewritten.
 IMPORTED = ("torch", "torch.utils.data", "torchvision", "numpy", "pyarrow")
 NO_TESTS = 5
 
@@ -35,19 +35,19 @@ class Mutant:
 
 
 def all_mutants(package: Path, pattern: str) -> list[Mutant]:
-    """Return those of every module of the package whose path matches, in the order of paths and lines."""
+    """Return the mutants of every module of the package whose path matches, in the order of paths and lines."""
     modules = sorted(path.relative_to(package) for path in package.glob(pattern))
     sources = {module: (package / module).read_text("utf-8") for module in modules}
     return [Mutant(module, source, each) for module, source in sources.items() for each in mutations(source)]
 
 
 def sample(mutants: list[Mutant], size: int, seed: int) -> list[Mutant]:
-    """Return `size` of them, or all, in a random order that the seed fixes."""
+    """Return `size` mutants, or all, in a random order that the seed determines."""
     return random.Random(seed).sample(mutants, min(size, len(mutants)))
 
 
 def judge(mutant: Mutant, copy: Path, limit: float) -> tuple[str, str]:
-    """Return what became of a mutant, and the test that killed it."""
+    """Return a mutant's outcome, and the test that killed it."""
     file = copy / PACKAGE / mutant.module
     tests = [str(path.relative_to(copy)) for path in trial.mirrored(mutant.module, copy / TESTS)]
     file.write_text(mutant.mutation.apply(mutant.source), "utf-8")

@@ -1,4 +1,4 @@
-"""Mutations of Python source: one change each that a good test must notice."""
+"""Mutations of Python source: single changes that a good test must notice."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Mutation:
         start: where the piece starts, in bytes.
         end: where it ends.
         line: the line of its start, from 1.
-        new: the source in its place.
+        new: the source that replaces it.
     """
 
     start: int
@@ -47,12 +47,12 @@ class Mutation:
     new: str
 
     def apply(self, source: str) -> str:
-        """Return the source with this change."""
+        """Return `source` with this change."""
         encoded = source.encode()
         return (encoded[: self.start] + self.new.encode() + encoded[self.end :]).decode()
 
     def describe(self, source: str) -> str:
-        """Return what becomes what, on one line."""
+        """Return the source before and after this change, on one line."""
         old = source.encode()[self.start : self.end].decode()
         return f"{' '.join(old.split())} -> {' '.join(self.new.split())}"
 
@@ -60,7 +60,7 @@ class Mutation:
 def mutations(source: str) -> list[Mutation]:
     """Return all mutations of a module, in the order of the source.
 
-    Annotations, decorators, bases, docstrings, names in `__all__`, and what only a type checker runs stay as they are.
+    Annotations, decorators, bases, docstrings, names in `__all__`, and code for type checkers only are not changed.
     """
     starts = [0]
     for line in source.encode().splitlines(keepends=True):
@@ -77,7 +77,7 @@ def mutations(source: str) -> list[Mutation]:
 
 
 def _code(node: ast.AST) -> Iterator[ast.AST]:
-    """Yields what runs, without what only describes it."""
+    """Yield the nodes that run, without annotations and other descriptions."""
     yield node
     for name, value in ast.iter_fields(node):
         if name in ANNOTATIONS or (name == "value" and isinstance(node, ast.FormattedValue)):

@@ -1,4 +1,4 @@
-"""The mutations are single changes of code that runs, and a run of tests says how it ended."""
+"""Mutations are single changes of code that runs, and a run of tests reports how it ended."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_run_passes_fails_or_takes_too_long(
     body: str, limit: int, code: int | None, failed: str | None, tmp_path: Path
 ) -> None:
     (tmp_path / "test_it.py").write_text(f"def test_it():\n    {body}\n")
-    # In a process of its own, as the driver is: one without the threads of these tests.
+    # In a separate process, as the driver runs, without the threads of these tests.
     program = f"import trial, pathlib; print(trial.run(pathlib.Path({str(tmp_path)!r}), ['test_it.py'], {limit}))"
     ended = subprocess.run(
         [sys.executable, "-c", program], cwd=Path(__file__).parent, capture_output=True, text=True, check=True

@@ -1,4 +1,4 @@
-"""Runs tests on a copy of the tree, in a fork of this process, which has imported what takes seconds to import."""
+"""Runs tests on a copy of the tree, in a fork of this process, which has imported the slow modules once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-# In the copy: what the latest run said.
+# The output of the latest run, in the copy.
 OUTPUT = ".output"
 BROKEN = 70  # the exit code if pytest itself fails
 
@@ -27,7 +27,7 @@ class Outcome:
 
     Attributes:
         code: pytest's exit code; None if the run took too long.
-        failed: the first test that failed, if one did.
+        failed: the first test that failed, if any.
         seconds: how long the run took.
     """
 
@@ -37,7 +37,7 @@ class Outcome:
 
 
 class FirstFailure:
-    """Writes the name of the test that fails first."""
+    """Writes the name of the first test that fails."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -48,7 +48,7 @@ class FirstFailure:
 
 
 def copy_tree(root: Path, copy: Path) -> None:
-    """Copies the files that git tracks, and the extension module, which it does not."""
+    """Copy the files that git tracks, and the extension module, which it does not track."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=root, check=True, capture_output=True, text=True).stdout
     names = [Path(name) for name in listed.split("\0") if name]
     for name in [*names, *(path.relative_to(root) for path in root.glob("python/sluicegate/*.so"))]:
@@ -58,14 +58,14 @@ def copy_tree(root: Path, copy: Path) -> None:
 
 
 def mirrored(module: Path, tests: Path) -> list[Path]:
-    """Return the test files of a module of the package, relative to both: those with its name come first."""
+    """Return the test files of a module, given its path in the package; those with the module's name come first."""
     folder = tests / module.parent
     named = f"test_{module.stem}"
     return sorted(folder.glob("test_*.py"), key=lambda path: (not path.stem.startswith(named), path.name))
 
 
 def run(copy: Path, tests: list[str], limit: float) -> Outcome:
-    """Run tests until the first failure, for at most `limit` seconds; what they leave is killed."""
+    """Run tests until the first failure, for at most `limit` seconds, and kill the processes that they leave."""
     failure = copy / ".first_failure"
     failure.unlink(missing_ok=True)
     start = time.monotonic()
@@ -84,7 +84,7 @@ def run(copy: Path, tests: list[str], limit: float) -> Outcome:
         pid, status = os.waitpid(child, os.WNOHANG)
         ended = os.waitstatus_to_exitcode(status) if pid else None
         time.sleep(0.05)
-    with contextlib.suppress(ProcessLookupError):  # All of its group has ended.
+    with contextlib.suppress(ProcessLookupError):  # the whole process group has ended
         os.killpg(child, signal.SIGKILL)
     if ended is None:
         os.waitpid(child, 0)
@@ -102,7 +102,7 @@ def _run_here(copy: Path, tests: list[str], failure: Path) -> int:
     package = str(copy / "python")
     sys.path.insert(0, package)
     os.environ["PYTHONPATH"] = package
-    # A worker process that is spawned would run this program else.
+    # Otherwise a spawned worker process would run this program.
     sys.modules["__main__"] = types.ModuleType("__main__")
     options = ["-x", "-q", "-p", "no:cacheprovider", "--timeout=60", "--rootdir", str(copy)]
     return int(pytest.main([*options, *tests], plugins=[FirstFailure(failure)]))
