@@ -1,6 +1,4 @@
-"""Packed rows: documents of a Megatron file, packed into rows of 2,048 tokens, eight rows per batch, with everything
-that attention within documents needs.
-"""
+"""Packed rows: Megatron documents packed into rows of 2,048 tokens, eight per batch, with all that attention needs."""
 
 from __future__ import annotations
 

@@ -104,8 +104,7 @@ KILLED: list[tuple[int, dict[str, Any]]] = [
     *((world_size, {"seed": seed}) for world_size in (1, 2) for seed in (None, 7)),
     *((2, {"seed": seed, "num_workers": 2}) for seed in (None, 7)),
     (2, {"rng_types": ["torch", "generator"]}),
-    # If the end is not known in advance, Accelerate reads a batch ahead. Processes can't gather batches of unequal
-    # size.
+    # If the end is not known in advance, a batch is read ahead. Processes can't gather uneven batches.
     (2, {"config": {"even_batches": False}, "evaluates": False}),
 ]
 

@@ -42,8 +42,7 @@ from sluicegate import (
     ZarrDataset,
 )
 
-# Keeps indices in memory, since none can be written there: otherwise the stored index of an earlier file of the same
-# size and time would be used.
+# No index can be stored there, so none is reused: that of an earlier file of the same size and time would match.
 NOWHERE = "/proc/no-folder"
 
 

@@ -3,10 +3,9 @@
     python -m cases.record_torchdata cases      # torchdata 0.11
     python -m cases.record_torchdata old_cases  # torchdata 0.10.1 or 0.8
 
-Earlier recordings under other names stay. `rest` holds the batches that the interrupted loader continued with, and
-`next_epoch` its following epoch. If torchdata's own resumed loader delivered different batches, these are in
-`resumed_rest` and `resumed_next_epoch`. The global seeds are
-`torchdata_loaders.SEED` and, before the resumed loader, `OTHER_SEED`.
+Earlier recordings under other names stay. `rest` holds the rest of the interrupted loader, `next_epoch` its epoch after
+that. If torchdata's own resumed loader delivered different batches, these are in `resumed_rest` and
+`resumed_next_epoch`. The global seeds are `torchdata_loaders.SEED` and, before the resumed loader, `OTHER_SEED`.
 """
 
 from __future__ import annotations

@@ -52,8 +52,7 @@ def trace_of(draw: Draw, door: ModuleType) -> list[Any]:
     for limit in draw.limits:
         steps: list[Any] = []
         trace.append(outcome_of(lambda limit=limit, steps=steps: epoch(loader, limit, steps)))
-        # Torch's workers prefetch from the order; their position depends on the batches read, not on which loader it
-        # is.
+        # Torch's workers prefetch from the order; their position depends on the batches read, not on the loader.
         trace.append([steps if draw.num_workers == 0 else None, states() if draw.settles(limit) else None])
     return trace
 

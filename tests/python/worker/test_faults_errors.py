@@ -133,9 +133,7 @@ def test_any_error_keeps_its_type_and_the_epoch_goes_on(kind: str) -> None:
     error = error_of(lambda: next(iterator))
     assert type(error).__name__ == name
     assert isinstance(error, cls)
-    assert f"Caught {name} in DataLoader worker process 0.\nOriginal " in story(
-        error
-    )  # and then its cause, if any
+    assert f"Caught {name} in DataLoader worker process 0.\nOriginal " in story(error)  # and then its cause, if any
     assert "Traceback (most recent call last)" in story(error)
     assert re.search(r"\b4\b", "\n".join(getattr(error, "__notes__", [])))
     assert str(make(4)).strip("'") in story(error)

@@ -52,8 +52,7 @@ def test_an_iterator_goes_on_after_signals_at_any_moment() -> None:
                 signal.setitimer(signal.ITIMER_REAL, 0)
             for batch in iterator:
                 seen.extend(batch[1].tolist())
-            # An exception inside of the sampler, which is a generator, ends it and the epoch; torch's loader does the
-            # same.
+            # An exception inside of the sampler, a generator, ends it and the epoch, also with torch's loader.
             assert seen == sorted(set(seen))
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
