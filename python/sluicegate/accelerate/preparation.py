@@ -1,4 +1,4 @@
-"""What Accelerate's `prepare` does with one of our loaders."""
+"""Accelerate's `prepare` for one of our loaders."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .process_batches import ProcessBatches
 if TYPE_CHECKING:
     import accelerate
 
-# The arguments of torch's loader that do not determine what is in a batch, and those that only ours has.
+# The arguments of torch's loader that do not determine the content of a batch, and the arguments that only ours has.
 TORCHS_ARGUMENTS = (
     *("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "multiprocessing_context", "generator"),
     *("prefetch_factor", "persistent_workers", "pin_memory_device", "in_order"),
@@ -46,7 +46,7 @@ def prepared(
         accelerator: whose processes share the samples.
         loader: the loader of all of them.
         device_placement: True to move batches to the accelerator's device.
-        is_divided: True if the loader's sampler already yields only what belongs to this process.
+        is_divided: True if the loader's sampler already yields only this process's part.
 
     Raises:
         ValueError: a setting that the loader can't follow, or a loader that can't be divided.
@@ -196,7 +196,7 @@ def _is_seedable(loader: DataLoader[Any]) -> bool:
 
 
 def order_arguments(loader: torch.utils.data.DataLoader[Any]) -> dict[str, Any]:
-    """Return the arguments that determine what is in a batch, unchanged, of torch's loader or ours."""
+    """Return the arguments that determine the content of a batch, unchanged, of torch's loader or ours."""
     if isinstance(loader.dataset, IterableDataset):
         return {"batch_size": loader.batch_size, "drop_last": loader.drop_last}
     if loader.batch_sampler is not None and loader.batch_size is None:

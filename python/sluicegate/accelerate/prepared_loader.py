@@ -128,7 +128,7 @@ class PreparedLoader(DataLoader[_T_co]):
         """Return where the training loop of this process is: see `DataLoader.state_dict`."""
         if self._held is None:
             return super().state_dict()
-        # What is left out may have changed since.
+        # The samples that are left out may have changed since.
         now, of_loop = self._loader_state(), None if self.seed is not None else global_state()
         held = dataclasses.replace(self._held[0], left_out=now.left_out, layout=now.layout, rng_of_loop=of_loop)
         return saved(copy.deepcopy(held))

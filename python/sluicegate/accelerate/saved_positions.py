@@ -91,7 +91,7 @@ def next_epoch_of(loader: PreparedLoader[Any]) -> dict[str, Any]:
 
 
 def resume(loader: PreparedLoader[Any], position: dict[str, Any]) -> None:
-    """Make `loader` resume from what `position_of` or `next_epoch_of` returned.
+    """Make `loader` resume from a result of `position_of` or `next_epoch_of`.
 
     Raises:
         ValueError: the loader has a different order.
