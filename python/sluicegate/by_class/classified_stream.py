@@ -71,7 +71,7 @@ class ClassifiedStream(Iterator[tuple[Hashable, Any]]):
         self._drops_others = drops_others
         self._samples: Iterator[Any] | None = None
         self._ordinal = 0
-        # What `next_passes` returned before this pass began; None until it has begun.
+        # The result of `next_passes` before this pass began; None until it has begun.
         self.passes: list[list[int | None]] | None = None
         # The error that the stream raised instead of a sample; None once it has yielded another.
         self.error: BaseException | None = None

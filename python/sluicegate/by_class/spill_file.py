@@ -76,7 +76,7 @@ class SpillFile:
         """Remove and return the first sample.
 
         Raises:
-            IndexError: there is none.
+            IndexError: the file has no samples.
         """
         if not self._samples:
             raise IndexError("pop from an empty SpillFile")

@@ -63,7 +63,7 @@ class SplitPass:
         self._in_hand: Any = _NOTHING
         self._in_hand_since = 0.0
         self._has_warned = False
-        # The threads that wait for room, with the class that each asks for.
+        # The threads that wait for room, with the class that each of them reads.
         self._waiting: dict[threading.Thread, Hashable] = {}
         # The class that was reading when the stream raised an error, if it did.
         self._failed_class: Hashable = None
@@ -155,7 +155,7 @@ class SplitPass:
                     self._read(name)
 
     def look_ahead(self, wanted: Callable[[], bool]) -> None:
-        """Read until `wanted`, or as far as the buffers have room in memory. For callers that read no class."""
+        """Read until `wanted`, or until a buffer in memory is full. For callers that read no class."""
         with self._lock:
             while not (wanted() or self.ended or self.closed or self._in_hand is not _NOTHING):
                 if any(len(part) >= self._buffer_size for part in self._parts.values()):
@@ -184,7 +184,7 @@ class SplitPass:
         """Bring a pass that has not begun to the position of `state`: samples already taken are reread and dropped.
 
         Args:
-            state: what `state` returned.
+            state: a result of `state`.
             going_on: the classes whose reading is resumed, and True for each that had its last sample.
 
         Raises:
@@ -282,7 +282,7 @@ class SplitPass:
                 part.spilled = SpillFile(self._spill_dir)
             self._spill(part.spilled, name, sample)
         elif len(part.samples) < self._buffer_size:
-            # First: if a signal's exception comes now, the sample is lost rather than duplicated.
+            # First, so that an exception of a signal here loses the sample rather than duplicating it.
             self._in_hand = _NOTHING
             part.samples.append(sample)
         elif self._when_full == "drop":

@@ -91,7 +91,7 @@ def split_state(position: SplitPosition, classes: list[Hashable] | None, iterabl
     for name, loader in position.loaders.items():
         # The generators are shared by all loaders and the pass, so they are stored once.
         state = read(DataLoader.state_dict(loader))
-        # The pass rereads what its classes have had: their loaders have nothing to reread.
+        # The pass rereads the samples that its classes have taken, so the loaders do not.
         places = [place and replace(place, at=place.samples) for place in state.fetching.places]
         loaders.append([name, saved(replace(state, rng=None, fetching=state.fetching._replace(places=places)))])
     begun = position.running
@@ -208,7 +208,7 @@ def _checked_loaders(
     seen: dict[Hashable, None],
     states: Mapping[Hashable, Any],
 ) -> dict[Hashable, LoaderState]:
-    """Return what the loaders of `split` read of their states, before any of them has loaded it."""
+    """Return the parsed states of the loaders of `split`, before any loader has loaded its state."""
     before, loaders = position.seen, dict(position.loaders)
     position.seen = seen  # Otherwise it would read ahead for a class that is new to it.
     try:
