@@ -208,7 +208,7 @@ class _Training:
 def _train_both(train: Dataset[Batch], test: Dataset[Batch], settings: Settings) -> dict[type[Loader], Run]:
     """Train with each loader from the same seed; the two alternate by epoch."""
     names: dict[type[Loader], str] = {torch.utils.data.DataLoader: "torch", sluicegate.DataLoader: "sluicegate"}
-    # One-time costs (choosing kernels, mapping memory) must not be charged to the loader that comes first.
+    # One-time costs (choosing kernels, mapping memory) must not count for the loader that runs first.
     warm_up = Subset(train, range(min(settings.samples, WARM_UP_SAMPLES)))
     for loader_cls in names:
         _Training(loader_cls, warm_up, settings).epoch(lambda _: None)

@@ -133,7 +133,7 @@ class _Training:
     """A training in its own process, which starts now and is killed when the context exits."""
 
     def __init__(self, job: Job) -> None:
-        # As clean as spawned ones, but torch is imported once, with what its optimizers import at their first step.
+        # As isolated as spawned ones, but torch is imported once, with the modules that optimizers import late.
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([__name__, "torch._dynamo"])
         self._receiver, sender = context.Pipe(duplex=False)

@@ -44,7 +44,7 @@ LOADING_PASSES = 3
 
 @dataclass(frozen=True)
 class Script:
-    """A training script's dataset, and what it is."""
+    """A training script's dataset, with its description."""
 
     title: str
     dataset: Any
@@ -123,7 +123,7 @@ def _rate(loader: Loader) -> float:
 
 
 def _compare(script: Script, settings: Settings) -> bool:
-    """Train the script with both loaders, print what differs, and return True if no loss does."""
+    """Train the script with both loaders, print differences, and return True if no losses differ."""
     kinds: tuple[type[Loader], ...] = (torch.utils.data.DataLoader, sluicegate.DataLoader)
     loaders = [kind(script.dataset, batch_size=settings.batch_size, shuffle=True) for kind in kinds]
     theirs, ours = (_losses(loader, settings) for loader in loaders)
