@@ -1,4 +1,4 @@
-"""`moved`: how a batch of any structure goes to a device: its tensors, and other parts that can be moved."""
+"""`moved`: moves a batch of any structure to a device: its tensors, and other parts that can be moved."""
 
 from __future__ import annotations
 

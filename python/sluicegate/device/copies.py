@@ -58,7 +58,7 @@ class DeviceCopies:
     def __init__(self, accelerator: Accelerator, transform: Callable[[Any], Any] | None) -> None:
         self.accelerator = accelerator
         self._transform = transform
-        # What a transform reads may just have been made, on the consumer's stream.
+        # The inputs of a transform may just have been made, on the consumer's stream.
         self._is_first = True
 
     def begin(self, batch: Any) -> Copying:
@@ -132,7 +132,7 @@ class _Together:
         return tensor_within(self._there, tensor.dtype, start, tensor.shape)
 
     def send(self) -> None:
-        """Begin to copy what was added."""
+        """Start copying the tensors that were added."""
         if self._here is not None and self._there is not None:
             self._accelerator.copy_into(self._there[: self._used], self._here[: self._used])
         self._used, self._here, self._there = 0, None, None

@@ -38,14 +38,14 @@ class Destination:
 
     @property
     def key(self) -> object:
-        """What iterators that share workers must have in common."""
+        """A key that is equal for iterators that can share workers."""
         return None if self.memory is None else self.memory.device
 
     def check(self) -> None:
         """Raise an error if no batch can be delivered now. Called before a batch is taken."""
 
     def begin(self, batch: Any) -> Any:
-        """Return what `deliver` takes later; errors are kept for it."""
+        """Return an object for `deliver`; errors are kept for it."""
         return batch
 
     def deliver(self, batch: Any) -> Any:
@@ -61,12 +61,12 @@ class PinnedDestination(Destination):
         self._kind = kind
 
     def deliver(self, batch: Any) -> Any:
-        """Return the batch, with torch pinning what is not pinned yet."""
+        """Return the batch, after torch has pinned its unpinned parts."""
         return _torch.pin_memory(batch, self._kind)
 
 
 class PlainDeviceDestination(Destination):
-    """Puts batches on a device without streams: a copy begins at the batch's turn, and torch orders what follows."""
+    """Puts batches on a device without streams: a copy starts at the batch's turn, and torch orders what follows."""
 
     def __init__(self, device: torch.device, transform: Callable[[Any], Any] | None) -> None:
         super().__init__(transform)
