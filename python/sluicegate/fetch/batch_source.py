@@ -15,7 +15,7 @@ BatchSource = Source | PackedSource | CollatedSource
 
 
 def batch_source(dataset: Any, collate_fn: Callable[[Any], Any], *, in_worker: bool) -> BatchSource | None:
-    """Return the batches that `collate_fn` makes of `dataset`, as the core makes them; None if Python must make them.
+    """Return the core's version of the batches that `collate_fn` makes of `dataset`; None if Python must make them.
 
     Args:
         dataset: any map-style dataset.

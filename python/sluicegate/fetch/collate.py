@@ -18,7 +18,7 @@ from .lazy_arrays import lazy_kinds
 ARRAYS: list[Any] = [np.ndarray, np.memmap]
 SCALARS: dict[Any, str] = {np.dtype(name).type: name for name in sorted(SCALAR_DTYPES)}
 
-# What the core can stack as torch does.
+# The types that the core can stack as torch does.
 KINDS = _core.Kinds(
     torch.Tensor,
     _torch.TENSOR_FLAGS,
@@ -29,8 +29,8 @@ KINDS = _core.Kinds(
 )
 
 
-# Torch looks for the exact class first, and then asks `isinstance` of one kind after the other, which takes longer than
-# stacking: these classes go where that would lead them.
+# Torch looks up the exact class first, and then tries `isinstance` with one type after another, which takes longer than
+# stacking. These classes are mapped directly to the result of that search.
 _BASES: dict[Any, Any] = {
     kind: next(base for base in _torch.COLLATE_MAP if issubclass(kind, base))
     for kind in (bool, *ARRAYS, *SCALARS)
@@ -41,14 +41,14 @@ _FUNCTIONS = {kind: _torch.of_no_worker_thread(function) for kind, function in _
 
 
 class StackingCollate:
-    """What torch's `default_collate` does, as long as that is what torch's files say.
+    """Does what torch's `default_collate` does; if that has been replaced or patched, calls it instead.
 
-    Containers are taken apart and put together by torch, and whatever the core does not stack (unequal shapes or types,
+    Containers are taken apart and put together by torch, and what the core does not stack (unequal shapes or types,
     subclasses, tensors that require a gradient) is collated by torch's own functions, which raise their own errors.
 
     Args:
-        stack: makes one tensor of a list or tuple of tensors, arrays or numbers, or returns None when torch must.
-        make_room: as `EarlyRows` takes it.
+        stack: stacks a list or tuple of tensors, arrays or numbers, or returns None if torch must.
+        make_room: as in `EarlyRows`.
     """
 
     def __init__(
@@ -65,18 +65,18 @@ class StackingCollate:
             self._map[kind] = self._map[base]
 
     def begin(self, count: int, suits: Callable[[Any], bool] | None = None) -> EarlyRows | None:
-        """Return what takes the samples of a batch as they arrive, or None where they are all kept.
+        """Return an object that takes the samples of a batch as they arrive, or None if all are kept.
 
         Args:
             count: the number of samples.
-            suits: as `EarlyRows` takes it.
+            suits: as in `EarlyRows`.
         """
         if not _torch.collate_is_default(default_collate):
             return None
         return EarlyRows(count, self._make_room, suits)
 
     def __call__(self, samples: Any, rows: EarlyRows | None = None) -> Any:
-        """The batch of these samples, some of which `rows` may have taken as they arrived."""
+        """Return the batch of these samples, some of which `rows` may have taken as they arrived."""
         if not (_torch.collate_is_default(default_collate) and _torch.operations_are_plain()):
             return default_collate(samples)
         functions = self._map
@@ -94,7 +94,7 @@ class _Slot:
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.batch = tensor
-        # With a version counter of its own: the batch is to be a tensor that was never written to.
+        # `data` has its own version counter, so that the batch counts as a tensor that was never modified.
         self._rows = tensor.data.unbind(0)
 
     def row(self, number: int) -> torch.Tensor:
@@ -117,12 +117,12 @@ def _read_first(read: Callable[[Any], list[Any]], function: Callable[..., Any]) 
 
 
 def stacking(collate_fn: Callable[[Any], Any], engine: _core.Engine, allocate: Any = None) -> Callable[[Any], Any]:
-    """Return `collate_fn`, with the stacking done by the core where it is torch's default.
+    """Return `collate_fn` or, if it is torch's default, an equivalent in which the core stacks.
 
     Args:
         collate_fn: the collate function of a loader.
-        engine: what has slots for the batches.
-        allocate: gives pinned blocks, where batches are to be in such.
+        engine: provides slots for the batches.
+        allocate: provides pinned blocks, if batches are to be in pinned memory.
     """
     if not _torch.collate_is_default(collate_fn):
         return collate_fn
@@ -138,9 +138,9 @@ def stacking(collate_fn: Callable[[Any], Any], engine: _core.Engine, allocate: A
         tensor = engine.stack(KINDS, samples, allocate=allocate)
         if tensor is not None and tensor.nbytes > largest:
             largest = tensor.nbytes
-            # glibc keeps as much freed memory as the largest block that was freed, which with torch is a batch. Slots
-            # do not come from it: without this call, the memory of each sample goes back to the kernel, and the next
-            # sample faults it in page by page.
+            # glibc keeps as much freed memory as the largest block freed so far, which with torch is a batch. Slots are
+            # not allocated by glibc: without this call, the memory of each sample would go back to the kernel, and the
+            # next sample would fault it in page by page.
             np.empty(largest, np.uint8)
         return tensor
 

@@ -23,7 +23,7 @@ class Placed(NamedTuple):
 
 
 class PlacingCollate:
-    """What torch's `default_collate` does in a worker; tensors lie in the batch already, and `Placed` stands for them.
+    """Does what torch's `default_collate` does in a worker; tensors are already in the batch, as `Placed`.
 
     Args:
         end: where the batch is being made.
@@ -35,11 +35,11 @@ class PlacingCollate:
         self._in_private = stacking(collate_fn, _core.Engine(0, _PRIVATE_SLOTS))
 
     def begin(self, count: int) -> EarlyRows | None:
-        """Return what takes the samples of a batch of `count` as they arrive, or None where they are all kept."""
+        """Return an object that takes the samples of a batch of `count` as they arrive, or None if all are kept."""
         return self._place.begin(count, _is_plain)
 
     def __call__(self, samples: Any, rows: EarlyRows | None = None) -> Any:
-        """The batch of these samples, some of which `rows` may have taken as they arrived."""
+        """Return the batch of these samples, some of which `rows` may have taken as they arrived."""
         plain = isinstance(samples, list) and samples and _is_plain(samples[0])
         return self._place(samples, rows) if plain else self._in_private(samples)
 
@@ -54,9 +54,9 @@ class PlacingCollate:
         if not all(isinstance(sample, torch.Tensor) for sample in samples):
             return None
         if type(first) is not torch.Tensor or first.requires_grad or not _torch.tensor_is_dense(first):
-            return None  # Torch raises an error of its own.
+            return None  # torch raises its own error
         leaf, room = self._end.place(_torch.dtype_name(first.dtype), (len(samples), *first.shape))
-        # Torch's worker does just this, with memory that it shares in a way of its own.
+        # Torch's worker does the same, with a different kind of shared memory.
         stacked = torch.stack(samples, 0, out=room)
         return Placed(leaf) if stacked is room else stacked
 

@@ -27,22 +27,22 @@ class Room(Protocol):
 
     @property
     def batch(self) -> Any:
-        """What stands for the tensor in the batch."""
+        """The object that replaces the tensor in the batch."""
 
     def row(self, number: int) -> torch.Tensor:
         """Return a tensor over row `number`, to be written at once."""
 
 
 class EarlyRows:
-    """Copies large tensors and arrays into their rows of the batch, and puts tensors over the rows in their places.
+    """Copies large tensors and arrays into their rows of the batch, and replaces them by tensors over the rows.
 
-    Only what nothing else holds is replaced, so the dataset cannot tell. A row has the values, shape, and strides that
-    the sample had: where samples turn out not to match, torch collates the rows, and raises the same errors.
+    Only objects without other references are replaced, so the dataset cannot notice. A row has the values, shape, and
+    strides of its sample: if samples turn out not to match, torch collates the rows, and raises the same errors.
 
     Args:
         count: the number of samples in the batch.
         make_room: returns the room for a tensor of this data type (by torch's name) and shape, or None.
-        suits: returns True for a first sample whose batch may be made in such room; None where all may be.
+        suits: returns True for a first sample whose batch may be made in such room; None if all may.
     """
 
     def __init__(
@@ -59,13 +59,13 @@ class EarlyRows:
         self._columns: dict[int, _Column] = {}
 
     def take(self, samples: list[Any]) -> bool:
-        """Copy what is large in the last of `samples`, which has just arrived, and replace it by its rows.
+        """Copy the large parts of the last of `samples`, which has just arrived, and replace them by their rows.
 
-        Returns False where nothing will be taken of the others.
+        Returns False if no parts of the other samples will be taken.
         """
         number = len(samples) - 1
         if number == 0:
-            # The first sample decides what the others are searched for.
+            # The first sample determines which parts of the others are checked.
             self._plan = _planned(samples[0])
             if self._plan is not None and self._suits is not None and not self._suits(samples[0]):
                 self._plan = None
@@ -81,7 +81,7 @@ class EarlyRows:
         return bool(self._columns)
 
     def batch_of(self, samples: Sequence[Any]) -> Any:
-        """Return what stands for the batch of these tensors or arrays if it is made already, or None.
+        """Return the batch of these tensors or arrays if their rows are already in it, or None.
 
         Samples that could not be released early are copied into their rows now.
         """
@@ -101,7 +101,7 @@ class EarlyRows:
             return
         parts = item
         if plan.kind is tuple:
-            # Its parts are referenced once again when the tuple is gone.
+            # The new list adds a reference to each part until the tuple is freed.
             holder[key] = parts = list(item)
         del item
         for part_key, part_plan in plan.parts:
@@ -167,7 +167,7 @@ class _Column:
         return all(sample is row or (row is None and self.fits(sample)) for sample, row in pairs)
 
     def completed(self, samples: Sequence[Any]) -> Any:
-        """Copy those of `samples` that are not rows yet, and return what stands for the tensor."""
+        """Copy those of `samples` that are not rows yet, and return the object that replaces the tensor."""
         assert self._room is not None
         for number, sample in enumerate(samples):
             if sample is not self._rows[number]:
@@ -176,11 +176,11 @@ class _Column:
 
 
 class _Parts:
-    """A container of Python's own, and which of its parts are looked at.
+    """A builtin container, and the parts of it that are checked.
 
     Args:
-        container: that of the first sample.
-        parts: keys, and what is there.
+        container: the container in the first sample.
+        parts: the keys of these parts, and their plans.
     """
 
     def __init__(self, container: Any, parts: list[tuple[Any, _Column | _Parts]]) -> None:
@@ -195,7 +195,7 @@ class _Parts:
 
 
 def _planned(item: Any) -> _Column | _Parts | None:
-    """Return what is large in the first sample of a batch; None where nothing is."""
+    """Return the plan for the large parts of the first sample of a batch; None if it has none."""
     kind = type(item)
     if kind is torch.Tensor or kind is np.ndarray:
         # Sparse tensors have no `nbytes`.
@@ -203,7 +203,7 @@ def _planned(item: Any) -> _Column | _Parts | None:
         return _Column(item) if is_large and _is_known(item) else None
     if kind not in (tuple, list, dict) or len(item) > _MOST_PARTS:
         return None
-    # Other keys may have a comparison of their own, which must not be called more often than torch calls it.
+    # Keys of other types may define their own comparison, which must not be called more often than in torch.
     pairs = ((key, item[key]) for key in item if type(key) is str) if kind is dict else enumerate(item)
     parts = [(key, plan) for key, part in pairs if (plan := _planned(part)) is not None]
     return _Parts(item, parts) if parts else None

@@ -1,4 +1,4 @@
-"""`make_fetcher`: makes what fetches batches in Python, with torch's semantics.
+"""`make_fetcher`: makes the fetcher of batches in Python, with torch's semantics.
 
 The same fetchers run on the calling thread, in worker processes and in worker threads.
 """
@@ -31,7 +31,7 @@ def make_fetcher(
     run: int = 1,
     reads_heads: bool = False,
 ) -> MapFetcher | StreamFetcher:
-    """Return what fetches from `dataset`; `iter()` of a stream is called here.
+    """Return a fetcher for `dataset`; calls `iter()` of a stream.
 
     Args:
         kind: torch's kind of dataset, map-style or iterable-style.

@@ -42,7 +42,7 @@ def _imported(module: str, name: str) -> Any:
 
 
 def lazy_kinds() -> dict[Any, Callable[[Sequence[Any]], list[Any]]]:
-    """Return what reads rows, by their class, of the packages that are imported. It is asked for each batch."""
+    """Return the functions that read rows, by class, of the packages imported so far. Called for each batch."""
     return {kind: read for (module, name), read in _READERS.items() if (kind := _imported(module, name)) is not None}
 
 

@@ -79,12 +79,12 @@ class MapFetcher:
         reads_heads: bool = False,
     ) -> None:
         self.dataset = dataset
-        # What samples are read from.
+        # The object that samples are read from.
         self._read = with_native_heads(dataset) if reads_heads else dataset
         self._sample_id = sample_id if sample_id is None or callable(sample_id) else operator.itemgetter(sample_id)
         # The same shape as for streams; only the ids of the samples are used.
         self.last: tuple[int, int, list[Any] | None] | None = None
-        # What was being fetched when an error occurred: the whole batch, or one index of it.
+        # The request that was being fetched when an error occurred: the whole batch, or one index of it.
         self._failed: Any = None
         self.sampler = sampler
         self.auto_collation = auto_collation
@@ -124,7 +124,7 @@ class MapFetcher:
             raise RuntimeError(text) from error
 
     def _rows(self, index: Any) -> EarlyRows | None:
-        """Return what takes the samples as they arrive; None if torch does not collate, or samples come all at once."""
+        """Return an object that takes samples as they arrive; None if torch does not collate, or they come at once."""
         # The user's `sample_id` must get the sample itself.
         if self._stacking is None or self._sample_id is not None or type(index) is not list:
             return None

@@ -1,4 +1,4 @@
-"""Tells by reference counts whether a sample is held by its batch alone, so that releasing it early changes nothing."""
+"""Checks by reference counts if only the batch holds a sample, so that releasing it early has no visible effect."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 
 from sluicegate import _torch
 
-# Without the GIL, another thread may take a reference between the look at a count and what is done about it.
+# Without the GIL, another thread may take a reference after the count was read.
 _COUNTS_TELL = not sysconfig.get_config_var("Py_GIL_DISABLED")
 
 
@@ -35,7 +35,7 @@ def owns_its_memory(item: Any) -> bool:
     if not _COUNTS_TELL or weakref.getweakrefcount(item):
         return False
     if isinstance(item, torch.Tensor):
-        # What is stored in an attribute may be waited for by a weak reference of its own.
+        # A weak reference may watch an object that is stored in an attribute.
         return not item.__dict__ and _torch.memory_has_one_owner(item)
     if item.base is None:
         return bool(item.flags.owndata)
@@ -52,6 +52,6 @@ def _count_of_base(array: Any) -> int:
     return sys.getrefcount(array.base)
 
 
-# Measured by the same functions: whether arguments of `getrefcount` count depends on the version of Python.
+# Measured with the same functions, because Python versions differ in counting the arguments of `getrefcount`.
 _HELD_ONCE = _count([object()], 0)
 _BASE_HELD_ONCE = _count_of_base(np.zeros(4).reshape(2, 2))

@@ -36,7 +36,7 @@ def native_batches(
 
 
 def read_by_core(iterator: Any) -> NativeStreamIterator | None:
-    """Return what reads the samples of `iterator` if the core does, shuffled or not; None for images."""
+    """Return the iterator of the core that reads the samples of `iterator`, shuffled or not; None for images."""
     read = iterator.native if type(iterator) is ShuffledIterator else iterator
     return read if type(read) is NativeStreamIterator else None
 
