@@ -26,10 +26,10 @@ from .hdf5_types import (
 
 # The filters that are read, by number, and the names that Zarr has for them.
 _CODECS = {1: "zlib", 2: "shuffle", 3: "fletcher32", 4: "szip", 32000: "lzf", 32001: "blosc", 32015: "zstd"}
-# The names of others.
+# Names of filters that Rust does not read.
 _FILTERS = {5: "n-bit", 6: "scale-offset", 307: "bzip2", 32004: "lz4", 32008: "bitshuffle", 32013: "zfp"}
 
-# What the values of the filter szip are called.
+# The names of the values of the filter szip.
 _SZIP = ("mask", "pixels_per_block", "bits_per_pixel", "pixels_per_scanline")
 
 # Attributes that determine the values.

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from .hdf5_types import LibraryOnlyError
 
-# How many chunks are compared with what the library finds by their coordinates.
+# The number of chunks that are compared with those that the library finds by coordinates.
 _COMPARED, _COMPARED_CLOSELY = 3, 16
 
 _SHUFFLE = 2
@@ -90,7 +90,7 @@ class _Chunks:
             )
 
     def _found(self, start: tuple[int, ...]) -> Any:
-        """Return the stored bytes of the chunk at `start`; None if there is none."""
+        """Return the stored bytes of the chunk at `start`; None if it is not stored."""
         try:
             return self._dataset.id.read_direct_chunk(start)[1]
         except RuntimeError:

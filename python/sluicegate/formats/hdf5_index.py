@@ -46,7 +46,7 @@ def hdf5_arrays(
         if error.errno:
             raise OSError(error.errno, _printable(str(error)), path) from error
         raise _not_whole(path, error) from error
-    # What the library raises for structures that are damaged.
+    # Raised by the library for damaged structures.
     except (RuntimeError, ValueError, KeyError, MemoryError) as error:
         raise _not_whole(path, error) from error
 

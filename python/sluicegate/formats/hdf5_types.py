@@ -97,7 +97,7 @@ def fill_value(dataset: Any) -> Any:
 
 
 def check_numbers(dtype: np.dtype[Any], kind: Any) -> None:
-    """Refuse what is not numbers, and numbers whose bytes are not those of `dtype`, to which h5py converts them.
+    """Refuse types that are not numbers, and numbers with bytes other than those of `dtype`, which h5py converts.
 
     Args:
         dtype: the data type of h5py.

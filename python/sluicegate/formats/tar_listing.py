@@ -32,7 +32,7 @@ _LARGEST_BESIDE = 64 << 20
 
 
 class Listing(NamedTuple):
-    """Archives, and what their list says about them."""
+    """Archives, with the information of their list."""
 
     path: str
     """The list itself."""

@@ -105,7 +105,7 @@ def _table(path: str, name: str, count: int, record_size: int) -> Table:
 
 
 def _rows(file: str, count: int, first: int, sources: dict[str, int], inline: list[bytes]) -> npt.NDArray[np.uint64]:
-    """Return the chunks of which the first `count` rows of a table say where they are; add to the sources."""
+    """Return the chunks whose places the first `count` rows of a table give; add to the sources."""
     columns = _columns(file)
     rows = len(columns["offset"])
     if rows < count:
