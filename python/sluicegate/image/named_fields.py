@@ -1,4 +1,4 @@
-"""The images among the fields that users name: what stands for an `ImageField`, and which columns hold its bytes."""
+"""`ImageField`s among the fields that users name, and the columns that hold the encoded images."""
 
 from __future__ import annotations
 
