@@ -35,7 +35,7 @@ class Assignment:
 
     def share(self, parties: int) -> None:
         """Divide the capacity by the `parties` iterators that the workers fetch for, but keep a minimum."""
-        # Out of order, each worker takes an equal part: what is left over could be requested of none.
+        # Out of order, each worker takes an equal part: a remainder could be requested from no worker.
         unit = 1 if self.in_order else len(self.active)
         self.capacity = max(self.capacity // parties // unit, 1) * unit
 

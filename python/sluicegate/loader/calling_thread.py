@@ -71,7 +71,7 @@ class PythonIterator(EpochIterator):
         resumed_place, before = place, next(iter(self._progress.places_before), None)
         if place is not None and place.over:
             if place.states:
-                # As it was left by the epoch that has ended; then the one that is asked for.
+                # The state after the previous epoch; then that of the requested epoch.
                 last = self._seeding.before() if isinstance(self._seeding, StreamSeeding) else None
                 with keeping_generators(), contextlib.nullcontext() if last is None else last.batch():
                     make(resumed=place)
@@ -83,7 +83,7 @@ class PythonIterator(EpochIterator):
             self._warn_of_reading([place])
             self._dataset_fetcher = make(resumed=place, before=before)
         if self._is_stream:
-            # What it drew just now belongs to its epoch: it is drawn again, from before, where that is resumed.
+            # Its draws just now belong to its epoch: a resume of that draws them again, from the state before them.
             self._progress.draws.end_iter()
         if isinstance(self._seeding, StreamSeeding):
             self._seeding.resume()
@@ -154,10 +154,10 @@ class PythonIterator(EpochIterator):
 def _fetching(
     resumed: PlaceState | None, place: MapPlace | StreamPlace, seeding: Any, progress: weakref.ref[EpochProgress]
 ) -> Fetching:
-    """Return the part of a state that tells where fetching is, without workers."""
+    """Return the part of a state with the position of fetching, without workers."""
     here = progress()
     if resumed is not None and here is not None and not here.finished and here.received.last_ids is None:
-        # A dataset may take up its state when it is asked for the first sample, and not know it before.
+        # A dataset may apply its state only when the first sample is requested, and not report it before.
         return Fetching(places=[copy.deepcopy(resumed)])
     # It may return objects that it changes later.
     state = copy.deepcopy(place.state())

@@ -1,4 +1,4 @@
-"""`EpochIterator`: what all iterators have in common: the requests of an epoch, and the consumer's progress."""
+"""`EpochIterator`: the common parts of all iterators: the requests of an epoch, and the consumer's progress."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         self._tell_base_seed()
         if self._num_workers == 0:  # With workers, `_reset` follows, which takes them.
             if self._redraws_order and resumed.num_workers > 0:
-                self._sampler_iter = iter(self._index_sampler)  # What the last of several calls has drawn counts.
+                self._sampler_iter = iter(self._index_sampler)  # The draws of the last of several calls count.
             self._progress.draws.end_iter()
 
     @property
@@ -134,7 +134,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         raise NotImplementedError
 
     def _taking_turns(self) -> contextlib.AbstractContextManager[Any]:
-        """Return the lock that a thread holds while it asks for a batch. Reentrant: a signal handler may ask, too."""
+        """Return the lock that a thread holds while it requests a batch. Reentrant: a signal handler may do so too."""
         if self._next_generation != _generation:
             # The thread that held it was not forked.
             self._next_lock, self._next_generation = threading.RLock(), _generation
@@ -171,7 +171,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         self._loaders_index_sampler = sampler
 
     def _seed_pipe(self) -> None:
-        """Make a DataPipe shuffle by the loader's seed instead of by what torch has drawn."""
+        """Make a DataPipe shuffle by the loader's seed instead of torch's draws."""
         if isinstance(self._dataset, IterDataPipe) and self._seed is not None:
             generator = torch.Generator()
             self._shared_seed = _core.sample_key(self._seed, self._progress.epoch, _PIPES) >> 1
@@ -308,10 +308,10 @@ class EpochIterator(_torch.BaseDataLoaderIter):
             )
 
     def count_ready(self) -> None:
-        """Count what workers have made since they were last heard."""
+        """Count the batches that workers have finished since the last answer was received."""
 
     def _shutdown_workers(self) -> None:
-        """End what works for this iterator. Trainers call this to end it early."""
+        """End the workers of this iterator. Trainers call this to end it early."""
 
     def _settle(self, ask_ahead: Callable[[], None] | None = None) -> None:
         """Restore the global generators to the state that was saved. The last step of resuming.
@@ -342,7 +342,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
 
 
 def _begun_requests(requests: Iterator[BatchIds]) -> Iterator[BatchIds]:
-    """Draw what had been drawn when the state was saved; return the requests after that."""
+    """Repeat the draws made before the state was saved; return the requests after that."""
     first = next(requests, None)
     if first is BEGUN:
         return requests

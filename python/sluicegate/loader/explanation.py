@@ -185,7 +185,7 @@ def _drawn(dataset: Any) -> str | None:
 
 
 def _parts(dataset: Any) -> Iterable[Any]:
-    """Return the datasets that one of torch's combinators is made of."""
+    """Return the datasets that a combinator of torch consists of."""
     if isinstance(dataset, Subset):
         return [dataset.dataset]
     if isinstance(dataset, (ConcatDataset, StackDataset)):

@@ -1,4 +1,4 @@
-"""`BatchInspector`: looks at single batches of an order: which samples are in them, and loads one again."""
+"""`BatchInspector`: inspects single batches of an order: returns their samples' indices, and loads one again."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class BatchInspector:
             order, requests = None if latest is None else latest.draws.order, None
             if not _is_given(inner):
                 requests = known_requests(sampler, self.resources.engine(self.settings), batch_index, order)
-            if requests is None:  # Torch's sampler, with replacement; or what was given as it is.
+            if requests is None:  # Torch's sampler with replacement, or a user-supplied iterable.
                 requests = SamplerStream(sampler, iter(sampler), None, batch_index)
             return next(iter(requests), None)
 
@@ -148,7 +148,7 @@ def _is_given(sampler: Any) -> bool:
 
 
 def _given(sampler: Any) -> Iterator[Any]:
-    """A pass over indices, or batches of them, that were given as they are; ValueError for anything else."""
+    """A pass over user-supplied indices, or batches of them; ValueError for anything else."""
     if not _is_given(sampler):
         raise ValueError(
             "samples_of: with shard= only the batches of the running epoch are known, because asking "

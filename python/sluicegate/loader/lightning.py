@@ -1,4 +1,4 @@
-"""What is different about states of loaders that Lightning's trainer saves and loads."""
+"""The differences of states of loaders that Lightning's trainer saves and loads."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class LoaderOrder:
 
     def __init__(self, loader: LoaderArguments, progress: LoaderProgress) -> None:
         self._loader: weakref.ref[Any] | None = weakref.ref(loader)
-        # Weak, too: what runs refers to the samplers, and these to this order.
+        # Weak, because the running iterator refers to the samplers, and these refer to this order.
         self._progress: weakref.ref[LoaderProgress] | None = weakref.ref(progress)
         self._epochs = progress.epochs
         self._settings = Settings.of(loader)
@@ -187,7 +187,7 @@ def taken_over(sampler: Any, batch_sampler: Any) -> tuple[Any, Any, LoaderOrder 
 
 
 def _is_shaped(loader: LoaderArguments, given: Any) -> bool:
-    """Return True if the loader's order differs from what iterating over its sampler gives."""
+    """Return True if the loader's order differs from that of its sampler alone."""
     if loader._dataset_kind != _torch.DatasetKind.Map:
         return False
     if loader.shard is not None:

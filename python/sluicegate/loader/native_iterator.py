@@ -31,10 +31,10 @@ from .epoch_iterator import EpochIterator, refuse_timeout
 
 
 class NativeIterator(EpochIterator):
-    """One epoch of a dataset that the core reads; with workers, that many threads run ahead of the consumer.
+    """One epoch of a dataset that the core reads; `num_workers` threads prefetch for the consumer.
 
-    A request that the core does not take (an index of another type, or out of range) is fetched in Python, so that it
-    means what it means to torch and fails as it fails there.
+    A request that the core does not take (an index of a different type, or out of range) is fetched in Python, so that
+    it has torch's meaning, and fails as in torch.
     """
 
     def __init__(
@@ -46,18 +46,18 @@ class NativeIterator(EpochIterator):
         engine: _core.Engine,
     ) -> None:
         super().__init__(loader, settings, progress)
-        # Nothing that draws runs in Python, except what the core does not take of a random dataset.
+        # No Python code draws here, except for requests of a random dataset that the core does not take.
         seeding, self._seeding = self._seeding, None
         self._fetch_seeding = seeding if source.is_random else None
         if self._num_workers == 0:
             refuse_timeout(settings.timeout)
         self._worker_init_fn = settings.worker_init_fn
-        # What the random samples of batches draw from, if torch's workers would draw.
+        # The generators for random samples of batches, if torch's workers would draw.
         self._worker_draws: WorkerDraws | None = None
         self.engine = engine
         self._in_order = bool(settings.in_order)
         self._ahead = 0
-        # Its share of what may be ahead in bytes; None if nothing more will come.
+        # Its share of the bound on prefetched bytes; None once all its requests have been made.
         self._party: _core.Party | None = None
         if self._num_workers > 0:
             factor: Any = settings.prefetch_factor
@@ -82,7 +82,7 @@ class NativeIterator(EpochIterator):
         self._begin(source if is_kept else self._native_source())
 
     def _finish_draws(self) -> None:
-        """Wait for what was requested in an epoch that was left: a batch that fails has drawn less than was assumed."""
+        """Wait for the requests of an epoch that was left: a batch that fails has drawn less than was assumed."""
         if self._worker_draws is not None and self._source is not None and self._source.falls_back:
             while self._under_way:
                 self._take()
@@ -96,14 +96,14 @@ class NativeIterator(EpochIterator):
     def _begin(self, source: BatchSource | None) -> None:
         self._progress.received.out_of_turn = self._num_workers > 0 and not self._in_order
         self._open(self.engine)
-        # For what the core does not take, made when that is first needed; and whose collate it then uses.
+        # Fetches what the core does not take, made on first use; and the source whose collate function it uses.
         self._dataset_fetcher: MapFetcher | None = None
         self._collating: BatchSource | None = None
         self._asked = 0
-        # What is under way, by the order of the requests, and which of it Python will fetch.
+        # Requests under way, in order, and those among them that Python will fetch.
         self._under_way: dict[int, BatchIds] = {}
         self._for_python: list[int] = []
-        # What Python has fetched already, so that draws are made in order.
+        # Batches that Python has already fetched, so that draws are made in order.
         self._made: dict[int, Any] = {}
         self._begin_draws(source)
         # The number of a batch at which the core has failed, and the global generator before the last request.
@@ -141,7 +141,7 @@ class NativeIterator(EpochIterator):
         self._progress.fetching = self._worker_draws.state
 
     def _take_over(self, source: BatchSource | None) -> None:
-        """Read from `source` from now on, including what is under way; in Python if it is None."""
+        """Read from `source` from now on, including requests under way; in Python if it is None."""
         self._source = source
         self._window: _core.Prefetch | None = None
         if source is not None:
@@ -163,7 +163,7 @@ class NativeIterator(EpochIterator):
 
     def _next_data(self) -> Any:
         self._destination.check()
-        # The index is used up before anything can fail: whatever is wrong with the dataset, the epoch comes to its end.
+        # The index is consumed before anything can fail, so that the epoch ends even if the dataset always fails.
         ids = next(self._requests, None) if self._num_workers == 0 else None
         if self._source is not None and not self._source.is_current(self._collate_fn):
             self._take_over(self._native_source())
@@ -202,7 +202,7 @@ class NativeIterator(EpochIterator):
             self._worker_draws.receive(ids.batch_index)
 
     def _begin_ahead(self) -> None:
-        """Begin with ready batches whose turn comes next, as many as the destination wants."""
+        """Begin with ready batches that are due next, as many as the destination wants."""
         while self._under_way and len(self._begun) < self._destination.ahead:
             window = self._window
             if window is None or (self._for_python and next(iter(self._under_way)) == self._for_python[0]):
@@ -220,13 +220,13 @@ class NativeIterator(EpochIterator):
             self._begun.append((ids, batch if is_error else self._destination.begin(batch), held))
 
     def _end(self) -> None:
-        """Release what no batch will need."""
+        """Release resources that no batch will need."""
         self._party = None
         if self._destination.memory is not None:
             self.engine.withdraw()
 
     def _without_left_out(self, ids: BatchIds, batch: Any) -> Any:
-        """Return the batch without what was left out after the request; None if nothing remains."""
+        """Return the batch without samples that were left out after the request; None if no samples remain."""
         left_out = self._progress.left_out
         if left_out.has_batch(ids.epoch, ids.batch_index):
             return None
@@ -321,7 +321,7 @@ class NativeIterator(EpochIterator):
         self._take_over(self._source)
 
     def _shutdown_workers(self) -> None:
-        """Release what is under way. Trainers call this to end an iterator early."""
+        """Release the requests under way. Trainers call this to end an iterator early."""
         self._requests = iter(())
         self._end()
         self._begun.clear()
@@ -349,7 +349,7 @@ class NativeIterator(EpochIterator):
     def _take(self) -> tuple[BatchIds, Any]:
         """Return the ids of the next batch under way, and the batch or the exception in its place."""
         for_python = self._for_python
-        # Python's batches wait for their turn. Without turns they go first, because nothing else works on them.
+        # Python's batches wait for their turn. Without turns they go first, because only this thread works on them.
         if for_python and (not self._in_order or next(iter(self._under_way)) == for_python[0]):
             number = for_python.pop(0)
             ids = self._under_way.pop(number)
@@ -377,7 +377,7 @@ class NativeIterator(EpochIterator):
         return taken[0], self._drawn(*taken)
 
     def _drawn(self, ids: BatchIds, batch: Any) -> Any:
-        """Return the batch with what a collate function draws for it, or the exception that it raises."""
+        """Return the batch with the draws of its collate function, or the exception that this raises."""
         source, draws = self._source, self._worker_draws
         if not isinstance(source, CollatedSource) or not source.draws_on_delivery or isinstance(batch, Exception):
             return batch

@@ -61,7 +61,7 @@ class Patch:
                 return
             self._is_active = False
             _active.remove(self)
-            # Others who replaced it since keep what they made: it calls ours, which does nothing any more.
+            # If other code has replaced it since, that stays: it calls ours, which has no effect any more.
             if not _active and _TORCHS.__init__ is _created:
                 _TORCHS.__init__ = _torchs_init  # type: ignore[method-assign]
 
@@ -89,7 +89,7 @@ _lock = threading.Lock()
 
 @functools.wraps(_torchs_init)
 def _created(self: Any, *args: Any, **kwargs: Any) -> None:
-    # A subclass has methods of its own, which may rely on torch's.
+    # A subclass has its own methods, which may rely on torch's.
     if not _active or type(self) is not _TORCHS:
         _torchs_init(self, *args, **kwargs)
         return
@@ -98,7 +98,7 @@ def _created(self: Any, *args: Any, **kwargs: Any) -> None:
         each.count(caller.f_code.co_filename, caller.f_lineno)
         kwargs |= each.arguments
     if kwargs.get("seed") is not None:
-        # The order comes from the seed alone; the code that passes a generator does not know about it.
+        # The order comes from the seed alone, which the code that passes a generator does not know.
         kwargs.pop("generator", None)
         args = args[:_GENERATOR]
     # The class of the object is changed, not the name: modules that imported torch's class earlier get ours too, and

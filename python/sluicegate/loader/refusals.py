@@ -1,4 +1,4 @@
-"""`Refusal`: why an argument of a loader keeps the core from reading, and what to change."""
+"""`Refusal`: why an argument of a loader keeps the core from reading, and the remedy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sluicegate.recognition.worker_seeding import only_seeds
 
 
 class Refusal(NamedTuple):
-    """A reason, and what to change; no remedy if nothing helps."""
+    """A reason and a remedy, if there is one."""
 
     reason: str
     remedy: str | None = None
@@ -49,7 +49,7 @@ def refused_set_up(settings: LoaderSettings) -> Refusal | None:
 
 
 def refused_ids(settings: LoaderSettings) -> Refusal | None:
-    """Return why Python looks at each sample."""
+    """Return the reason why Python has to inspect each sample."""
     if settings.sample_id is not None:
         return Refusal("with_ids(sample_id=...) looks at each sample", "use ids.sample_indices")
     return None

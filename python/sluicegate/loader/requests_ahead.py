@@ -1,4 +1,4 @@
-"""`RequestsAhead`: what an epoch requests of its workers, and when."""
+"""`RequestsAhead`: the requests that an epoch sends to its workers, and their timing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sluicegate.worker.group import WorkerGroup
 from .assignment import Assignment
 from .under_way import UnderWay
 
-# What `pickle` raises for indices that can't be sent, at every attempt.
+# Raised by `pickle` for indices that can't be sent, on every attempt.
 _UNPICKLABLE = (AttributeError, TypeError, pickle.PicklingError)
 
 
@@ -61,7 +61,7 @@ class RequestsAhead:
             self.request_one_more()
 
     def refill(self) -> None:
-        """Request what is missing, because an exception came between taking a batch and requesting another."""
+        """Send missing requests, after an exception between taking a batch and requesting the next one."""
         if self.is_exhausted:
             return
         for _ in range(self.assignment.capacity - len(self.under_way) - self._deferred):
@@ -92,7 +92,7 @@ class RequestsAhead:
             self._request_next(*following)
 
     def request_in_place_of_deferred(self, worker: int, ids: BatchIds) -> None:
-        """Request what `next` has returned, in place of a deferred batch."""
+        """Send a result of `next`, in place of a deferred batch."""
         self._deferred -= 1
         self._request_next(worker, ids)
 
@@ -114,7 +114,7 @@ class RequestsAhead:
         self._request(self.under_way.asked, ids)
 
     def request_rest(self, number: int, ids: BatchIds) -> None:
-        """Request what is still wanted of a batch that was removed from those under way, in its place."""
+        """Request the remaining samples of a batch that was removed from those under way, in its place."""
         self.assignment.under_way[ids.worker] += 1
         self._request(number, ids)
 
@@ -131,5 +131,5 @@ class RequestsAhead:
             raise
 
     def leave(self) -> None:
-        """Return the epoch's part of what may be ahead in bytes."""
+        """Return the epoch's share of the bound on prefetched bytes."""
         self._party = None

@@ -1,4 +1,4 @@
-"""`LoaderResources`: what a loader keeps from one epoch to the next."""
+"""`LoaderResources`: the resources that a loader keeps from one epoch to the next."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sluicegate.order.settings import LoaderSettings
 from sluicegate.worker.memory import WorkerMemory
 from sluicegate.worker.shared_workers import SharedWorkers
 
-# Slots in addition to those being filled: the batch in use, the one before it, and two for a consumer that looks ahead.
+# Slots in addition to those being filled: the current batch, the previous one, and two for a consumer that prefetches.
 _SPARE_SLOTS = 4
 
 # More than any machine has, and within the core's range.
@@ -57,7 +57,7 @@ class LoaderResources:
         self.shared_workers = other.shared_workers
 
     def forget_parent(self) -> None:
-        """Drop what a fork must not use: it must not write where its parent's workers do."""
+        """Drop the resources that a forked child must not use: it must not write to memory of its parent's workers."""
         # A new object: a thread that was not forked may hold the lock of this one.
         self.worker_memory = WorkerMemory()
 

@@ -46,5 +46,5 @@ class LoaderStats:
 
 
 def stats_of(ahead: _core.BytesAhead, explanation: Explanation) -> LoaderStats:
-    """Return the statistics of what is `ahead` now."""
+    """Return the statistics of the batches that are `ahead` now."""
     return LoaderStats(ahead.bound, ahead.largest, ahead.batches, ahead.bytes, ahead.high_water, explanation)

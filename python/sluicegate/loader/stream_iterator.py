@@ -22,7 +22,7 @@ class StreamIterator(WorkerIterator):
     """Epochs of a stream of the core that threads of this process read together.
 
     Batches are fetched ahead by the threads only while that pays, see `Pace`. Otherwise the calling thread fetches each
-    when its turn comes, in the place of the worker that it belongs to. Batches and states are the same either way.
+    when it is due, in place of its worker. Batches and states are the same either way.
     """
 
     _shares_pass = True
@@ -31,7 +31,7 @@ class StreamIterator(WorkerIterator):
     def _take_workers(self, resources: LoaderResources) -> WorkerGroup:
         self._resources = resources
         group = super()._take_workers(resources)
-        # Not where loaders share their workers, each of which has batches of several to fetch.
+        # Not for loaders that share workers, each of which fetches batches for several loaders.
         self._threads = group if type(group) is ThreadWorkers else None
         return group
 
@@ -96,7 +96,7 @@ class StreamIterator(WorkerIterator):
     def _mend(self) -> ThreadWorkers:
         """Start the workers again where their last batches were received; return them.
 
-        A signal handler has raised while a batch was fetched here: how far that got cannot be told.
+        A signal handler has raised while a batch was fetched here, at an unknown position.
         """
         if self._here is not None and self._progress.received.last_ids is self._here[1]:
             self._end_here(self._here[0])

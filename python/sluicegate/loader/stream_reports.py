@@ -1,4 +1,4 @@
-"""`Reports`: what workers reported with the batches that the consumer has received."""
+"""`Reports`: the workers' reports with the batches that the consumer has received."""
 
 from __future__ import annotations
 

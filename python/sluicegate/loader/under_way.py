@@ -31,7 +31,7 @@ class UnderWay:
         return number in self._ids
 
     def add(self, number: int, ids: BatchIds) -> None:
-        """Add a batch that a worker is about to be asked for: the next one, or what is still wanted of one removed."""
+        """Add a batch that is about to be requested of a worker: the next one, or the rest of a removed one."""
         self._ids[number] = ids
         self.asked = max(self.asked, number + 1)
 

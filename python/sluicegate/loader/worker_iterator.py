@@ -64,7 +64,7 @@ class WorkerIterator(EpochIterator):
         self._places = self._resumed_places()
         self._group = self._take_workers(resources)
         self._epoch = self._group.first_epoch
-        # Torch's loader with workers begins its first epoch twice, and draws twice what is drawn there.
+        # Torch's loader with workers begins its first epoch twice, and makes the draws of its beginning twice.
         super()._reset(loader, True)
         self._begin()
 
@@ -78,14 +78,14 @@ class WorkerIterator(EpochIterator):
             self._warn_of_reading(places)
         if self._is_stream or resumed.num_workers == self._num_workers or not places:
             return list(places)
-        # What a map-style dataset says of itself need not belong to a worker; what its generators gave does.
+        # The own state of a map-style dataset need not belong to a worker; the draws of its generators do.
         return [
             None if (place := places[worker % len(places)]) is None else dataclasses.replace(place, rng=None)
             for worker in range(self._num_workers)
         ]
 
     def _duty(self) -> Duty:
-        """Return what workers that start now need to know."""
+        """Return the information for workers that start now."""
         resumed = self._progress.resumed
         is_carried = resumed.in_epoch or self._goes_on
         return Duty(
@@ -137,7 +137,7 @@ class WorkerIterator(EpochIterator):
         return ProcessWorkers(work)
 
     def _reset(self, loader: LoaderArguments, first_iter: bool = False) -> None:
-        """Begins another epoch: what torch calls on the iterator of persistent workers."""
+        """Begins another epoch; torch calls this on the iterator of persistent workers."""
         super()._reset(loader, first_iter)
         self._epoch += 1
         # Batches fetched ahead of an epoch that was left have advanced the workers, although they were never received.
@@ -318,7 +318,7 @@ class WorkerIterator(EpochIterator):
         return self._ahead.under_way.next(self._ahead.assignment.active)
 
     def _request_turn(self) -> bool:
-        """Request what is delivered next; return True if there was something."""
+        """Request the batch to deliver next; return True if there was one."""
         return self._ahead.request_deferred()
 
     def _finish(self) -> None:
