@@ -127,7 +127,7 @@ def read(form: Any) -> LoaderState:
         order=form["order"],
         replay=check_number("replay", form.get("replay", 0)),
         sampler=_sampler(form["sampler"]),
-        # Trainers that read one batch ahead set the second one when the last batch was handed out.
+        # Trainers that read one batch ahead set the second flag when the last batch was delivered.
         is_at_end=bool(form.get("is_at_end") or (form.get("_iterator_finished") and form["in_epoch"])),
         rng_of_loop=form.get("rng_of_loop"),
     )

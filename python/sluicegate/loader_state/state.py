@@ -1,4 +1,4 @@
-"""What `DataLoader.state_dict` returns, and how `load_state_dict` reads it."""
+"""The result of `DataLoader.state_dict`, and how `load_state_dict` reads it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def state_of(settings: LoaderSettings, progress: LoaderProgress) -> LoaderState:
 
 
 def _begun_state(settings: LoaderSettings, progress: LoaderProgress) -> LoaderState:
-    """Return the state, without what is left out, of a loader that resumes from none."""
+    """Return the state of a loader that resumes from none, without the samples that are left out."""
     running = progress.running
     state = LoaderState(
         fingerprint=fingerprint(settings, running),
@@ -78,7 +78,7 @@ def _begun_state(settings: LoaderSettings, progress: LoaderProgress) -> LoaderSt
         state = _with_epoch(state, progress.latest, settings.persistent_workers)
     elif (place := progress.sampler_place_now(settings)) is not None:
         state = dataclasses.replace(state, sampler=place, sampler_is_over=True)
-    # After the state of what the user defined, in case that draws.
+    # After the states of user-defined objects, in case these draw.
     draws_now, rng = _generators(settings, None if running is None else running.draws.generators)
     return dataclasses.replace(state, draws=draws_now, rng=rng)
 
@@ -179,7 +179,7 @@ def fingerprint(settings: LoaderSettings, progress: EpochProgress | None = None)
         "order": None,
     }
     if settings.is_stream:
-        # A stream has a state of its own on each rank.
+        # A stream has a separate state on each rank.
         part = None if settings.shard is None else f"shard{resolved_shard(settings.shard)}"
         return shape | {"kind": "iterable-style", "order": part}
     whole, inner = Whole.of(settings), getattr(sampler, "sampler", sampler)
@@ -205,7 +205,7 @@ def _layout(settings: LoaderSettings) -> list[int | None]:
 
 
 def _length_of(sampler: Any, seed: int | None) -> int | None:
-    # Without a seed, the number of its batches depends on what it draws.
+    # Without a seed, the number of its batches depends on random draws.
     is_drawn = isinstance(sampler, CoreBatchSampler) and sampler.seed is None and seed is None
     return None if is_drawn else known_length(sampler)
 
@@ -309,7 +309,7 @@ def _check_reached(state: LoaderState, batches: int | None, positions: int | Non
 
 
 def _lengths(settings: LoaderSettings, shape: dict[str, Any], epoch: int) -> tuple[int | None, int | None]:
-    """Return the number of batches in `epoch` of a loader, and the highest position in it; None for what is unknown."""
+    """Return the number of batches in `epoch` of a loader, and the highest position in it; None if unknown."""
     sampler, length = settings.index_sampler, shape["sampler_len"]
     ordering = settings.ordering
     if ordering is None:

@@ -130,7 +130,7 @@ def random_order(
 
 
 def _base_seed(generator: torch.Generator) -> int:
-    """Draw what torch's loaders draw for an epoch's workers."""
+    """Make the draw of torch's loaders for an epoch's workers."""
     return int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
 
 
