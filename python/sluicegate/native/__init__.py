@@ -1,1 +1,1 @@
-"""Datasets that the core reads: what all formats have in common."""
+"""Datasets that the core reads: the common parts of all formats."""

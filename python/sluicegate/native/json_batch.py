@@ -15,7 +15,7 @@ from torch.utils.data import default_collate
 from sluicegate import _torch
 
 _NUMBERS = frozenset((bool, int, float))
-# What torch makes of Python's numbers; of lists of them, `torch.tensor` takes three times as long as NumPy.
+# Torch's data types for Python's numbers; for lists of them, `torch.tensor` takes three times as long as NumPy.
 _DTYPES: dict[type, Any] = {int: np.int64, float: np.float64}
 _REMEDY = (
     "write a value there, name the fields to read by `fields=` with `defaults=` (JSON lines), or give a collate_fn"
@@ -48,7 +48,7 @@ def json_batch(values: Sequence[Any], name: str = "", default: Callable[[Any], A
         {'n': tensor([1, 2]), 'tags': [['a'], []]}
     """
     if isinstance(values, memoryview):
-        # Numbers of one type, as the core hands them over.
+        # Numbers of one type, as the core returns them.
         if _torch.collate_is_default(default) and _torch.operations_are_plain():
             return torch.from_numpy(np.array(values)).clone()
         return json_batch(values.tolist(), name, default)
@@ -74,7 +74,7 @@ def json_batch(values: Sequence[Any], name: str = "", default: Callable[[Any], A
         _warn_of_rounding(known, name)
     dtype = _DTYPES.get(*parts) if len(parts) == 1 and not has_none else None
     if dtype is not None and _torch.collate_is_default(default):
-        with contextlib.suppress(OverflowError, ValueError):  # Torch's errors, and ours, say what is wrong.
+        with contextlib.suppress(OverflowError, ValueError):  # Torch's errors, and ours, name the problem.
             # Copied: torch would take over the stride of a single number.
             return [torch.tensor(numbers.copy()) for numbers in np.array(values, dtype).T]
     try:
