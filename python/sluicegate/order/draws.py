@@ -120,7 +120,7 @@ def _of_samplers(sampler: object, known: list[object]) -> list[tuple[str, object
         if id(own) not in map(id, known):
             known.append(own)
             found.append((f"sampler_generator_{depth}", own))
-        # Samplers of users have them under any name.
+        # User-defined samplers may have generators under any name.
         for attribute, held in list(getattr(sampler, "__dict__", {}).items()):
             if id(held) not in map(id, known) and way_of(held) is not None:
                 known.append(held)

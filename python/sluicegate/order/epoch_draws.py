@@ -11,7 +11,7 @@ from .yielded_requests import YieldedRequests
 
 
 class EpochDraws:
-    """The generators that one epoch is drawn from, and what else determines its draws.
+    """The generators that one epoch is drawn from, and the other facts that determine its draws.
 
     `generators` are as they were before the first draw of the epoch, so that it can be drawn again. With a seed of the
     loader, they are only those that a user-defined sampler owns.

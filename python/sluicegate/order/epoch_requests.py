@@ -100,7 +100,7 @@ def _listed(progress: EpochProgress, sampler: Any) -> Iterator[Any]:
 
 def _noting_the_end(progress: EpochProgress, stream: SamplerStream, length: int) -> Iterator[Any]:
     yield from itertools.islice(stream, length)
-    # Before the sampler is asked for another item: when it sees its end, it may begin again.
+    # Before the next item is requested from the sampler, which may start over when it notices its end.
     progress.sampler.end = stream.state()
     yield from stream
 
@@ -145,7 +145,7 @@ def drawn(
     epoch = _begin(progress, seeding)
     received, sampler, drawing = progress.received, progress.sampler, progress.draws
     past, position = received.count, received.start
-    # What the sampler yields of what was yielded before.
+    # The requests yielded again of those that were yielded before.
     again = YieldedRequests()
     left_out, ahead = progress.left_out, received.ahead
     stream: Any = None if seed is not None else known_requests(index_sampler, engine, past, drawing.order)
@@ -231,7 +231,7 @@ def _seeded(stream: Iterator[Any], draws: StreamSeeding) -> Iterator[Any]:
 
 
 _END = object()
-# Yielded by `drawn` after everything that comes before the first batch.
+# Yielded by `drawn` after the draws that come before the first batch.
 BEGUN: Any = object()
 
 

@@ -56,7 +56,7 @@ class BatchIds:
         self.batch_index = batch_index
         self.epoch = epoch
         self.position = position
-        # The position after this batch, for samplers that are asked for one batch at a time.
+        # The position after this batch, for samplers from which one batch is requested at a time.
         self.end = end
         self.request = request
         self.worker = 0

@@ -1,4 +1,4 @@
-"""`LeftOut`: what the user asked to leave out of a loader's epochs."""
+"""`LeftOut`: the batches and samples that the user leaves out of a loader's epochs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sluicegate.state.loader_state import LeftOutRanges
 
 
 class LeftOut:
-    """What the user asked to leave out: batches of certain epochs, and samples from now on."""
+    """The user's choice of batches to leave out of certain epochs, and samples to leave out from now on."""
 
     def __init__(self) -> None:
         # Numbers of batches, by epoch.
@@ -51,7 +51,7 @@ class LeftOut:
 
     @classmethod
     def of(cls, ranges: LeftOutRanges) -> LeftOut:
-        """Restore what `ranges` returned."""
+        """Restore a result of `ranges`."""
         left_out = cls()
         for epoch, start, stop in ranges.batches:
             left_out.add_batches(epoch, range(start, stop))

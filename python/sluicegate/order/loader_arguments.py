@@ -1,4 +1,4 @@
-"""`LoaderArguments`: what a loader must have for its settings to be read."""
+"""`LoaderArguments`: the attributes from which the settings of a loader are read."""
 
 from __future__ import annotations
 

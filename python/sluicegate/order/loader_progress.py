@@ -18,7 +18,7 @@ from .restored_generators import RESTORED
 from .sampler_stream import place_now
 from .settings import LoaderSettings
 
-# What an iterator without a loaded state resumes from.
+# The state from which an iterator without a loaded state resumes.
 _START = LoaderState()
 
 

@@ -287,7 +287,7 @@ def _batches_of(batch_sampler: Any, ask: Callable[[Any], Iterator[Any]]) -> _cor
 
 
 def _counted_from_zero(each: Any, found: _T | None) -> _T:
-    """Return what the core made of the indices of `each`: None if some are negative."""
+    """Return the core's result for the indices of `each`: None if some are negative."""
     if found is None:
         raise ValueError(
             f"shard: {type(each).__name__} yields negative indices, which count from the end; add len(dataset) to them"
@@ -307,7 +307,7 @@ def _bounded(each: Any, ask: Callable[[Any], Iterator[Any]]) -> Iterator[Any]:
     with sharding():
         items = ask(each)
         yield from itertools.islice(items, length)
-        # What a sampler does after its last index, such as counting its epochs, it does only when asked for another.
+        # Actions after the last index, such as counting epochs, happen only when another one is requested.
         next(items, None)
 
 

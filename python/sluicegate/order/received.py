@@ -21,7 +21,7 @@ class Received:
     def __init__(self, resumed: LoaderState) -> None:
         # True if batches may be received out of order.
         self.out_of_turn = False
-        # What was received before this iterator's first batch or, out of turn, before the first gap; and beyond that.
+        # Received before this iterator's first batch or, out of order, before the first gap; and beyond that.
         self._first = resumed.batches_received
         self.ahead = {number for start, stop in resumed.received_ahead for number in range(start, stop)}
         # The position of all ranks after the first `_first` batches, and the state of a stateful sampler there.

@@ -77,7 +77,7 @@ class Remaining(NamedTuple):
 
 
 def indices_of(request: Any) -> Any:
-    """Return what torch's sampler would have yielded in place of `request`, in Python integers."""
+    """Return the indices that torch's sampler would have yielded in place of `request`, as Python integers."""
     kind = type(request)
     if kind is Slice:
         return request.permutation.integers(request.start, request.stop)

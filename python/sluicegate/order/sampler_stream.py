@@ -149,7 +149,7 @@ def leave_epoch(index_sampler: Any, state: SamplerPlace) -> None:
 
 
 def place_now(index_sampler: Any) -> SamplerPlace | None:
-    """Return where a stateful sampler is before its first epoch in a loader; None for other samplers.
+    """Return the position of a stateful sampler before its first epoch in a loader; None for other samplers.
 
     A sampler that cannot report its state starts as it is, as in torch.
     """
@@ -162,10 +162,10 @@ def place_now(index_sampler: Any) -> SamplerPlace | None:
 
 
 def name_of_asked(index_sampler: Any) -> str:
-    """Return the class of what is asked for indices."""
+    """Return the class of the sampler that indices are requested from."""
     return type(_asked(index_sampler)).__name__
 
 
 def _asked(index_sampler: Any) -> Any:
-    """Return what is asked for indices: the sampler in torch's `BatchSampler`, or the sampler itself."""
+    """Return the sampler that indices are requested from: the one in torch's `BatchSampler`, or the sampler itself."""
     return index_sampler.sampler if is_torchs(index_sampler, BatchSampler) else index_sampler

@@ -1,4 +1,4 @@
-"""Refusing a shard of a shard, when other code shards what it reads from a loader's samplers."""
+"""Refuses a shard of a shard, when other code shards the order that it reads from a loader's samplers."""
 
 from __future__ import annotations
 

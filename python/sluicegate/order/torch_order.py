@@ -95,7 +95,7 @@ _KNOWN: dict[type, type] = {each: cls for cls, own in _OURS.items() for each in 
 
 
 def _drawn(sampler: Any, engine: _core.Engine, order: str | None) -> Iterator[torch.Tensor] | None:
-    """Return the index tensors that the sampler goes through, each drawn when torch draws it."""
+    """Return the index tensors that the sampler iterates over, each drawn when torch draws it."""
     if is_torchs(sampler, RandomSampler) and not sampler.replacement:
         return _permutations(sampler, engine, order)
     if is_torchs(sampler, SubsetRandomSampler) and _are_integers(sampler.indices):
@@ -195,7 +195,7 @@ def _permutations(sampler: RandomSampler, engine: _core.Engine, order: str | Non
 
 
 def _randperm(length: int, generator: torch.Generator, engine: _core.Engine) -> torch.Tensor:
-    """Return what `torch.randperm` would, in memory that the next epoch reuses."""
+    """Return the result of `torch.randperm`, in memory that the next epoch reuses."""
     if torch.get_default_device().type != "cpu":
         return torch.randperm(length, generator=generator).cpu()
     return torch.randperm(length, generator=generator, out=_torch.from_dlpack(engine.index_capsule(length)))
@@ -207,7 +207,7 @@ def _subset(sampler: SubsetRandomSampler) -> Iterator[torch.Tensor]:
 
 
 def _are_integers(indices: Any) -> bool:
-    # Torch passes on whatever is in there; an element of a tensor is a tensor, which a dataset may treat differently.
+    # Torch passes all elements on; an element of a tensor is a tensor, which a dataset may treat differently.
     return type(indices) is range or (type(indices) in (list, tuple) and all(type(index) is int for index in indices))
 
 
@@ -219,7 +219,7 @@ def _weighted(sampler: WeightedRandomSampler) -> Iterator[torch.Tensor]:
 def _distributed(sampler: DistributedSampler[Any]) -> Iterator[torch.Tensor]:
     length = len(sampler.dataset)  # type: ignore[arg-type]
     if not _fits(sampler, length):
-        # The dataset or an attribute was changed since. Torch either refuses that or knows what to do.
+        # The dataset or an attribute was changed since: torch either refuses that or handles it.
         yield torch.tensor(list(DistributedSampler.__iter__(sampler)), dtype=torch.int64, device="cpu")
         return
     if sampler.shuffle:

@@ -1,4 +1,4 @@
-"""`YieldedRequests`: what a user-defined sampler has yielded in an epoch."""
+"""`YieldedRequests`: the requests that a user-defined sampler has yielded in an epoch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
-# How many requests are kept before it is looked at which of them were received.
+# The number of requests kept before those received are removed.
 _MANY = 64
 
 
