@@ -1,4 +1,4 @@
-"""`FieldStatistics`: what `statistics` returns for a field."""
+"""`FieldStatistics`: the result of `statistics` for a field."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class FieldStatistics:
         return (values - self.mean) / self._scale
 
     def denormalize(self, values: _Values) -> _Values:
-        """Return the values of which `normalize` made `values`, up to rounding."""
+        """Return the values that `normalize` turned into `values`, up to rounding."""
         return values * self._scale + self.mean
 
     @property

@@ -1,4 +1,4 @@
-"""`rounded_mean` and `rounded_deviation`: the floats nearest to what exact sums stand for."""
+"""`rounded_mean` and `rounded_deviation`: the floats nearest to the values of exact sums."""
 
 from __future__ import annotations
 
@@ -38,6 +38,6 @@ def rounded_deviation(count: int, total: int, squares: int) -> float:
     shift = max(_ROOT_BITS - (numerator.bit_length() - denominator.bit_length()) // 2, 0)
     quotient, rest = divmod(numerator << 2 * shift, denominator)
     root = math.isqrt(quotient)
-    # If the root is not exact, any number between it and the next integer is rounded as it is.
+    # If the root is not exact, every number between it and the next integer is rounded in the same way.
     doubled = 2 * root + (rest > 0 or root * root < quotient)
     return doubled / (1 << (shift + 1 + _UNIT_BITS))

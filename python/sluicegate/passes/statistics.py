@@ -163,7 +163,7 @@ class _Progress:
             raise ValueError(f"dataset: expected the fields {self.names} in each batch, but got {list(batch)}")
 
     def take(self, adders: _Adders) -> None:
-        """Take over what was added."""
+        """Add the sums that the adders have collected."""
         for moments in adders.taken():
             for name, one in moments.items():
                 self.moments.setdefault(name, _core.Moments()).merge(one)
@@ -186,7 +186,7 @@ class _Progress:
 
 
 class _Adders:
-    """Threads that add batches, each to sums of its own.
+    """Threads that add batches, each to its own sums.
 
     Args:
         threads: their number.
