@@ -1,4 +1,4 @@
-"""Batches that the core makes of Hugging Face tables as collate functions of `transformers` make them."""
+"""Batches of Hugging Face tables, made by the core as collate functions of `transformers` make them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from .hugging_face import is_list
 from .source import Source, is_untouched, subset_source
 from .transformers_collators import Collator, Part, collator_of, copy_of
 
-# By dataset: its state, the collator, and what the core reads for that, or a text that says why it reads nothing.
+# By dataset: its state, the collator, and the source that the core reads for it, or the reason why it reads none.
 _KNOWN: weakref.WeakKeyDictionary[Any, tuple[tuple[Any, ...], Collator, Source | str]] = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
 class CollatedSource:
-    """Samples that the core reads, and what a collate function of `transformers` makes of them.
+    """Samples that the core reads and collates as a collate function of `transformers` does.
 
     Attributes:
         rows: the samples.
@@ -65,11 +65,11 @@ class CollatedSource:
         return self.collator.masks
 
     def drawn(self, batch: Any) -> Any:
-        """Return `batch` with what is drawn for it, in the order of delivery."""
+        """Return `batch` with the random parts drawn for it, in the order of delivery."""
         return self.collator.masked(self.used, batch)
 
     def collate_fn(self, default: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Return what makes the same batch of samples that Python has fetched."""
+        """Return a function that makes the same batch from samples that Python has fetched."""
         used: Callable[[Any], Any] = self.used
         return used
 
@@ -138,7 +138,7 @@ def _read(dataset: Any, collator: Collator, collate_fn: Any) -> Source | str:
     if columns is None:
         return "Dataset has columns in a different format"
     for name in columns:
-        if hasattr(dataset.features.get(name), "decode_example"):  # Images and the like.
+        if hasattr(dataset.features.get(name), "decode_example"):  # images and similar types
             return f"column {name!r} is decoded"
     types: Any = sys.modules["pyarrow"].types
     parts = collator.parts(columns, lambda name: _is_text(types, table.schema.field(name).type))

@@ -83,7 +83,7 @@ def native_parts(dataset: Any) -> tuple[Parts, Callable[[], bool]] | None:
 
 
 def state_of(dataset: Any) -> tuple[Any, ...]:
-    """Return what determines the samples of `dataset`, for `is_same`."""
+    """Return the facts that determine the samples of `dataset`, for `is_same`."""
     attributes = vars(dataset)
     columns, kwargs = attributes.get("_format_columns"), attributes.get("_format_kwargs")
     inside = (tuple(columns) if isinstance(columns, list) else columns, None if not kwargs else object())
@@ -92,7 +92,7 @@ def state_of(dataset: Any) -> tuple[Any, ...]:
 
 
 def is_same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    """Return True if two results of `state_of` stand for the same samples."""
+    """Return True if two results of `state_of` belong to the same samples."""
     *objects, columns, own = one
     *now, columns_now, own_now = other
     return all(map(_is, objects, now)) and columns == columns_now and own == own_now
@@ -133,7 +133,7 @@ def _is_the_packages(function: Any) -> bool:
 
 
 def _parts(dataset: Any) -> Parts | None:
-    """Return what the core reads in place of `dataset`; None if it can't."""
+    """Return the parts that the core reads in place of `dataset`; None if it can't."""
     attributes = vars(dataset)
     if attributes["_format_type"] != "torch" or attributes["_format_kwargs"] or not len(dataset):
         return None
@@ -204,7 +204,7 @@ def _column(
     types = pyarrow.types
     if isinstance(values, pyarrow.ExtensionType):  # Arrays of two and more axes.
         values = values.storage_type
-    if hasattr(feature, "decode_example"):  # Images and the like.
+    if hasattr(feature, "decode_example"):  # images and similar types
         return None
     if types.is_struct(values):
         if not isinstance(feature, dict) or not first.is_valid:

@@ -39,7 +39,7 @@ _MOST_VALUES = 1 << 14
 
 
 class NumberFunction:
-    """A function of one number that calls only what computes.
+    """A function of one number that calls only functions that compute.
 
     It is one of these:
 

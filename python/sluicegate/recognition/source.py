@@ -42,7 +42,7 @@ from . import hugging_face, torchvision_datasets
 
 TENSOR_DTYPES = frozenset(_torch.DTYPE_NAMES.values())
 
-# The dtypes that torch makes tensors of. Elements of a one-dimensional array are NumPy scalars, of which torch refuses
+# The dtypes that torch has tensors of. Elements of a one-dimensional array are NumPy scalars; of these, torch refuses
 # uint64.
 ARRAY_DTYPES = TENSOR_DTYPES - {"bfloat16", "complex32", *VIEWED}
 SCALAR_DTYPES = ARRAY_DTYPES - {"uint64"}
@@ -101,7 +101,7 @@ class Source:
         return _core.Prefetch(engine, self.dataset, how, in_order, seed)
 
     def collate_fn(self, default: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Return what makes the same batch of samples that Python has fetched: `default` if that can."""
+        """Return a function that makes the same batch from samples that Python has fetched: `default` if it can."""
         if not has_own_batches(self.kinds):
             return default
         return functools.partial(collate, structure=self.structure, kinds=self.kinds)
@@ -268,7 +268,7 @@ def _collates_plainly(array: np.ndarray[Any, Any]) -> bool:
 
 
 def subset_source(dataset: Subset[Any], inner: Source) -> Source | None:
-    """Return the samples of `inner`, what the core reads of `dataset.dataset`, that are in `dataset`."""
+    """Return the samples of `dataset`, given `inner`, the source of `dataset.dataset`."""
     indices: Any = dataset.indices
     if type(indices) is tuple:
         indices = list(indices)

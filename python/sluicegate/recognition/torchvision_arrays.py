@@ -74,7 +74,7 @@ def array_labels(dataset: Any, form: ArrayForm, *, copies: bool, is_transformed:
 def array_parts(
     dataset: Any, form: ArrayForm, transform: Any, labels: torch.Tensor
 ) -> tuple[_core.Dataset, Any, tuple[Kind, ...]]:
-    """Returns what the core reads in place of `dataset`, whose labels have been transformed already.
+    """Return the parts that the core reads in place of `dataset`, whose labels have been transformed already.
 
     Raises:
         NotRecognizedError, ValueError: it can't; the message says why.
@@ -89,7 +89,7 @@ def array_parts(
 
 
 def _images(data: Any, form: ArrayForm) -> tuple[tuple[str, str, int, tuple[int, ...], tuple[int, ...], object], bool]:
-    """The array of images for the core, and whether channels are the last axis of it."""
+    """Return the array of images for the core, and True if channels are its last axis."""
     if form.is_tensor:
         if type(data) is not torch.Tensor or not _torch.tensor_is_plain(data) or data.dtype is not torch.uint8:
             raise NotRecognizedError("data is not a plain tensor of uint8")
@@ -102,7 +102,7 @@ def _images(data: Any, form: ArrayForm) -> tuple[tuple[str, str, int, tuple[int,
         raise NotRecognizedError("images do not have three channels")
     view, is_last = data, form.channels != "first"
     if form.channels == "last" and data.strides[3] != 1:
-        # As CIFAR has them: (height, width, channels) by strides alone.
+        # As in CIFAR: (height, width, channels) only by strides.
         view, is_last = data.transpose(0, 3, 1, 2), False
     if min(view.strides) < 0:
         raise NotRecognizedError("data has negative strides")

@@ -42,9 +42,9 @@ class _Found:
 
     parts: Parts | str
     facts: Facts
-    # By attribute, what was copied of it; None where it is read from its own memory.
+    # By attribute, its copy; None if the attribute's own memory is read.
     copied: dict[str, Any]
-    # What is called with labels.
+    # The function that is called with labels.
     function: NumberFunction | None
     # The current directory that worker processes would inherit; None if relative paths follow that of this process.
     folder: str | None
@@ -112,7 +112,7 @@ def _found(dataset: Any, *, in_worker: bool) -> _Found:
         except Exception as error:  # A version of torchvision that is different inside: it reads its datasets itself.
             parts = f"this version of torchvision is not recognized ({type(error).__name__}: {error})"
         if isinstance(parts, str):
-            copied = {}  # Of what is not read nothing has to be kept.
+            copied = {}  # Data that is not read need not be kept.
         known[in_worker] = found = _Found(parts, facts, copied, function, folder)
     return found
 
@@ -137,10 +137,10 @@ def _current_folder() -> str | None:
 
 
 def _checked(dataset: Any, form: Form) -> tuple[Any, Any]:
-    """What is called with an image and a label, where everything is as torchvision has it.
+    """Return the callables for an image and for a label, if everything is as torchvision has it.
 
     Raises:
-        NotRecognizedError: something is not, or is for Python in any case.
+        NotRecognizedError: something differs, or only Python can do it.
     """
     if (reason := replaced_part(dataset, form)) is not None:
         raise NotRecognizedError(reason)
@@ -170,7 +170,7 @@ def _read(
     *,
     copies: bool,
 ) -> tuple[Parts, dict[str, Any]]:
-    """What the core reads, and what was copied of the attributes with the samples.
+    """Return the parts that the core reads, and copies of the attributes with the samples.
 
     Raises:
         NotRecognizedError, ValueError: it can't; the message says why.

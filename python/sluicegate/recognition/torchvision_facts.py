@@ -1,4 +1,4 @@
-"""What torchvision does for a dataset, and whether it still does that: users patch, hook, and change in place."""
+"""torchvision's code for a dataset, and whether it is unchanged: users patch, hook, and modify in place."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sluicegate import _torch
 from sluicegate.transforms.recognize import NotRecognizedError
 from sluicegate.transforms.v1 import inside
 
-# What transforms call, by module: users patch functions.
+# Functions that transforms call, by module: users patch these.
 _OF_BOTH = (
     *("adjust_brightness", "adjust_contrast", "adjust_hue", "adjust_saturation", "adjust_sharpness", "affine"),
     *("autocontrast", "center_crop", "crop", "equalize", "erase", "invert", "normalize", "pad", "pil_to_tensor"),
@@ -38,7 +38,7 @@ _FUNCTIONS = {
     "torchvision.datasets.folder": ("default_loader", "pil_loader"),
     "torchvision": ("get_image_backend",),
 }
-# What those call of Pillow's images.
+# Methods of Pillow images that those functions call.
 _OF_IMAGES = ("convert", "crop", "filter", "histogram", "point", "resize", "rotate", "split", "transform", "transpose")
 # The core leaves larger images to Pillow, which warns of them where this number is not smaller.
 _MOST_PIXELS = 1 << 26
@@ -56,7 +56,7 @@ class Form:
 
     Attributes:
         module: the name of its module, and of the module of its `__getitem__`, in `torchvision.datasets`.
-        attributes: the names of what its samples are made of: lists, arrays and tensors.
+        attributes: the names of the lists, arrays and tensors that its samples are made of.
         calls_both: True if it calls `transforms` with image and label, False if it calls `transform` and
             `target_transform`.
     """
@@ -67,7 +67,7 @@ class Form:
 
 
 def called_with(dataset: Any, form: Form) -> tuple[Any, Any]:
-    """Returns what `dataset` calls with an image, and with a label; None for what it does not call.
+    """Return the callables of `dataset` for an image and for a label, each None if there is none.
 
     Raises:
         NotRecognizedError: something is called with both.
@@ -81,7 +81,7 @@ def called_with(dataset: Any, form: Form) -> tuple[Any, Any]:
 
 
 class Facts:
-    """What was found of a dataset, to tell whether it is still so, apart from single labels and pixels.
+    """The facts of a dataset, to check later if they still hold, apart from single labels and pixels.
 
     Asked before each batch, so it compares by identity, and whole dictionaries of plain values at once.
 
@@ -102,7 +102,7 @@ class Facts:
         self._functions = [
             (owner, name, getattr(owner, name, None)) for owner, names in _callers(cls, steps) for name in names
         ]
-        # Without `copy.deepcopy`, which users' objects may refuse: lists are changed in place, what is in them is not.
+        # Not `copy.deepcopy`, which users' objects may refuse: lists are changed in place, their elements are not.
         self._steps = [(each, type(each), vars(each), _copied(vars(each))) for each in steps]
 
     def are_of(self, dataset: Any) -> bool:
@@ -122,7 +122,7 @@ class Facts:
 
 
 def array_facts(array: Any) -> tuple[Any, ...]:
-    """Returns where the memory of an array or tensor is, and how it is read; nothing of something else."""
+    """Return where the memory of an array or tensor is, and how it is read; an empty tuple for other objects."""
     if type(array) is np.ndarray:
         return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
     if type(array) is torch.Tensor and _torch.tensor_is_plain(array):
@@ -153,7 +153,7 @@ def _has_plain_defaults() -> bool:
 
 
 def _callers(cls: type, steps: list[Any]) -> Iterator[tuple[Any, tuple[str, ...]]]:
-    """What is called when a sample is read: classes and modules, and the names of their functions."""
+    """Return the code that runs when a sample is read: classes and modules, and the names of their functions."""
     yield cls, ("__getitem__", "__getitems__", "__len__")
     for module, names in _FUNCTIONS.items():
         if (functional := sys.modules.get(module)) is not None:
@@ -169,7 +169,7 @@ def _callers(cls: type, steps: list[Any]) -> Iterator[tuple[Any, tuple[str, ...]
 
 
 def _settings() -> tuple[Any, ...]:
-    """Returns what files are opened with, and how large images may be before Pillow warns."""
+    """Return the functions that open files, and the image size above which Pillow warns."""
     torchvision, images = sys.modules.get("torchvision"), sys.modules.get("PIL.Image")
     return getattr(torchvision, "_image_backend", None), getattr(images, "MAX_IMAGE_PIXELS", None)
 
@@ -194,7 +194,7 @@ def loads_by_pillow(loader: Any) -> str | None:
 
 
 def replaced_part(dataset: Any, form: Form) -> str | None:
-    """Returns why `dataset`, or what torchvision does for it, is not as torchvision has it; None if it is."""
+    """Return why `dataset`, or torchvision's code for it, is not as in torchvision; None if it is."""
     cls, own = type(dataset), vars(dataset)
     if "__getitems__" in own or hasattr(cls, "__getitems__"):
         return f"{cls.__name__} was given a method __getitems__"
@@ -217,7 +217,7 @@ def replaced_part(dataset: Any, form: Form) -> str | None:
 
 
 def _called(dataset: Any, form: Form) -> tuple[Any, Any]:
-    """What is called with an image and with a label; nothing where that is not known."""
+    """Return the callables for an image and for a label; none if they are unknown."""
     try:
         return called_with(dataset, form)
     except (AttributeError, NotRecognizedError):

@@ -50,8 +50,8 @@ class FileForm(Form):
     Attributes:
         paths: returns the paths of a dataset's files.
         labels: returns their labels, as a list or a tensor with a row for each.
-        loader: the name of the attribute with what opens them; None if Pillow does.
-        converts: True if images are converted to color where there is no loader.
+        loader: the name of the attribute with the function that opens them; None if Pillow does.
+        converts: True if images are converted to color if there is no loader.
     """
 
     paths: Callable[[Any], Sequence[Any]] = list
@@ -70,7 +70,7 @@ def file_labels(dataset: Any, form: FileForm, *, copies: bool, is_transformed: b
         is_transformed: True if they are transformed, so that they have to be of type int.
 
     Raises:
-        NotRecognizedError: they have no form that a batch is made of; the message says why.
+        NotRecognizedError: a batch can't be made of them; the message says why.
     """
     labels = form.labels(dataset)
     if type(labels) is not list:
@@ -83,7 +83,7 @@ def file_labels(dataset: Any, form: FileForm, *, copies: bool, is_transformed: b
 def file_parts(
     dataset: Any, form: FileForm, transform: Any, labels: torch.Tensor, folder: str | None
 ) -> tuple[_core.Dataset, Any, tuple[Kind, ...]]:
-    """Return what the core reads in place of `dataset`, whose labels have been transformed already.
+    """Return the parts that the core reads in place of `dataset`, whose labels have been transformed already.
 
     Relative paths start from `folder`; None for the current directory of the process at the time of reading.
 
@@ -255,7 +255,7 @@ FILE_FORMS = {
 class _Pillow:
     """Reads the files that the core leaves to Pillow, on the core's threads.
 
-    Its methods raise what Pillow raises; the batch is then made in Python, where that is raised again.
+    Its methods raise Pillow's errors; the batch is then made in Python, which raises them again.
 
     Args:
         converts: True if images are converted to color; otherwise an image that is not in color is an error.

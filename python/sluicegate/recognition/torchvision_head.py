@@ -31,13 +31,13 @@ from .torchvision_files import FILE_FORMS, FileForm
 
 _JPEG = b"\xff\xd8"
 
-# By dataset, what was found and what that was concluded from: files are compared once, not in every epoch and `repr`.
-# Nothing of it holds the dataset itself.
+# By dataset, the result and the facts that led to it: files are compared once, not in every epoch and `repr`. No part
+# of it refers to the dataset itself.
 _KNOWN: weakref.WeakKeyDictionary[Any, tuple[Facts, _HeadLoader | None]] = weakref.WeakKeyDictionary()
 
 
 def with_native_heads(dataset: Any) -> Any:
-    """Return what gives the samples of `dataset` with the heads of its pipelines in Rust; `dataset` if nothing does.
+    """Return a dataset with the samples of `dataset` and the heads of its pipelines in Rust; `dataset` if that fails.
 
     Only one thread may read the result: random transforms take torch's default generator and put it back.
 
@@ -64,9 +64,9 @@ class _Combined:
     """One of torch's combinators over datasets whose heads run in Rust.
 
     Args:
-        dataset: the combinator; the one to ask as soon as it is made of something else.
+        dataset: the combinator, which is used again as soon as its parts have changed.
         name: the attribute with its parts.
-        parts: what to read in their place.
+        parts: the datasets to read in place of these.
     """
 
     def __init__(self, dataset: Any, name: str, parts: Any) -> None:
@@ -91,7 +91,7 @@ class _Combined:
 
 
 def _attributes(dataset: Any) -> list[Any]:
-    """Return what a combinator is made of, each dataset of a list by itself."""
+    """Return the parts of a combinator: each dataset of a list separately."""
     own = list(vars(dataset).values())
     return own + (list(dataset.datasets) if type(dataset) is ConcatDataset else [])
 
@@ -102,7 +102,7 @@ class HeadDataset:
     Args:
         dataset: the dataset; the one to ask as soon as anything about it has changed.
         form: that of its class.
-        loader: the name of the attribute with what opens its files.
+        loader: the name of the attribute with the function that opens its files.
 
     Raises:
         NotRecognizedError: something is not as torchvision has it, or there is no head.
@@ -138,7 +138,7 @@ class HeadDataset:
 
 
 def _head_loader(dataset: Any, form: FileForm, loader: Any) -> _HeadLoader | None:
-    """Return what opens the files of `dataset` in place of `loader`; None if nothing gives the same."""
+    """Return the function that opens files of `dataset` in place of `loader`; None if none is equivalent."""
     if loader is None or (replaced_part(dataset, form) or loads_by_pillow(loader)) is not None:
         return None  # Without a loader, images are left as they are, and the core makes them images in color.
     transform, _ = called_with(dataset, form)
@@ -186,7 +186,7 @@ class _HeadLoader:
             return _is_same(made, expected) and torch.equal(torch.random.get_rng_state(), after)
 
     def _run(self, path: Any) -> Any:
-        """Return what Rust makes of a file; None if it is left to Pillow, which then raises what there is to raise."""
+        """Return Rust's result for a file; None if it is left to Pillow, which then raises any error."""
         images = sys.modules["PIL.Image"]
         try:
             with open(path, "rb") as file:
@@ -195,7 +195,7 @@ class _HeadLoader:
                     return None
                 file.seek(0)
                 encoded = file.read()
-            # Pillow's images keep what the file says about itself (Exif, color profile), whatever is done to them.
+            # Pillow images keep the metadata of the file (Exif, color profile) in all operations.
             with images.open(io.BytesIO(encoded)) as opened:
                 info = opened.info
         except Exception:

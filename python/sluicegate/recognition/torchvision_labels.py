@@ -1,4 +1,4 @@
-"""Labels of torchvision's datasets as the core reads them, and what a `target_transform` makes of them."""
+"""Labels of torchvision's datasets as the core reads them, and the results of a `target_transform`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sluicegate.transforms.recognize import NotRecognizedError
 
 from .number_function import NumberFunction
 
-# What labels of these types become in a batch; all of them have to be of one. NumPy's are left by a selection from an
-# array: `dataset.targets = list(np.array(dataset.targets)[chosen])`.
+# The data type of labels in a batch, by the type of all of them. A selection from an array leaves NumPy's types:
+# `dataset.targets = list(np.array(dataset.targets)[chosen])`.
 _DTYPES: dict[type, torch.dtype] = {
     int: torch.int64,
     float: torch.float64,
@@ -63,10 +63,10 @@ def listed(labels: list[Any], kinds: tuple[type, ...] = tuple(_DTYPES)) -> torch
 
 
 def plain(labels: torch.Tensor, *, copies: bool) -> torch.Tensor:
-    """Returns a tensor of labels as it is, or a copy.
+    """Return a tensor of labels, or a copy.
 
     Raises:
-        NotRecognizedError: it means something else than its bytes.
+        NotRecognizedError: its values are not its bytes.
     """
     if type(labels) is not torch.Tensor or not _torch.tensor_is_plain(labels):
         raise NotRecognizedError("labels are not a plain tensor")
@@ -74,7 +74,7 @@ def plain(labels: torch.Tensor, *, copies: bool) -> torch.Tensor:
 
 
 def transformed(labels: torch.Tensor, function: NumberFunction) -> torch.Tensor:
-    """Returns what `function` makes of labels that samples have as `int`; it is called once for each different label.
+    """Return the results of `function` for labels that samples have as `int`; it is called once per distinct label.
 
     Raises:
         NotRecognizedError: not all of one type that becomes a plain tensor, or `function` fails.

@@ -1,4 +1,4 @@
-"""Collate functions of `transformers`, and what they make of columns. Users configure, replace and patch them."""
+"""Collate functions of `transformers`, and their effect on columns. Users configure, replace and patch them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Part:
 
     Attributes:
         key: its key.
-        column: the column that it is made of.
+        column: the column that it is made from.
         padding: how the lists of integers in that column are padded; None if its values are stacked.
         are_ones: True if it has a one for each item of the lists.
         is_aligned: True if the lists must have the same lengths as those of the tokens.
@@ -126,7 +126,7 @@ class Collator:
         return batch
 
     def finish(self) -> Callable[[dict[str, Any]], Any] | None:
-        """Return what makes a batch of its tensors by key; None if these are the batch, except for masks."""
+        """Return a function that makes a batch of its tensors by key; None if these are the batch, except for masks."""
         if self.tokens is None:
             return None
         encoding: Any = sys.modules[_TOKENIZERS].BatchEncoding
@@ -164,7 +164,7 @@ def _default_parts(columns: Sequence[str], is_text: Callable[[str], bool]) -> li
 
 
 def collator_of(collate_fn: Any) -> Collator | str | None:
-    """Return what `collate_fn` does, or a text that says why Python calls it; None if it is not from `transformers`."""
+    """Return the behavior of `collate_fn`, or the reason why Python calls it; None if it is not from `transformers`."""
     module: Any = sys.modules.get(_MODULE)
     if module is None:
         return None
@@ -257,7 +257,7 @@ def _configured(name: str, collate: Any) -> Collator | str:
 def _length(padding: Any, max_length: Any) -> int | str | None:
     """Return the length that lists are padded to.
 
-    None stands for the longest list's, and a text says what only Python does.
+    None means that of the longest list; a text is the reason why only Python can do it.
     """
     strategy: Any = sys.modules[_TOKENIZERS].PaddingStrategy
     if (padding is True and max_length is None) or (padding is not True and padding == strategy.LONGEST):

@@ -1,4 +1,4 @@
-"""What a `worker_init_fn` does to a worker's generators, if seeding them is all that it does."""
+"""The effect of a `worker_init_fn` on a worker's generators, if it does nothing except seeding them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import torch
 from sluicegate import _torch
 from sluicegate.rng.global_generators import generator_state, global_state, keeping_generators
 
-# Straight-line code that reads, calls and calculates. Not included is what stores anywhere except in a local variable,
-# branches or makes functions. An instruction of a later Python is unknown, so its function is called in workers.
+# Straight-line code that reads, calls and calculates. Excluded: storing anywhere but in a local variable, branches, and
+# making functions. Instructions of a later Python are unknown, so such functions are called in workers.
 _INSTRUCTIONS = ("LOAD_FAST", "STORE_FAST", "LOAD_CONST", "LOAD_SMALL_INT", "CALL", "PRECALL", "BINARY_", "RETURN_")
 _OTHER_INSTRUCTIONS = frozenset(
     (
