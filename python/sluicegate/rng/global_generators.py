@@ -305,7 +305,7 @@ def _works(library: str, addresses: tuple[Any, ...], public: Any, draw_normal: C
         states = [fresh, slow.take()]
         for state in states:
             for write, read in ((fast, slow), (slow, fast)):
-                # Something else first, which must be gone afterwards.
+                # A different state first, which must be gone afterward.
                 slow.put(states[0] if state is states[1] else states[1])
                 write.put(state)
                 if read.take() != state or write.take() != state:

@@ -119,7 +119,7 @@ def sample_rng() -> SampleGenerators:
 
 
 def seeded_generators() -> SampleGenerators | None:
-    """Return what `sample_rng` returns, or None if this thread is not fetching a sample with a seed."""
+    """Return the result of `sample_rng`, or None if this thread is not fetching a sample with a seed."""
     return None if _current.key is None else sample_rng()
 
 
@@ -198,7 +198,7 @@ class SampleSeeding:
         return _Batch(self._globals)
 
     def alone(self, index: Any, fetch: Callable[[], _T]) -> _T:
-        """Return what `fetch` returns: the sample at `index`, in a batch of its own.
+        """Return the result of `fetch`: the sample at `index`, as its own batch.
 
         Within `reading_ahead`, the global generators are not restored after each sample. They are restored after
         samples fetched inside of one.

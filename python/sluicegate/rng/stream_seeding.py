@@ -87,7 +87,7 @@ class StreamSeeding:
 
     @contextlib.contextmanager
     def batch(self) -> Iterator[None]:
-        """Surround what reads the stream: the global generators are the stream's within, and restored after."""
+        """Surround code that reads the stream: the global generators are the stream's within, and restored after."""
         with self._samples.batch(), _reading(self):
             if not self._seed_globals:
                 yield
@@ -138,7 +138,7 @@ class StreamSeeding:
         return ImageSeeding(number, seeding)
 
     def ahead(self) -> contextlib.AbstractContextManager[None]:
-        """Surround what only asks a reader for the samples of one batch: the generators are restored once."""
+        """Surround code that only reads the samples of one batch from a reader: the generators are restored once."""
         return reading_ahead() if self._seed_globals else contextlib.nullcontext()
 
     def before(self) -> StreamSeeding:
@@ -156,12 +156,12 @@ def _reading(seeding: StreamSeeding | None) -> Iterator[None]:
 
 
 def sampler_seeding(seed: int, epoch: int) -> StreamSeeding:
-    """Return what a user-defined sampler draws from in `epoch` of a loader with this seed."""
+    """Return the generators from which a user-defined sampler draws in `epoch` of a loader with this seed."""
     return StreamSeeding(seed, True, _SAMPLER, epoch)
 
 
 def current_stream() -> StreamSeeding | None:
-    """Return the stream that this thread is reading for a loader with a seed; None if there is none."""
+    """Return the stream that this thread is reading for a loader with a seed; None if it reads none."""
     return _current.seeding
 
 
@@ -177,7 +177,7 @@ def image_seeding(sets_globals: bool, number: int | None) -> ImageSeeding:
 
 
 def reading_epoch_before() -> contextlib.AbstractContextManager[None]:
-    """Surround what is read again of the epoch before the current one."""
+    """Surround code that rereads the epoch before the current one."""
     seeding = _current.seeding
     return _reading(None if seeding is None else seeding.before())
 
