@@ -148,7 +148,7 @@ def described(array: _Array) -> _Described:
 
 
 def _array(values: Any) -> _Array | None:
-    """Return `values` as an array if it is one or converts to one by itself; None for lists and the like."""
+    """Return `values` as an array if it is one or has a conversion to one; None for lists and similar sequences."""
     if isinstance(values, torch.Tensor):
         return values.detach().cpu().numpy()
     if isinstance(values, np.ndarray):

@@ -1,4 +1,4 @@
-"""`Positional`: what the samplers of samples add to torch's."""
+"""`Positional`: the additions of the samplers of samples to torch's."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Positional:
         self.epoch, self.next_yielded, self._drawn = checked_state(self, self._own_seed(), state_dict)
 
     def draw_again(self, drawn_seed: int) -> None:
-        """Make the next iteration, without a seed of its own, begin with a seed that was drawn before."""
+        """Make the next iteration without its own seed begin with a seed that was drawn before."""
         self.next_yielded, self._drawn = 0, drawn_seed
 
     def __iter__(self) -> Iterator[int]:

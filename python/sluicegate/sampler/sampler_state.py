@@ -11,7 +11,7 @@ from .seed import checked_seed
 
 
 class Counted(Protocol):
-    """A sampler that counts what it has yielded."""
+    """A sampler that counts the items that it has yielded."""
 
     # The epoch of the next iteration.
     epoch: int

@@ -1,4 +1,4 @@
-"""Seeds: which are valid, and where one comes from if none was given."""
+"""Seeds: valid values, and the source of a seed if none was given."""
 
 from __future__ import annotations
 
