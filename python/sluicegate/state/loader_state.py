@@ -1,4 +1,4 @@
-"""`LoaderState`: what `state_dict` of a loader says, between reading and writing it."""
+"""`LoaderState`: the content of a loader's `state_dict`, between reading and writing it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .sampler_place import SamplerPlace
 
 
 class LeftOutRanges(NamedTuple):
-    """What is left out: batches as (epoch, start, stop), and samples as (start, stop)."""
+    """Ranges that are left out: batches as (epoch, start, stop), and samples as (start, stop)."""
 
     batches: Sequence[Sequence[int]] = ()
     samples: Sequence[Sequence[int]] = ()
@@ -45,7 +45,7 @@ class LoaderState:
         requests_checksum: of those received; None if it is not known.
         base_seed: the seed of the workers; None if there is none to keep.
         begins_iterator: True if a seed of workers is drawn before the order.
-        fetching: what fetches, and where it is.
+        fetching: the kind of fetching, and its position.
         replay: the number of batches to read and drop, for states of torchdata.
         is_at_end: True if the consumer has had the last batch, but has not seen the end.
         rng_of_loop: the global generators of a training loop that was a batch behind.

@@ -1,4 +1,4 @@
-"""`MapPlace`: the place of a pass over a map-style dataset, which may have a state of its own."""
+"""`MapPlace`: the position in a pass over a map-style dataset, which may have a state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`PlaceState`: how far a pass over a dataset, a stream or a sampler is, as a state keeps it."""
+"""`PlaceState`: the position in a pass over a dataset, a stream or a sampler, as a state stores it."""
 
 from __future__ import annotations
 

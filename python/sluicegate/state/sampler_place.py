@@ -1,4 +1,4 @@
-"""`SamplerPlace`: where a user-defined sampler with a state of its own is."""
+"""`SamplerPlace`: the position of a user-defined sampler with a state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class SamplerPlace:
     Attributes:
         states: of the sampler and its iterator, by name, as `Pair.state` returns them.
         has_ended: True if all indices were taken.
-        left: where the epoch was left; nothing else is known then.
+        left: where the epoch was left; the other values are unknown then.
     """
 
     states: Mapping[str, Any] = field(default_factory=dict)

@@ -119,8 +119,8 @@ class Pair:
     ) -> None:
         state = state or {}
         self.thing = thing
-        # The state of the thing before it was given the new one. To see what the thing does when it is left, it is
-        # begun there.
+        # The state of the thing before the new one was loaded, from which it is started to see its effect of being
+        # left.
         self._before: Any = None
         if "thing" in state:
             if not is_stateful(thing):
@@ -148,7 +148,7 @@ class Pair:
         before = copy.deepcopy(self.thing.state_dict()) if has_both else None
         if next(self.iterator, _END) is _END:
             if has_both and not _are_equal(self.thing.state_dict(), before):
-                # What the iterator does to the iterable at its end, it had done when the state was taken.
+                # The state was taken after the changes that the iterator makes to the iterable at its end.
                 restore(self.thing, state["thing"])
             return
         if is_lazy(self.iterator):
@@ -173,7 +173,7 @@ class Pair:
         if takes_up_later or _keeps_what_it_is_given(thing):
             return
         if has_ended:
-            # There was no sample after which it could be left, and what it does at its end it may do only there.
+            # There was no sample after which to leave it, and its changes at the end may happen only there.
             ended = copy.deepcopy(thing.state_dict())
             begins_again = self._begins_again_where_it_was_before()
             if begins_again:

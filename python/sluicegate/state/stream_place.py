@@ -59,7 +59,7 @@ class StreamPlace(Iterator[Any]):
                 next(pair.iterator)
             except StopIteration:
                 if start.over:
-                    break  # A finished epoch is read again only as far as it goes now.
+                    break  # a finished epoch is reread only as far as it goes now
                 raise RuntimeError(
                     f"load_state_dict: the stream ended after {ordinal} samples, but the state was saved after "
                     f"{start.samples}; resume with the data that the state was saved with"
@@ -115,7 +115,7 @@ class StreamPlace(Iterator[Any]):
                 self._mark = Mark(copy.deepcopy(self._pair.state()), self.samples)
 
     def state(self) -> PlaceState | None:
-        """Return the place; None if nothing is known: for a lazy stream of which nothing was requested yet."""
+        """Return the position; None if it is unknown: for a lazy stream before the first request."""
         if not self.is_stateful:
             return PlaceState({}, 0, self.samples, self.ended)
         if self.is_lazy and not self._has_begun:
@@ -124,7 +124,7 @@ class StreamPlace(Iterator[Any]):
         return PlaceState(self._pair.state(), self.samples, self.samples, self.ended, mark=mark)
 
     def frozen(self) -> Callable[[], PlaceState]:
-        """Return what makes the result of `state`, also later; for a stream that has `frozen_state` and is not lazy."""
+        """Return a function that makes the result of `state`, also later; for non-lazy streams with `frozen_state`."""
         frozen, samples, ended = self._pair.thing.frozen_state(), self.samples, self.ended
         return lambda: PlaceState({"thing": frozen()}, samples, samples, ended)
 
