@@ -64,7 +64,7 @@ class Consumer:
 
 
 def rank_and_world_size() -> tuple[int, int]:
-    """Return what `torch.distributed` says; (0, 1) if it is not initialized."""
+    """Return the rank and world size of `torch.distributed`; (0, 1) if it is not initialized."""
     with nothing_hidden():
         world_size, rank = _torch.get_distributed_settings()
     return rank, world_size

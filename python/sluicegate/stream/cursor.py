@@ -46,7 +46,7 @@ class Cursor(ResumableIterator[Any]):
         self._opened: tuple[_core.StreamReader, list[Pump]] | None = (reader, pumps)
 
     def opened(self) -> tuple[_core.StreamReader, list[Pump]]:
-        """Hand over what is being read; the iterator owns it from now on."""
+        """Return the open source; the iterator owns it from now on."""
         assert self._opened is not None
         opened, self._opened = self._opened, None
         return opened
@@ -63,7 +63,7 @@ class Cursor(ResumableIterator[Any]):
         return self.frozen()()
 
     def frozen(self) -> Callable[[], dict[str, Any]]:
-        """Return what makes the position of this moment."""
+        """Return a function that makes the current position, also later."""
         fixed, consumed, place = self._fixed, self._consumed, self.place
         moved = {"read": self.read, "ended": self.ended, "inner": list(place)}
         return lambda: {**fixed, **moved, "consumed": still_ahead(consumed, place[0])}

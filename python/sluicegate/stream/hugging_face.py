@@ -1,4 +1,4 @@
-"""Streams of Hugging Face's `datasets`: how they are split among ranks, and what their shuffle buffers hold."""
+"""Streams of Hugging Face's `datasets`: how they are split among ranks, and the content of their shuffle buffers."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def split_among_ranks(stream: Any, rank: int, world_size: int) -> Any:
 
 
 def own_epoch(stream: Any) -> None:
-    """Give this process an epoch of its own of a Hugging Face stream.
+    """Give a Hugging Face stream an epoch number that only this process uses.
 
-    Processes share it, and `set_epoch` adds to it what is missing. If several workers set it, it may be advanced twice,
-    and they read the wrong shards.
+    By default, processes share the number, and `set_epoch` adds the difference to it. If several workers do so at once,
+    it may be advanced twice, and they read the wrong shards.
     """
     stream._epoch = stream.epoch
 

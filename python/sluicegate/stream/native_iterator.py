@@ -13,7 +13,7 @@ from .reader import StreamReader
 
 # (name, dtype, content) of each field, once a stream has begun.
 Fields: TypeAlias = list[tuple[str, str, str]]
-# What makes Python samples of the core's, and how many of them at once.
+# A function that makes Python samples of the core's, and the number of samples per call.
 HandOver: TypeAlias = tuple[_core.HandOver, int]
 
 

@@ -217,7 +217,7 @@ class StreamReader:
         return next(self)
 
     def see_end(self) -> None:
-        """Read to the end of the stream, because what it does there is part of its state."""
+        """Read to the end of the stream, because its changes there are part of its state."""
         with contextlib.suppress(StopIteration):
             self._next_with_snapshot()
         self.ended = True

@@ -33,11 +33,11 @@ class ResumableIterator(DecodesImages[_T_co]):
     reader: StreamReader
 
     def position(self) -> dict[str, Any]:
-        """Return the position, which nothing else may modify."""
+        """Return the position, as an object that is never modified."""
         raise NotImplementedError
 
     def frozen(self) -> Callable[[], dict[str, Any]]:
-        """Return what makes the position of this moment, also later: for positions that are rarely needed."""
+        """Return a function that makes the current position, also later: for positions that are rarely needed."""
         position = self.position()
         return lambda: position
 
@@ -156,12 +156,12 @@ class ResumableStream(IterableDataset[_T_co]):
         return self.frozen_state()()
 
     def frozen_state(self) -> Callable[[], dict[str, Any]]:
-        """Return what makes the result of `state_dict` of this moment, also later, once."""
+        """Return a function that makes the current result of `state_dict`, also later, once."""
         place = self._place()
         if (iterator := place.iterator) is not None and place.loaded is None:
             # The number is left out for the first reader of a loader's stream, and without a loader's seed.
             number = iterator.reader.number if iterator.reader is not None else None
-            # Without this object, which keeps what is being read.
+            # The function must not refer to this object, which keeps the open source alive.
             fixed, position = self._state({}), iterator.frozen()
             return lambda: {**fixed, **position(), **({"reader": number} if number else {})}
         state = self._state_before(place)
@@ -278,7 +278,7 @@ def next_passes(iterable: Any) -> list[list[int | None]]:
 
 
 def set_next_passes(iterable: Any, passes: Iterable[Any]) -> None:
-    """Make our own streams in `iterable` continue from what `next_passes` returned."""
+    """Make our own streams in `iterable` continue from a result of `next_passes`."""
     for epoch, seed in passes:
         if not isinstance(iterable, ResumableStream):
             return

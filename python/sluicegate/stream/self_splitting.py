@@ -28,7 +28,7 @@ _BY_RANK, _BY_NO_RANK, _BY_WORKER = "split_by_node", "single_node_only", "split_
 
 
 def remedy_of(stream: Any) -> str | None:
-    """Return what to do with a stream that another package splits; None for other streams.
+    """Return the remedy for a stream that another package splits; None for other streams.
 
     Args:
         stream: the stream, or one of this package's streams or a `ChainDataset` that reads it.

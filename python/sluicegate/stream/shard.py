@@ -92,7 +92,7 @@ class ShardedIterable(ResumableStream[_T_co]):
                 f"shard={self.shard}; pass shard= to the outer one, or remove one of them"
             )
         share = share_of(self.iterable, consumer)
-        # Also the only worker of a rank: it has a seed of its own, and the ranks must read the same order.
+        # Also for the only worker of a rank: it has its own seed, but the ranks must read the same order.
         hides_worker = share.total > 1 and share.num_workers == consumer.num_workers
         start = loaded or self._start(epoch, None, consumer)
         return _ShardedIterator(self.iterable, share, hides_worker, start, previous, self._reader_of(loaded))
@@ -125,7 +125,7 @@ class _ShardedIterator(ResumableIterator[_T_co]):
         return self._finished(self._next_own)  # type: ignore[no-any-return]
 
     def _next_own(self) -> Any:
-        # For every sample, because a stream may ask who reads when it begins, with its first sample, or later.
+        # For every sample, because a stream may look up its reader when it begins, with its first sample, or later.
         with self._whole:
             if self._resume is not None:
                 self._read_again(self._resume)

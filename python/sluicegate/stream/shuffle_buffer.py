@@ -348,7 +348,7 @@ class ShuffledIterator(ResumableIterator[_T_co]):
         return self.frozen()()
 
     def frozen(self) -> Callable[[], dict[str, Any]]:
-        # Without this object, which keeps what is being read.
+        # The function must not refer to this object, which keeps the open source alive.
         fixed, order, reader = self._fixed, self._order, self.reader
         if (state := self._resume) is not None:
             place = {name: state[name] for name in ("read", "ended", "stream_ended", "inner", "yielded")}

@@ -161,7 +161,7 @@ class Pump:
                     while view:
                         view = view[pipe.write(view) or 0 :]
             except BrokenPipeError:
-                pass  # The reader is gone.
+                pass  # the reader is gone
             except BaseException as error:
                 self.error = error  # Set before the pipe closes: its reader checks it then.
 

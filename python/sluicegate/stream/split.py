@@ -171,7 +171,7 @@ class _Splitting(threading.local):
 
     # The number of consecutive samples per worker.
     run = 1
-    # What all workers of this process read together.
+    # The pass that all workers of this process share.
     shared: _core.StreamPass | None = None
 
 

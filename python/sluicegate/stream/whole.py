@@ -39,7 +39,7 @@ class _Whole(threading.local):
     depth = 0
     # The outermost split, which takes the shares.
     split = Split("")
-    # True while this package itself asks, because it does not split by the answer.
+    # True while this package itself calls the functions, because it does not split by the result.
     hides_nothing = False
 
 
@@ -74,7 +74,7 @@ class reading_whole:  # noqa: N801 (a context manager is named like the function
 
 
 def is_reading_whole() -> bool:
-    """True if an outer reader takes a share of what this thread reads now."""
+    """True if an outer reader takes a share of the samples that this thread reads now."""
     return _whole.depth > 0
 
 
@@ -103,7 +103,7 @@ os.register_at_fork(after_in_child=_forget_split)
 
 @contextlib.contextmanager
 def nothing_hidden() -> Iterator[None]:
-    """Context in which this package itself asks for its rank, even while it reads a stream whole."""
+    """Context in which this package itself looks up its rank, even while it reads a stream whole."""
     before, _whole.hides_nothing = _whole.hides_nothing, True
     try:
         yield
