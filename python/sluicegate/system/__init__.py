@@ -1,1 +1,1 @@
-"""What the operating system gives: files, descriptors, signals, and waiting."""
+"""Services of the operating system: files, descriptors, signals, and waiting."""

@@ -5,10 +5,10 @@ Users set none of them; they have `DataLoader(timeout=...)`. The tests shorten t
 
 from __future__ import annotations
 
-# For workers to finish what they are doing when their iterator is closed. After that a process is terminated; a thread
-# is left running, as it can't be ended from outside.
+# For workers to finish their work when their iterator is closed. After that, a process is terminated; a thread is left
+# running, because it can't be ended from outside.
 GRACE = 5.0
-# For a process to end after it was terminated, before it is killed; and for a killed one to be gone.
+# For a terminated process to end before it is killed, and for a killed one to be gone.
 TERMINATION = 1.0
 # For the other workers to end when one has died; short, because the consumer should learn of the death soon.
 DEATH_GRACE = 0.3

@@ -61,7 +61,7 @@ class DeferredSignals:
         return not _HURRIES.isdisjoint(self._arrived)
 
     def restore(self) -> None:
-        """Restore the handlers. The signals that came arrive again when this object is gone."""
+        """Restore the handlers. The recorded signals arrive again when this object is gone."""
         while self._handlers:
             number, handler = self._handlers.popitem()
             signal.signal(number, handler)

@@ -67,7 +67,7 @@ class ExclusiveLock:
     def __exit__(self, *_: object) -> None:
         """Release the lock."""
         if self.descriptor is not None:
-            # Someone may have removed what looked like a leftover.
+            # Another process may have removed it as a leftover.
             with suppress(FileNotFoundError):
                 os.remove(self.path)
             os.close(self.descriptor)
