@@ -15,7 +15,7 @@ from sluicegate.accelerate.saved_positions import next_epoch_of, position_of, re
 
 def save_position(trainer: Any, loader: PreparedLoader[Any], folder: str) -> None:
     """Write the position of this process; each process has a file, because without a seed their draws differ."""
-    # The trainer takes as many batches as `len` says, and asks for no more, so the loader's loop has not ended.
+    # The trainer reads `len` batches and does not request another, so the loader's loop has not ended.
     updates = _updates_per_epoch(trainer, loader)
     is_over = loader.end_of_dataloader or (updates and trainer.state.global_step % updates == 0)
     content = {
@@ -31,7 +31,7 @@ def load_position(trainer: Any, loader: PreparedLoader[Any], folder: str) -> boo
     """Make `loader` resume from the position that `save_position` wrote; return False if there is none.
 
     Raises:
-        ValueError: the trainer or the loader is not as it was.
+        ValueError: the trainer or the loader has changed.
     """
     accelerator = trainer.accelerator
     if not _path(folder, 0).exists():

@@ -1,4 +1,4 @@
-"""`LoaderMixin`: what a trainer that derives from the `Trainer` of transformers does with our loaders."""
+"""`LoaderMixin`: makes a trainer derived from the `Trainer` of transformers use our loaders."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class LoaderMixin:
         ...     pass
     """
 
-    # What this class reads and calls of the trainer.
+    # Attributes and methods of the trainer that this class uses.
     accelerator: Any
     args: Any
     callback_handler: Any
@@ -99,10 +99,10 @@ class LoaderMixin:
     def _skip(self, loader: PreparedLoader[Any], num_batches: int) -> None:
         folder = self._resumed_from
         if folder is None or not load_position(self, loader, folder):
-            # `epoch` counts what was trained of the epoch, too.
+            # `epoch` includes the trained fraction of the epoch.
             loader.skip(range(num_batches), int(self.state.epoch))
             return
-        # The trainer sets the generators when the first batch has been read, which then would not draw what it drew.
+        # The trainer would set the generators after reading the first batch, whose draws would then differ.
         super()._load_rng_state(folder)  # type: ignore[misc]
         self._has_set_generators = True
 
@@ -117,7 +117,7 @@ class LoaderMixin:
         super()._load_rng_state(checkpoint)  # type: ignore[misc]
         loader = self.callback_handler.train_dataloader
         if checkpoint is not None and isinstance(loader, PreparedLoader) and not self.args.ignore_data_skip:
-            # An epoch begins. After batches that were skipped without a position, there is none to load.
+            # An epoch begins. If batches were skipped without a position, there is none to load.
             load_position(self, loader, checkpoint)
 
     def _save_rng_state(self, output_dir: str) -> None:

@@ -41,7 +41,7 @@ class TrainerAccelerator(sluicegate.accelerate.Accelerator):
     def prepare_data_loader(
         self, data_loader: Any, device_placement: bool | None = None, slice_fn_for_dispatch: Any = None
     ) -> Any:
-        """Prepare a loader; one of torch's becomes a `sluicegate.DataLoader`, a subclass remains what it is."""
+        """Prepare a loader; torch's becomes a `sluicegate.DataLoader`, a subclass keeps its type."""
         if type(data_loader) is not torch.utils.data.DataLoader:
             return super().prepare_data_loader(data_loader, device_placement, slice_fn_for_dispatch)
         if isinstance(data_loader.dataset, IterableDataset) and self.num_processes > 1:
