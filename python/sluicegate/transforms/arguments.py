@@ -1,4 +1,4 @@
-"""What arguments mean: sizes, padding, fills, interpolations and ranges, as torchvision takes them."""
+"""The meaning of arguments: sizes, padding, fills, interpolations and ranges, in torchvision's forms."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PADDING_MODES = ("constant", "edge", "reflect", "symmetric")
 
 
 def size_of(size: Any, name: str = "size") -> Any:
-    """`size`, a pair; of one number (or a sequence of one) the same for both."""
+    """Return `size` as a pair; one number, or a sequence of one, counts for both."""
     if isinstance(size, numbers.Number):
         length: Any = size
         return int(length), int(length)
@@ -31,7 +31,7 @@ def size_of(size: Any, name: str = "size") -> Any:
 
 
 def interpolation_of(interpolation: Any, *, warps: bool = False) -> str:
-    """Return the name of an interpolation that is given by name, as `InterpolationMode`, or as Pillow's constant.
+    """Return the name of an interpolation given by name, as `InterpolationMode`, or as Pillow's constant.
 
     For a transform that `warps` images, it also makes warps match torch's on this machine.
     """
@@ -47,14 +47,14 @@ def interpolation_of(interpolation: Any, *, warps: bool = False) -> str:
 
 
 def antialias_of(interpolation: str, antialias: bool | None) -> str:
-    """Return "on" if the core filters, else "off"."""
+    """Return "on" if the core filters, otherwise "off"."""
     if interpolation == "lanczos" and not antialias:
         raise ValueError(f"antialias: expected True with lanczos interpolation, but got {antialias!r}")
     return "on" if antialias else "off"
 
 
 def check_padding(padding: Any) -> None:
-    """Raises ValueError where `padding` is none."""
+    """Raise ValueError if `padding` is invalid."""
     is_one = isinstance(padding, int)
     if not is_one and not (
         isinstance(padding, (tuple, list))
@@ -65,13 +65,13 @@ def check_padding(padding: Any) -> None:
 
 
 def check_padding_mode(mode: Any) -> None:
-    """Raises ValueError where `mode` is none."""
+    """Raise ValueError if `mode` is invalid."""
     if mode not in PADDING_MODES:
         raise ValueError(f"padding_mode: expected one of {', '.join(PADDING_MODES)}, but got {mode!r}")
 
 
 def padding_of(padding: Any) -> list[int]:
-    """Left, top, right, bottom."""
+    """Return the padding as left, top, right, bottom."""
     if isinstance(padding, int):
         return [padding] * 4
     if len(padding) == 1:
@@ -80,7 +80,7 @@ def padding_of(padding: Any) -> list[int]:
 
 
 def check_fill(fill: Any) -> None:
-    """Raises TypeError where `fill` is none."""
+    """Raise TypeError if `fill` is invalid."""
     if isinstance(fill, dict):
         for each in fill.values():
             check_fill(each)
@@ -91,8 +91,8 @@ def check_fill(fill: Any) -> None:
 def fill_of(fill: Any, kind: str, nothing: list[float]) -> list[float]:
     """Return the values for "Image" or "Mask"; `nothing` for None.
 
-    A dictionary has tensor types for keys, or "others". What it says of torchvision's `Image` goes for unmarked tensors
-    too, and the other way round.
+    A dictionary has tensor types for keys, or "others". A value for torchvision's `Image` also applies to unmarked
+    tensors, and the reverse.
     """
     if isinstance(fill, dict):
         by_name = {getattr(key, "__name__", key): value for key, value in fill.items()}
@@ -104,7 +104,7 @@ def fill_of(fill: Any, kind: str, nothing: list[float]) -> list[float]:
 
 
 def check_sequence(values: Any, name: str, lengths: tuple[int, ...]) -> None:
-    """Raise TypeError if `values` is not a sequence, ValueError if it has another length."""
+    """Raise TypeError if `values` is not a sequence, ValueError if it has a different length."""
     expected = " or ".join(map(str, lengths))
     if not isinstance(values, Sequence):
         raise TypeError(f"{name}: expected a sequence of {expected} numbers, but got {values!r}")
@@ -113,7 +113,7 @@ def check_sequence(values: Any, name: str, lengths: tuple[int, ...]) -> None:
 
 
 def range_around_zero(value: Any, name: str, lengths: tuple[int, ...] = (2,)) -> list[float]:
-    """From -value to value, or the sequence that it is."""
+    """Return (-value, value), or the sequence `value`."""
     if isinstance(value, numbers.Real):
         if value < 0:
             raise ValueError(f"{name}: expected a number of at least 0, or a sequence, but got {value!r}")
@@ -123,6 +123,6 @@ def range_around_zero(value: Any, name: str, lengths: tuple[int, ...] = (2,)) ->
 
 
 def pair(values: Any) -> list[float]:
-    """Two numbers as floats."""
+    """Return two numbers as floats."""
     first, second = values
     return [float(first), float(second)]

@@ -1,4 +1,4 @@
-"""Policies of augmentation: what is done to an image is drawn, and how strongly."""
+"""Augmentation policies: which operations are applied to an image, and how strongly, is random."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["AugMix", "AutoAugment", "RandAugment", "TrivialAugmentWide"]
 
 
 class _Policy(Transform):
-    """A policy of images alone; its warps have an interpolation and a fill."""
+    """A policy for images only; its warps have an interpolation and a fill."""
 
     def __init__(self, interpolation: Any, fill: Any) -> None:
         interpolation_of(interpolation, warps=True)
@@ -29,16 +29,16 @@ class _Policy(Transform):
 
 
 class TrivialAugmentWide(_Policy):
-    """One of 14 operations, of a strength that is drawn.
+    """Apply one of 14 operations, with a random strength.
 
     On float images, values differ from torchvision's by up to 1e-6, and by up to one level of 256 where a histogram is
-    made even.
+    equalized.
 
     Source: Müller and Hutter, "TrivialAugment: tuning-free yet state-of-the-art data augmentation", ICCV 2021.
 
     Args:
-        num_magnitude_bins: how many strengths there are.
-        interpolation, fill: as of `RandomRotation`.
+        num_magnitude_bins: the number of strengths.
+        interpolation, fill: as for `RandomRotation`.
     """
 
     def __init__(self, num_magnitude_bins: int = 31, interpolation: Any = "nearest", fill: Any = None) -> None:
@@ -51,19 +51,19 @@ class TrivialAugmentWide(_Policy):
 
 
 class RandAugment(_Policy):
-    """`num_ops` of 14 operations, one after the other, of one strength.
+    """Apply `num_ops` of 14 operations, one after another, with the same strength.
 
     On float images, values differ from torchvision's by up to 1e-6, and by up to one level of 256 where a histogram is
-    made even.
+    equalized.
 
     Source: Cubuk et al., "RandAugment: practical automated data augmentation with a reduced search space",
     NeurIPS 2020.
 
     Args:
-        num_ops: how many.
-        magnitude: which of the strengths, from 0.
-        num_magnitude_bins: how many strengths there are.
-        interpolation, fill: as of `RandomRotation`.
+        num_ops: the number of operations.
+        magnitude: the number of the strength, from 0.
+        num_magnitude_bins: the number of strengths.
+        interpolation, fill: as for `RandomRotation`.
     """
 
     def __init__(
@@ -91,16 +91,16 @@ class RandAugment(_Policy):
 
 
 class AutoAugment(_Policy):
-    """Two operations of a policy that was found for a data set.
+    """Apply two operations of a policy that was learned for a data set.
 
     On float images, values differ from torchvision's by up to 1e-6, and by up to one level of 256 where a histogram is
-    made even.
+    equalized.
 
     Source: Cubuk et al., "AutoAugment: learning augmentation strategies from data", CVPR 2019.
 
     Args:
         policy: "imagenet", "cifar10" or "svhn", or torchvision's `AutoAugmentPolicy`.
-        interpolation, fill: as of `RandomRotation`.
+        interpolation, fill: as for `RandomRotation`.
     """
 
     def __init__(self, policy: Any = "imagenet", interpolation: Any = "nearest", fill: Any = None) -> None:
@@ -115,25 +115,25 @@ class AutoAugment(_Policy):
 
 
 class AugMix(_Policy):
-    """The image mixed with the results of several chains of operations.
+    """Mix the image with the results of several chains of operations.
 
     On float images, values differ from torchvision's by up to 1e-6, and by up to one level of 256 where a histogram is
-    made even.
+    equalized.
 
     Source: Hendrycks et al., "AugMix: a simple data processing method to improve robustness and uncertainty", ICLR
     2020.
 
     Args:
-        severity: the greatest of ten strengths that is drawn, from 1.
+        severity: the greatest strength that may be drawn, from 1 to 10.
         mixture_width: the number of chains.
-        chain_depth: the number of operations of a chain; it is drawn from 1 to 3 where this is not positive.
-        alpha: the parameter of the Dirichlet distributions that the shares are drawn from.
+        chain_depth: the number of operations of a chain; it is drawn from 1 to 3 if this is not positive.
+        alpha: the parameter of the Dirichlet distributions from which the weights are drawn.
         all_ops: whether brightness, contrast, saturation and sharpness are among the operations.
         interpolation, fill: as for `RandomRotation`.
 
     Raises:
-        ValueError: a severity beyond 1 to 10, no chain, an `alpha` that is not positive.
-        TypeError: when called, boxes, masks, or a stack of images, each of which torchvision mixes by other shares.
+        ValueError: a severity outside of 1 to 10, no chains, an `alpha` that is not positive.
+        TypeError: when called, boxes, masks, or a stack of images, which torchvision mixes with different weights.
 
     Examples:
         >>> from sluicegate import transforms

@@ -10,7 +10,7 @@ from sluicegate import _core
 
 __all__ = ["FORMATS", "GivenBoxes", "MovedBoxes", "given_boxes", "moved_boxes", "numbers_of"]
 
-# By torchvision's names: corners, a corner and the size, the middle and the size.
+# By torchvision's names: two corners, a corner and the size, the center and the size.
 FORMATS = ("XYXY", "XYWH", "CXCYWH")
 
 
@@ -19,7 +19,7 @@ class GivenBoxes(NamedTuple):
 
     Attributes:
         rows: four numbers each.
-        form: what the four numbers are, one of `FORMATS`.
+        form: the meaning of the four numbers, one of `FORMATS`.
         numbers: "float32", "float64" or "integer".
     """
 
@@ -32,10 +32,10 @@ class MovedBoxes(NamedTuple):
     """Boxes after the operations on their image.
 
     Attributes:
-        boxes: (..., 4) numbers of the data type that there was.
+        boxes: (..., 4) numbers of the original data type.
         canvas: the height and width of the image.
-        rows: the indices of the boxes that are left, if some may have been dropped.
-        form: what the four numbers are, one of `FORMATS`.
+        rows: the indices of the remaining boxes, if some may have been dropped.
+        form: the meaning of the four numbers, one of `FORMATS`.
     """
 
     boxes: torch.Tensor
@@ -45,7 +45,7 @@ class MovedBoxes(NamedTuple):
 
 
 def given_boxes(boxes: Any, form: str) -> GivenBoxes:
-    """Returns boxes (..., 4), a tensor or anything that `torch.as_tensor` takes, as the core takes them.
+    """Return boxes (..., 4), a tensor or anything that `torch.as_tensor` takes, as the core takes them.
 
     Raises:
         ValueError: they are not of shape (..., 4).
@@ -58,21 +58,21 @@ def given_boxes(boxes: Any, form: str) -> GivenBoxes:
 
 
 def numbers_of(dtype: torch.dtype) -> str:
-    """Returns the core's name for numbers of this type: "float32", "float64" or "integer"."""
+    """Return the core's name for numbers of this type: "float32", "float64" or "integer"."""
     return "float64" if dtype == torch.float64 else "float32" if dtype.is_floating_point else "integer"
 
 
 def moved_boxes(
     boxes: Any, form: str, operations: _core.ImageOperations, size: tuple[int, int], is_clamped: bool = True
 ) -> MovedBoxes:
-    """Returns the boxes (..., 4) of an image of this (height, width) after `operations`.
+    """Return the boxes (..., 4) of an image of this (height, width) after `operations`.
 
     Args:
         boxes: a tensor, or anything that `torch.as_tensor` takes; no box may be an empty list.
-        form: what the four numbers are, one of `FORMATS`.
-        operations: what was done to the image.
-        size: its height and width before.
-        is_clamped: whether boxes end where the image does.
+        form: the meaning of the four numbers, one of `FORMATS`.
+        operations: the operations on the image.
+        size: its height and width before these.
+        is_clamped: whether boxes are clamped to the image.
 
     Raises:
         ValueError: they are not of shape (..., 4), or some may be dropped and they are not of shape (n, 4).
@@ -88,5 +88,5 @@ def moved_boxes(
 
 
 def _shape(boxes: torch.Tensor) -> tuple[int, ...]:
-    # Of a list without boxes torch makes a tensor of shape (0,).
+    # For a list without boxes, torch makes a tensor of shape (0,).
     return tuple(boxes.shape) if boxes.numel() else (0, 4)

@@ -1,4 +1,4 @@
-"""Samples that torchvision transforms: those with Pillow's images or key points, or by transforms of boxes alone."""
+"""Samples that torchvision transforms: those with Pillow images or key points, or for transforms of boxes alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Needed(NamedTuple):
 
     Attributes:
         what: the part of a sample that it transforms, with a verb.
-        remedy: how to do without it; "" if that is not possible.
+        remedy: how to avoid it; "" if that is not possible.
     """
 
     what: str
@@ -29,11 +29,11 @@ KEY_POINTS = Needed("key points are", "")
 
 
 def by_torchvision(transform: Any, sample: Any, needed: Needed) -> Any:
-    """Returns what torchvision's transform of the name and the arguments of `transform` makes of `sample`.
+    """Return the result of torchvision's transform with the name and arguments of `transform` for `sample`.
 
     Args:
         transform: one of this package's.
-        sample: what it was called with.
+        sample: the argument of the call.
         needed: why this package does not transform it, for errors.
 
     Raises:

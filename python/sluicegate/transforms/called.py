@@ -20,14 +20,14 @@ _CONTAINERS = ("Compose", "RandomApply", "RandomChoice", "RandomOrder")
 
 
 class CalledTransforms:
-    """Transforms that are called in Python with an image that the core has decoded, one after the other.
+    """Transforms that are called in Python with an image that the core has decoded, one after another.
 
-    Torchvision's draw from the generator that the transforms before them, in the core, have drawn from. `ToTensor`
-    makes floats from 0 to 1 of the image, although it is a tensor already.
+    Torchvision's draw from the same generator as the earlier transforms in the core. `ToTensor` converts the image to
+    floats from 0 to 1, although it is already a tensor.
 
     Args:
-        transforms: what is called.
-        takes_pillow: whether the image is one of Pillow's; else it is a tensor (channels, height, width).
+        transforms: the transforms.
+        takes_pillow: whether the image is a Pillow image; otherwise it is a tensor (channels, height, width).
         takes_marked: whether the tensor is marked as `torchvision.tv_tensors.Image`, as a `ToImage` before them does.
     """
 
@@ -39,7 +39,7 @@ class CalledTransforms:
         self.takes_marked = takes_marked
 
     def with_each(self, change: Callable[[Callable[..., Any]], Callable[..., Any]]) -> CalledTransforms:
-        """Returns the same with what `change` makes of each transform."""
+        """Return the same with the results of `change` for each transform."""
         changed = [change(each) for each in self.transforms]
         return CalledTransforms(changed, takes_pillow=self.takes_pillow, takes_marked=self.takes_marked)
 
@@ -58,7 +58,7 @@ class CalledTransforms:
 
 
 class _ToTensor:
-    """`transform`, a `ToTensor`, for an image that may be a tensor already."""
+    """`transform`, a `ToTensor`, for an image that may already be a tensor."""
 
     def __init__(self, transform: Callable[..., Any]) -> None:
         self._transform = transform
@@ -75,7 +75,7 @@ class _ToTensor:
 
 
 def is_exactly(transform: Any, module: str, names: Sequence[str]) -> bool:
-    """Return True if it is an object of one of these classes of a module, which nothing is hooked to."""
+    """Return True if it is an object of one of these classes of a module, without hooks."""
     kind = type(transform)
     found = sys.modules.get(module)
     if found is None or kind.__name__ not in names or getattr(found, kind.__name__, None) is not kind:
@@ -85,15 +85,15 @@ def is_exactly(transform: Any, module: str, names: Sequence[str]) -> bool:
 
 
 def is_sequential(transform: Any) -> bool:
-    """Return True if it is a `torch.nn.Sequential`, which torchvision has for pipelines to be scripted."""
+    """Return True if it is a `torch.nn.Sequential`, which torchvision recommends for scripted pipelines."""
     return is_exactly(transform, "torch.nn", ("Sequential",))
 
 
 def with_each_part(transform: Any, change: Callable[[Any], Any]) -> Any:
-    """Returns `transform` with what `change` makes of each transform in it, if it is a container of several.
+    """Return `transform` with each transform in it replaced by `change`, if it is a container.
 
     Containers are `Compose`, `RandomApply`, `RandomChoice` and `RandomOrder` of torchvision (v2) and of this package.
-    Anything else is returned as it is, and so is a container in which nothing changed.
+    Anything else is returned unchanged, as is a container without changes.
     """
     modules = ("torchvision.transforms.v2", __package__)
     if not any(is_exactly(transform, module, _CONTAINERS) for module in modules):
@@ -110,13 +110,13 @@ def _as_called(transform: Any) -> Any:
     if any(is_exactly(transform, module, ("ToTensor",)) for module in modules):
         return _ToTensor(transform)
     if is_sequential(transform):
-        # A sequential module takes one argument: not an image with its boxes and masks.
+        # A sequential module takes one argument, not an image with its boxes and masks.
         return container.Compose([_as_called(each) for each in transform]) if len(transform) else identity.Identity()
     return with_each_part(transform, _as_called)
 
 
 def _draws_of(transform: Any) -> AbstractContextManager[Any]:
     kind = type(transform)
-    # A container of this package may stand for one of torchvision's, and hold some of torchvision's transforms.
+    # A container of this package may replace one of torchvision's, and contain torchvision's transforms.
     is_meant = kind.__module__.startswith("torchvision.") or kind in (getattr(container, name) for name in _CONTAINERS)
     return drawing_from_current() if is_meant else nullcontext()

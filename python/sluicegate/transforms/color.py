@@ -26,7 +26,7 @@ _Range = float | Sequence[float] | None
 
 
 class ColorJitter(Transform):
-    """Brightness, contrast, saturation and hue, by factors and in an order that are drawn.
+    """Change brightness, contrast, saturation and hue by random factors, in random order.
 
     On float images, values differ from torchvision's by up to 1e-6.
 
@@ -35,7 +35,7 @@ class ColorJitter(Transform):
         hue: (least, greatest) within -0.5 and 0.5 of the circle of hues, or a number x for (-x, x).
 
     Raises:
-        ValueError: a range that goes beyond.
+        ValueError: a range that exceeds these limits.
         TypeError: an argument is not a range.
 
     Examples:
@@ -60,7 +60,7 @@ class ColorJitter(Transform):
 
 
 def _range(value: Any, name: str, center: float, bounds: tuple[float, float]) -> tuple[float, float] | None:
-    """Return the range that is drawn from; None if nothing would change, and nothing is drawn."""
+    """Return the range of the factor; None if the factor changes nothing, and is not drawn."""
     if value is None:
         return None
     if isinstance(value, (int, float)):
@@ -77,7 +77,7 @@ def _range(value: Any, name: str, center: float, bounds: tuple[float, float]) ->
 
 
 class Grayscale(Transform):
-    """Gray, in `num_output_channels` channels, 1 or 3. Videos stay as they are, as with torchvision."""
+    """Make the image gray, in `num_output_channels` channels, 1 or 3. Videos do not change, as with torchvision."""
 
     passes: ClassVar[tuple[str, ...]] = ("Video",)
 
@@ -90,7 +90,7 @@ class Grayscale(Transform):
 
 
 class RandomGrayscale(OptionalTransform):
-    """Gray, in as many channels as there were, with probability `p`. Videos stay as they are, as with torchvision."""
+    """Make the image gray, with as many channels, with probability `p`. Videos do not change, as with torchvision."""
 
     passes: ClassVar[tuple[str, ...]] = ("Video",)
 
@@ -99,7 +99,7 @@ class RandomGrayscale(OptionalTransform):
 
 
 class RGB(Transform):
-    """Three channels: the one of a gray image repeated; others stay. Videos stay as they are, as with torchvision.
+    """Repeat the channel of a gray image three times; other images and videos do not change, as with torchvision.
 
     Examples:
         >>> import torch
@@ -116,7 +116,7 @@ class RGB(Transform):
 
 
 class RandomChannelPermutation(Transform):
-    """The channels in another order, which is drawn."""
+    """Put the channels in random order."""
 
     def spec(self) -> list[Any]:
         """Return the transform as a list for the core."""
@@ -124,7 +124,7 @@ class RandomChannelPermutation(Transform):
 
 
 class RandomPhotometricDistort(Transform):
-    """Brightness, contrast, saturation, hue and the order of the channels, each with probability `p`.
+    """Change brightness, contrast, saturation, hue and the order of the channels, each with probability `p`.
 
     On float images, values differ from torchvision's by up to 1e-6.
 
@@ -157,22 +157,22 @@ class RandomPhotometricDistort(Transform):
 
 
 class RandomInvert(OptionalTransform):
-    """Each value's distance from white, with probability `p`."""
+    """Invert each value, with probability `p`."""
 
 
 class RandomAutocontrast(OptionalTransform):
-    """Each channel stretched over the whole range, with probability `p`."""
+    """Stretch each channel to the whole range, with probability `p`."""
 
 
 class RandomEqualize(OptionalTransform):
-    """Each channel's histogram made even, with probability `p`.
+    """Equalize each channel's histogram, with probability `p`.
 
-    On float images, a value that lies between two of 256 levels may get the other one than with torchvision.
+    On float images, a value between two of 256 levels may be rounded to a different one than with torchvision.
     """
 
 
 class RandomPosterize(OptionalTransform):
-    """The upper `bits` of each value, with probability `p`."""
+    """Keep the upper `bits` of each value, with probability `p`."""
 
     def __init__(self, bits: int, p: float = 0.5) -> None:
         super().__init__(p)
@@ -184,7 +184,7 @@ class RandomPosterize(OptionalTransform):
 
 
 class RandomSolarize(OptionalTransform):
-    """Values from `threshold` on inverted, with probability `p`."""
+    """Invert values from `threshold` on, with probability `p`."""
 
     def __init__(self, threshold: float, p: float = 0.5) -> None:
         super().__init__(p)
@@ -196,7 +196,7 @@ class RandomSolarize(OptionalTransform):
 
 
 class RandomAdjustSharpness(OptionalTransform):
-    """Blurred (a `sharpness_factor` below 1) or sharpened (above), with probability `p`.
+    """Blur (a `sharpness_factor` below 1) or sharpen (above 1) the image, with probability `p`.
 
     On float images, values differ from torchvision's by up to 1e-6.
     """

@@ -23,7 +23,7 @@ class _Several(Transform):
         self.transforms = transforms
 
     def extra_repr(self) -> str:
-        """One transform a line."""
+        """Return one transform per line."""
         return "\n".join(f"    {transform}" for transform in self.transforms)
 
     def fuses(self, is_first: bool) -> bool:
@@ -31,7 +31,7 @@ class _Several(Transform):
         return all(_fuses(each, is_first and number == 0) for number, each in enumerate(self.transforms))
 
     def _specs(self, name: str) -> list[Any] | None:
-        """Return the words of all; None if the core does not know one of them."""
+        """Return the lists of all for the core; None if it does not know one of them."""
         specs: list[Any] = []
         for transform in self.transforms:
             spec = getattr(transform, name)() if isinstance(transform, Transform) else None
@@ -41,7 +41,7 @@ class _Several(Transform):
         return specs
 
     def _run(self, inputs: tuple[Any, ...]) -> Any:
-        """One after the other; neighbors that the core knows are one call of it."""
+        """Run them one after another; neighbors that the core knows are one call of it."""
         sample = inputs if len(inputs) > 1 else inputs[0]
         for step in self._steps():
             if isinstance(step, list):
@@ -51,7 +51,7 @@ class _Several(Transform):
         return sample
 
     def _steps(self) -> Iterator[Any]:
-        """Lists of neighbors that are one call of the core, and what is called by itself."""
+        """Yield lists of neighbors that are one call of the core, and single transforms that are called."""
         together: list[Transform] = []
         for transform in self.transforms:
             if _fuses(transform, not together):
@@ -66,16 +66,16 @@ class _Several(Transform):
 
 
 def _fuses(transform: Any, is_first: bool) -> TypeGuard[Transform]:
-    # A user-defined subclass may do something else.
+    # A user-defined subclass may do anything.
     is_ours = type(transform).__module__.rpartition(".")[0] == __package__
     return is_ours and isinstance(transform, Transform) and transform.fuses(is_first)
 
 
 class Compose(_Several):
-    """Transforms, one after the other.
+    """Apply transforms one after another.
 
-    Those of this package run in Rust, neighbors without a tensor in between; any other callable is called where it
-    stands.
+    Those of this package run in Rust, neighbors without a tensor in between; any other callable is called in its
+    place.
 
     Raises:
         TypeError: `transforms` is not a sequence.
@@ -105,7 +105,7 @@ class Compose(_Several):
 
 
 class RandomApply(_Several):
-    """Transforms, one after the other, all with probability `p` or none.
+    """Apply all transforms, one after another, with probability `p`, and otherwise none.
 
     Raises:
         TypeError: `transforms` is not a sequence.
@@ -136,18 +136,18 @@ class RandomApply(_Several):
 
 
 class RandomChoice(_Several):
-    """One of the transforms, which is drawn.
+    """Apply one of the transforms, at random.
 
     The core does not run it: the choice is drawn by torch's `multinomial`, whose draws depend on the processor and on
     how torch was built.
 
     Args:
         transforms: a sequence of transforms.
-        p: the probability of each; they are divided by their sum. None for the same for all.
+        p: the probability of each, divided by their sum. None for equal probabilities.
 
     Raises:
         TypeError: `transforms` is not a sequence.
-        ValueError: it is empty, or `p` has another length.
+        ValueError: it is empty, or `p` has a different length.
     """
 
     def __init__(self, transforms: Sequence[Callable[..., Any]], p: Sequence[float] | None = None) -> None:
@@ -159,7 +159,7 @@ class RandomChoice(_Several):
         self.p = [each / sum(p) for each in p]
 
     def spec(self) -> list[Any] | None:
-        """Returns None: only Python can do it."""
+        """Return None: only Python can do it."""
         return None
 
     def fuses(self, is_first: bool) -> bool:
@@ -177,7 +177,7 @@ class RandomChoice(_Several):
 
 
 class RandomOrder(_Several):
-    """All of the transforms, in an order that is drawn.
+    """Apply all of the transforms, in random order.
 
     Raises:
         TypeError: `transforms` is not a sequence.

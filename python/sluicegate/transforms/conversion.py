@@ -1,4 +1,4 @@
-"""Conversions: from other images to tensors, and between data types."""
+"""Conversions: from other types of images to tensors, and between data types."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .transform import Transform
 
 __all__ = ["ConvertImageDtype", "PILToTensor", "ToDtype", "ToImage", "ToPILImage", "ToPureTensor", "ToTensor"]
 
-# What a value is multiplied by, so that as many floats fall on each integer: those just below 1 become the greatest.
+# Values are multiplied by this, so that equal ranges of floats map to each integer: those just below 1 to the greatest.
 _BELOW_NEXT = 1.0 - 1e-3
 
 
 class ToImage(Transform):
-    """Images of Pillow's, arrays (height, width, channels) and tensors as tensors (channels, height, width).
+    """Convert Pillow images, arrays (height, width, channels) and tensors to tensors (channels, height, width).
 
-    Where torchvision is imported they are marked as its `tv_tensors.Image`. Values stay what they are.
+    If torchvision is imported, they are marked as its `tv_tensors.Image`. Values do not change.
 
     Examples:
         >>> import numpy as np
@@ -47,7 +47,7 @@ class ToImage(Transform):
 
 
 class PILToTensor(ToImage):
-    """Images of Pillow's as tensors (channels, height, width). Values stay what they are."""
+    """Convert Pillow images to tensors (channels, height, width). Values do not change."""
 
     _meant = ("PIL",)
 
@@ -56,16 +56,16 @@ class PILToTensor(ToImage):
 
 
 class ToTensor(ToImage):
-    """Images of Pillow's and arrays (height, width, channels) as tensors (channels, height, width).
+    """Convert Pillow images and arrays (height, width, channels) to tensors (channels, height, width).
 
-    Bytes are divided by 255 and become floats from 0 to 1, in torch's default data type. Tensors stay as they are, as
-    with torchvision; in the pipeline of an `ImageField` the image counts as one of Pillow's.
+    Bytes are divided by 255 and become floats from 0 to 1, in torch's default data type. Tensors do not change, as
+    with torchvision; in the pipeline of an `ImageField` the image counts as a Pillow image.
     """
 
     _meant = ("PIL", "array")
 
     def spec(self) -> list[Any] | None:
-        """Return the transform as a list for the core; None if torch's default data type is another."""
+        """Return the transform as a list for the core; None if torch's default data type is not float32."""
         if torch.get_default_dtype() != torch.float32:
             return None
         return ["ToImage", {"ToDtype": {"dtype": "float32", "values": "divided"}}]
@@ -76,12 +76,12 @@ class ToTensor(ToImage):
 
 
 class ToPILImage(ToImage):
-    """Tensors (channels, height, width) and arrays (height, width, channels) as images of Pillow's.
+    """Convert tensors (channels, height, width) and arrays (height, width, channels) to Pillow images.
 
-    Floats are multiplied by 255 and cut off to bytes, unless `mode` is "F".
+    Floats are multiplied by 255 and truncated to bytes, unless `mode` is "F".
 
     Args:
-        mode: Pillow's mode; None for the one that channels and data type have: "L", "LA", "RGB", "RGBA" of bytes,
+        mode: Pillow's mode; None to choose it by channels and data type: "L", "LA", "RGB", "RGBA" of bytes,
             "I;16" and "I" of one channel of 16 and 32 bits.
 
     Raises:
@@ -100,7 +100,7 @@ class ToPILImage(ToImage):
 
 
 class ToPureTensor(ToImage):
-    """Marked tensors (torchvision's `tv_tensors`) as plain ones. Values and everything else stay as they are."""
+    """Convert marked tensors (torchvision's `tv_tensors`) to plain ones. Values and other parts do not change."""
 
     _meant = MARKED
 
@@ -110,15 +110,15 @@ class ToPureTensor(ToImage):
 
 
 class ToDtype(Transform):
-    """Images in another data type.
+    """Convert images to a different data type.
 
     Args:
-        dtype: that of images; or a dictionary of them by tensor type (`torch.Tensor`, torchvision's `Image`, `Mask` and
-            so on) or "others", with None for what stays.
-        scale: whether white stays white: 255 in uint8 is 1.0 in floats. Only of images.
+        dtype: the data type of images; or a dictionary of them by tensor type (`torch.Tensor`, torchvision's `Image`,
+            `Mask` and so on) or "others", with None to keep the type.
+        scale: whether values are scaled to the range of the type: 255 in uint8 is 1.0 in floats. Only for images.
 
     Raises:
-        ValueError: `dtype` is none; when called, a dictionary that says nothing of a tensor.
+        ValueError: `dtype` is invalid; when called, a dictionary that does not cover a tensor.
     """
 
     def __init__(self, dtype: Any, scale: bool = False) -> None:
@@ -128,14 +128,14 @@ class ToDtype(Transform):
         self.scale = scale
 
     def spec(self) -> list[Any] | None:
-        """Return the transform as a list for the core; None of a dictionary."""
+        """Return the transform as a list for the core; None for a dictionary."""
         if isinstance(self.dtype, dict):
             return None
         dtype = str(self.dtype).removeprefix("torch.")
         return [{"ToDtype": {"dtype": dtype, "values": "scaled" if self.scale else "kept"}}]
 
     def fuses(self, is_first: bool) -> bool:
-        """Between the types that images have in the core."""
+        """Return True for conversions between the types of images in the core."""
         return not is_first and self.dtype in (torch.uint8, torch.float32)
 
     def __call__(self, *inputs: Any) -> Any:
@@ -158,9 +158,9 @@ class ToDtype(Transform):
 
 
 class ConvertImageDtype(Transform):
-    """Images in another data type, white as white: `ToDtype(dtype, scale=True)`.
+    """Convert images to a different data type, with scaling: `ToDtype(dtype, scale=True)`.
 
-    Masks, boxes and key points get the data type too, and keep their values, as with torchvision.
+    Masks, boxes and key points also get the data type, but keep their values, as with torchvision.
     """
 
     def __init__(self, dtype: torch.dtype = torch.float32) -> None:
@@ -180,12 +180,12 @@ class ConvertImageDtype(Transform):
 
 
 def divided(image: torch.Tensor) -> torch.Tensor:
-    """Bytes as floats from 0 to 1, in torch's default data type."""
+    """Return bytes as floats from 0 to 1, in torch's default data type."""
     return image.to(torch.get_default_dtype()).div(255)
 
 
 def converted(image: torch.Tensor, dtype: torch.dtype, *, scale: bool) -> torch.Tensor:
-    """`image` in `dtype`, its marks kept."""
+    """Return `image` in `dtype`, with its marks."""
     if image.dtype == dtype:
         return image
     plain = image.as_subclass(torch.Tensor)
@@ -208,7 +208,7 @@ def _scaled(image: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     most = torch.iinfo(before).max
     if dtype.is_floating_point:
         return image.to(dtype).mul_(1.0 / most)
-    # Bits are added below, or taken away there.
+    # Low bits are added below, and removed here.
     steps = torch.iinfo(dtype).max.bit_length() - most.bit_length()
     wide = image.to(torch.int64)
     return (wide << steps if steps >= 0 else wide >> -steps).to(dtype)

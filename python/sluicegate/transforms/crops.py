@@ -15,11 +15,11 @@ __all__ = ["FiveCrop", "TenCrop"]
 
 
 class FiveCrop(Transform):
-    """Cut out the four corners of the image and its middle: a tuple of five images.
+    """Cut out the four corners of the image and its center: a tuple of five images.
 
-    The core makes one image of one, so this is called with what the transforms before it made in Rust. A loader's batch
-    then has a list of five tensors (batch, channels, height, width). With `torch.stack` as the next transform it has
-    one tensor (batch, 5, channels, height, width).
+    The core makes one image from one, so this is called with the result of the earlier transforms in Rust. A loader's
+    batch then has a list of five tensors (batch, channels, height, width). With `torch.stack` as the next transform it
+    has one tensor (batch, 5, channels, height, width).
 
     Args:
         size: (height, width) of a part in pixels, or a number for squares.
@@ -40,11 +40,11 @@ class FiveCrop(Transform):
         self.size = size_of(size)
 
     def spec(self) -> None:
-        """None: of one image the core makes one image."""
+        """Return None: the core makes one image from one."""
         return
 
     def fuses(self, is_first: bool) -> bool:
-        """Return False: what comes out is several images."""
+        """Return False: the result is several images."""
         return False
 
     def __call__(self, *inputs: Any) -> Any:
@@ -81,7 +81,7 @@ class TenCrop(FiveCrop):
 
     Args:
         size: (height, width) of a part in pixels, or a number for squares.
-        vertical_flip: whether up and down change places, not left and right.
+        vertical_flip: True to flip vertically, False (default) horizontally.
 
     Raises:
         TypeError, ValueError: as for `FiveCrop`.

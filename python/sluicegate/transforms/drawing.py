@@ -1,4 +1,4 @@
-"""From transforms to operations: what is random is drawn in Rust, from the generator that torchvision draws from."""
+"""From transforms to operations: random values are drawn in Rust, from the generator that torchvision would use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def compiled(json: str) -> _core.ImageTransforms:
 
 
 def current_generator() -> torch.Generator:
-    """What is drawn from: torch's default generator, or that of the sample that a loader with a seed is fetching."""
+    """Return the generator to draw from: torch's default, or that of the sample fetched by a loader with a seed."""
     generators = seeded_generators()
     return torch.default_generator if generators is None else generators.torch
 

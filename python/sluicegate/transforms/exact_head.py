@@ -1,4 +1,4 @@
-"""`exact_heads`: the first transforms of a pipeline that the core does bit for bit, although a later one is Python."""
+"""`exact_heads`: the first transforms of a pipeline that the core runs bit for bit, with a later one in Python."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ __all__ = ["ExactHead", "exact_heads"]
 
 _COMPOSED = "torchvision.transforms", "torchvision.transforms.v2"
 _TO_TENSOR = ("ToTensor", "PILToTensor", "ToImage")
-# Of tensors. The others return views, whose strides other code may see.
+# For tensors. Other transforms return views, whose strides are visible to other code.
 _OF_TENSORS = ("ConvertImageDtype", "Normalize", "ToDtype", "ToPureTensor")
-# Of Pillow images, those that keep what a file says about itself (`Image.info`): others, such as changes of brightness,
-# drop it, some only for some of their draws.
+# For Pillow images, the transforms that keep the metadata of the file (`Image.info`): others, such as changes of
+# brightness, drop it, some only for some of their draws.
 _KEEP_INFO = (
     *("CenterCrop", "RandomCrop", "RandomResizedCrop", "Resize", "RandomHorizontalFlip", "RandomVerticalFlip"),
     *("RandomAffine", "RandomRotation", "Grayscale", "RandomGrayscale", "RGB", "RandomInvert", "RandomPosterize"),
@@ -40,7 +40,7 @@ class ExactHead:
 
     Attributes:
         core: runs the head.
-        steps: torchvision's transforms that the head stands for, one after the other.
+        steps: torchvision's transforms that the head replaces, in order.
         rest: torchvision's `Compose` of the transforms after them; None if there are none.
         dtype: of the tensor that the head makes; None if it makes a Pillow image.
         is_last: True if the channels of that tensor are last in memory, as in the image that torchvision makes it of.
@@ -55,7 +55,7 @@ class ExactHead:
     is_marked: bool
 
     def run(self, encoded: bytes, generator: object | None) -> Any:
-        """Return what the head makes of a JPEG file; None, with nothing drawn, if it must be left to Pillow.
+        """Return the head's result for a JPEG file; None, without draws, if it must be left to Pillow.
 
         Args:
             encoded: the bytes of the file.
@@ -72,7 +72,7 @@ class ExactHead:
         return marked_image(tensor) if self.is_marked else tensor
 
     def in_python(self, image: Any) -> Any:
-        """Return what torchvision's own transforms make of a Pillow image."""
+        """Return the result of torchvision's own transforms for a Pillow image."""
         for step in self.steps:
             image = step(image)
         return image
@@ -101,7 +101,7 @@ def exact_heads(transform: Any) -> list[ExactHead]:
         if not image.is_pillow and name not in (_TO_TENSOR if was_pillow else _OF_TENSORS):
             break
         if is_marked and is_exactly(step, _COMPOSED[0], (name,)):
-            break  # The transforms of v1 keep some marks, and drop others.
+            break  # v1 keeps some marks and drops others
         keeps_info = keeps_info and _keeps_info(step)
         if was_pillow and not image.is_pillow:
             is_last, is_marked = name != "ToTensor", name == "ToImage"

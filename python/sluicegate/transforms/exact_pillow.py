@@ -1,6 +1,6 @@
-"""`exact_steps`: torchvision's transforms of Pillow images that the core does bit for bit.
+"""`exact_steps`: torchvision's transforms of Pillow images that the core runs bit for bit.
 
-`recognize` accepts differences of rounding. Here nothing is recognized whose values, or whose draws, could differ.
+`recognize` accepts rounding differences. This module recognizes only transforms whose values and draws are identical.
 
 | transform, v1 and v2 | of a Pillow image | of the tensor made of it |
 | --- | --- | --- |
@@ -21,8 +21,8 @@
 | `Compose`, `torch.nn.Sequential`, `Identity`, `ToPureTensor` | yes | yes |
 | the preset of pretrained weights for images (`ResNet50_Weights.DEFAULT.transforms()`) | yes | no |
 
-All of these draw from torch's generator. Called in Python are `RandomChoice` and `RandomOrder` of v1, which draw from
-Python's generator, and `GaussianBlur`, whose sums depend on the processor.
+All of these draw from torch's generator. Python runs `RandomChoice` and `RandomOrder` of v1, which draw from its own
+generator, and `GaussianBlur`, whose sums depend on the processor.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _NOTHING = ("Identity", "ToPureTensor")
 
 
 def exact_steps(transform: Any, channels: int) -> list[Any]:
-    """Returns the transform as a list for JSON that the core takes.
+    """Return the transform as a list for JSON that the core takes.
 
     Args:
         transform: any callable.
@@ -73,7 +73,7 @@ def exact_steps(transform: Any, channels: int) -> list[Any]:
 
 
 class ExactImage:
-    """What an image is between two transforms."""
+    """The properties of an image between two transforms."""
 
     def __init__(self, channels: int) -> None:
         self.channels = channels
@@ -81,7 +81,7 @@ class ExactImage:
         self.dtype = "uint8"
 
     def after_all(self, transform: Any) -> list[Any]:
-        """Returns the steps of `transform` as a list for the core, and becomes what they make."""
+        """Return the steps of `transform` as a list for the core, and update this to the properties of their result."""
         native: list[Any] = []
         for label, step in steps_of(transform, ""):
             try:
@@ -116,7 +116,7 @@ class ExactImage:
         return native
 
     def _repeated(self, step: Any, *, is_v1: bool) -> list[Any]:
-        """Return what makes a gray tensor one in color: it copies, and computes nothing."""
+        """Return a step that repeats the channel of a gray tensor: it copies without computing."""
         name = type(step).__name__
         channels = {"RGB": 3, "Grayscale": getattr(step, "num_output_channels", None)}.get(name)
         if is_v1 or self.channels != 1 or channels not in (1, 3):
@@ -125,7 +125,7 @@ class ExactImage:
         return ["RGB"] if channels == 3 else []
 
     def _kept(self, transform: Any) -> list[Any]:
-        """The steps of a transform that is not always done, or not always here: they must leave the kind of image."""
+        """Return the steps of a transform that is not always run, or not here: they must keep the kind of image."""
         before = dict(vars(self))
         native = self.after_all(transform)
         if vars(self) != before:
@@ -228,7 +228,7 @@ class ExactImage:
         return check_tensor_resize(interpolation)
 
     def _check_move(self, step: Any, name: str) -> None:
-        """Refuses what does not move pixels as the core does."""
+        """Refuse transforms that do not move pixels as the core does."""
         if name not in ("Pad", "RandomCrop"):
             return
         if step.padding is not None:
@@ -265,7 +265,7 @@ _KNOWN = (*_MOVES, *_NOTHING, *PILLOW_STEPS, *_AFTER)
 
 
 def _log_ratio(step: Any, *, is_v1: bool) -> Any:
-    """Return the logarithms that aspect ratios are drawn between, as torch has them."""
+    """Return the logarithms between which aspect ratios are drawn, as torch computes them."""
     log_ratio = torch.log(torch.tensor(step.ratio)) if is_v1 else step._log_ratio
     if log_ratio.dtype is not torch.float32 or log_ratio.shape != (2,):
         raise NotRecognizedError("ratio is not a pair of numbers")
@@ -273,7 +273,7 @@ def _log_ratio(step: Any, *, is_v1: bool) -> Any:
 
 
 def _preset(step: Any) -> Any:
-    """Return the transforms that a preset calls the functions of, one after the other."""
+    """Return the transforms whose functions a preset calls, one after another."""
     v1 = sys.modules[_V1]
     steps = [
         v1.Resize(step.resize_size, step.interpolation, antialias=step.antialias),
@@ -290,9 +290,9 @@ def _list(value: Any) -> list[Any]:
 
 
 def _not_known(step: Any) -> str:
-    """Why this step is not one of those in the table."""
+    """Return the reason why this step is not in the table."""
     name = type(step).__name__
-    # Of those that this package has, too, which are done in Rust elsewhere.
+    # For transforms that this package has too, which run in Rust elsewhere.
     if name in sys.modules[__package__].__all__ and any(is_exactly(step, each, (name,)) for each in (_V1, _V2)):
         return "its values or its draws may differ in the last bit from those for Pillow images"
     return why_not(step)

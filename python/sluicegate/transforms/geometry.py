@@ -1,4 +1,4 @@
-"""Transforms of where pixels are: sizes, crops, flips and padding."""
+"""Transforms that move pixels: sizes, crops, flips and padding."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class Resize(Transform):
 
     Args:
         size: (height, width) in pixels; one number, or a sequence of one: the length of the shorter edge, the other in
-            proportion; None: `max_size` says it.
+            proportion; None: `max_size` determines it.
         interpolation: "bilinear", "bicubic", "nearest", "nearest-exact", "lanczos", "box" or "hamming"; torchvision's
             `InterpolationMode`; or Pillow's constant.
-        max_size: the longer edge gets no longer; the whole size where `size` is None.
-        antialias: whether a smaller image is made of all pixels; only bilinear, bicubic and lanczos ask. None is False.
+        max_size: the limit of the longer edge; its length if `size` is None.
+        antialias: whether shrinking uses all pixels; only for bilinear, bicubic and lanczos. None is False.
 
     Raises:
-        ValueError: a size or an interpolation that there is not, or that do not go together.
+        ValueError: an invalid size or interpolation, or arguments that exclude each other.
 
     Examples:
         >>> import torch
@@ -95,7 +95,7 @@ class Resize(Transform):
 
 
 class CenterCrop(Transform):
-    """Cut out the middle, of (height, width) `size` or a square; a smaller image gets a black border.
+    """Cut out the center, of (height, width) `size` or a square; a smaller image gets a black border.
 
     Examples:
         >>> import torch
@@ -117,8 +117,8 @@ class RandomCrop(FilledTransform):
 
     Args:
         size: (height, width), or a number for a square.
-        padding: of the image before: a number, (horizontal, vertical), or (left, top, right, bottom).
-        pad_if_needed: whether an image that is smaller is padded by what is missing, on both sides.
+        padding: applied to the image first: a number, (horizontal, vertical), or (left, top, right, bottom).
+        pad_if_needed: whether an image that is smaller is padded to the size, on both sides.
         fill: the color of the padding: a number, one for each channel, or a dictionary of these by tensor type.
         padding_mode: "constant", "edge", "reflect" or "symmetric".
 
@@ -139,7 +139,7 @@ class RandomCrop(FilledTransform):
             check_padding(padding)
         check_padding_mode(padding_mode)
         check_fill(fill)
-        # Left, right, top, bottom, as torchvision's attribute.
+        # Left, right, top, bottom, like torchvision's attribute.
         self.padding: list[int] | None = None
         if padding:
             left, top, right, bottom = padding_of(padding)
@@ -149,11 +149,11 @@ class RandomCrop(FilledTransform):
         self.padding_mode = padding_mode
 
     def arguments(self) -> dict[str, Any]:
-        """Returns what makes a transform like this one, by the names of the constructor's arguments."""
+        """Return the constructor arguments that make an equal transform, by name."""
         return {**super().arguments(), "padding": self._sides()}
 
     def _sides(self) -> list[int] | None:
-        """Left, top, right, bottom: in the order of the argument, which is not that of the attribute."""
+        """Return left, top, right, bottom: the order of the argument, which differs from that of the attribute."""
         if self.padding is None:
             return None
         left, right, top, bottom = self.padding
@@ -179,7 +179,7 @@ class RandomResizedCrop(Transform):
         size: (height, width) of the result, or a number for a square.
         scale: the least and the greatest share of the image's area.
         ratio: the least and the greatest aspect ratio, width by height.
-        interpolation, antialias: as of `Resize`.
+        interpolation, antialias: as for `Resize`.
 
     Raises:
         TypeError: `scale` or `ratio` is not a pair.
@@ -225,21 +225,21 @@ class RandomResizedCrop(Transform):
 
 
 class RandomHorizontalFlip(OptionalTransform):
-    """Left for right, with probability `p`."""
+    """Flip the image horizontally, with probability `p`."""
 
 
 class RandomVerticalFlip(OptionalTransform):
-    """Up for down, with probability `p`."""
+    """Flip the image vertically, with probability `p`."""
 
 
 class Pad(FilledTransform):
-    """Rows and columns around the image.
+    """Add rows and columns around the image.
 
     Args:
-        padding: a number, (horizontal, vertical), or (left, top, right, bottom); negative numbers take some away.
+        padding: a number, (horizontal, vertical), or (left, top, right, bottom); negative numbers remove some.
         fill: their color: a number, one for each channel, or a dictionary of these by tensor type.
-        padding_mode: "constant"; "edge": that of the pixel at the edge; "reflect": the image in a mirror, the pixel at
-            the edge once; "symmetric": twice.
+        padding_mode: "constant"; "edge": repeats the pixel at the edge; "reflect": mirrors the image without repeating
+            the pixel at the edge; "symmetric": mirrors it with that pixel.
     """
 
     def __init__(self, padding: int | Sequence[int], fill: Any = 0, padding_mode: str = "constant") -> None:
@@ -260,7 +260,7 @@ class RandomZoomOut(FilledTransform):
 
     Args:
         fill: the color around it: a number, one for each channel, or a dictionary of these by tensor type.
-        side_range: how many times as long the edges may become, (least, most), at least 1.
+        side_range: the factor by which edges become longer, (least, greatest), at least 1.
         p: the probability.
 
     Raises:

@@ -10,7 +10,7 @@ __all__ = ["Identity"]
 
 
 class Identity(Transform):
-    """Leave the sample as it is.
+    """Return the sample unchanged.
 
     Examples:
         >>> from sluicegate import transforms

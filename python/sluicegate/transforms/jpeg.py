@@ -14,14 +14,14 @@ __all__ = ["JPEG"]
 class JPEG(Transform):
     """Encode the image as JPEG, with a random quality, and decode it again.
 
-    Only images of uint8 with 1 or 3 channels. Boxes and masks stay as they are.
+    Only images of uint8 with 1 or 3 channels. Boxes and masks do not change.
 
     Args:
         quality: from 1 to 100, or the (least, greatest) one that may be drawn.
 
     Raises:
         TypeError: `quality` is not an integer or a sequence of two.
-        ValueError: it goes beyond 1 to 100; when called, an image of floats or of another number of channels.
+        ValueError: it is outside of 1 to 100; when called, an image of floats or with a different number of channels.
 
     Examples:
         >>> from sluicegate import transforms

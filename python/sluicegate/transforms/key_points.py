@@ -12,9 +12,9 @@ __all__ = ["moved_key_points"]
 
 
 def moved_key_points(points: torch.Tensor, operations: _core.ImageOperations, size: tuple[int, int]) -> torch.Tensor:
-    """Returns the key points (..., 2), x and y, of an image of this (height, width) after `operations`.
+    """Return the key points (..., 2), x and y, of an image of this (height, width) after `operations`.
 
-    They have the data type that there was, and those that leave the image are outside of it.
+    They keep their data type; points that leave the image have coordinates outside of it.
 
     Raises:
         ValueError: one of the operations does not move key points.

@@ -1,4 +1,4 @@
-"""The leaves of a sample: what in dictionaries, lists and tuples is an image, boxes, a mask, or none of these."""
+"""The leaves of a sample: the images, boxes, masks and other values in its dictionaries, lists and tuples."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
     "wrapped",
 ]
 
-# What torchvision calls its tensors that say what they are.
+# torchvision's names for its marked tensors.
 MARKED = ("Image", "Video", "BoundingBoxes", "Mask", "KeyPoints")
 
 # Kinds of leaves that are images.
@@ -29,12 +29,12 @@ IMAGES = ("Image", "Video", "tensor")
 
 
 def flatten(sample: Any) -> list[Any]:
-    """Return what lies in dictionaries, lists and tuples (plain ones, and named), depth first, in order."""
+    """Return the leaves of dictionaries, lists and tuples (plain ones, and named), depth first, in order."""
     return [*_leaves(sample)]
 
 
 def unflatten(sample: Any, leaves: Iterator[Any]) -> Any:
-    """Return the same structure as `sample`, of `leaves` one after the other."""
+    """Return the structure of `sample` with `leaves`, in order."""
     kind = type(sample)
     if kind in (list, tuple):
         return kind(unflatten(part, leaves) for part in sample)
@@ -51,10 +51,10 @@ def unflatten(sample: Any, leaves: Iterator[Any]) -> Any:
 
 
 def kind_of(leaf: Any) -> str | None:
-    """Return what `leaf` is; None if it is neither an image nor a part of one.
+    """Return the kind of `leaf`; None if it is neither an image nor a part of one.
 
     "Image", "Video", "BoundingBoxes", "Mask" or "KeyPoints", as torchvision marks tensors; "tensor" for one that is not
-    marked; "PIL" for an image of Pillow's; "array" for one of NumPy's.
+    marked; "PIL" for a Pillow image; "array" for a NumPy array.
     """
     if isinstance(leaf, torch.Tensor):
         marked = sys.modules.get("torchvision.tv_tensors")
@@ -70,7 +70,7 @@ def kind_of(leaf: Any) -> str | None:
 def to_transform(kinds: list[str | None], meant: tuple[str, ...]) -> list[bool]:
     """Return which leaves are transformed, of those that a transform is `meant` for.
 
-    By torchvision's rule: of unmarked tensors only the first, and none where an image is marked as such.
+    By torchvision's rule: of unmarked tensors only the first, and none if there is a marked image.
     """
     is_open = not any(kind in ("Image", "Video", "PIL") for kind in kinds)
     chosen = []
@@ -83,7 +83,7 @@ def to_transform(kinds: list[str | None], meant: tuple[str, ...]) -> list[bool]:
 
 
 def tensor_of(image: Any) -> torch.Tensor:
-    """Return the tensor (channels, height, width) of an image of Pillow's or of an array (height, width, channels)."""
+    """Return the tensor (channels, height, width) of a Pillow image or of an array (height, width, channels)."""
     array = np.array(image)
     if array.ndim == 2:
         array = array[:, :, None]
@@ -91,13 +91,13 @@ def tensor_of(image: Any) -> torch.Tensor:
 
 
 def marked_image(tensor: torch.Tensor) -> torch.Tensor:
-    """`tensor`, marked as torchvision's `tv_tensors.Image` where that is imported."""
+    """Return `tensor`, marked as torchvision's `tv_tensors.Image` if that is imported."""
     marked: Any = sys.modules.get("torchvision.tv_tensors")
     return tensor if marked is None else marked.Image(tensor)
 
 
 def wrapped(tensor: torch.Tensor, like: Any, **marks: Any) -> torch.Tensor:
-    """`tensor`, marked as `like` is."""
+    """Return `tensor` with the marks of `like`."""
     tensors: Any = sys.modules["torchvision.tv_tensors"]
     wrap: Callable[..., torch.Tensor] = tensors.wrap
     return wrap(tensor, like=like, **marks)

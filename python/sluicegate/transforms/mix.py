@@ -16,7 +16,7 @@ __all__ = ["CutMix", "MixUp"]
 
 
 class _Mix(Transform):
-    """Each sample of a batch is mixed with the one before it, and so are their labels."""
+    """Mixes each sample of a batch with the previous one, and their labels too."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class _Mix(Transform):
         labels_getter: Callable[[Any], Any] | str | None = "default",
     ) -> None:
         self.alpha = float(alpha)
-        # It says what is wrong with an `alpha` that is not positive.
+        # It raises the error for an `alpha` that is not positive.
         self._shares = torch.distributions.Beta(torch.tensor([alpha]), torch.tensor([alpha]))
         self.num_classes = num_classes
         if labels_getter != "default" and labels_getter is not None and not callable(labels_getter):
@@ -34,11 +34,11 @@ class _Mix(Transform):
         self._labels_getter = labels_getter
 
     def spec(self) -> list[Any] | None:
-        """None: batches are not the core's."""
+        """Return None: the core does not mix batches."""
         return None
 
     def fuses(self, is_first: bool) -> bool:
-        """Never."""
+        """Return False."""
         return False
 
     def __call__(self, *inputs: Any) -> Any:
@@ -68,7 +68,7 @@ class _Mix(Transform):
         return unflatten(batch, iter(after))
 
     def _draw(self, images: list[torch.Tensor]) -> tuple[float, Callable[[torch.Tensor], torch.Tensor]]:
-        """Return the share that a sample keeps of its label, and what makes mixed images of images."""
+        """Return the share of its own label that a sample keeps, and the function that mixes images."""
         raise NotImplementedError
 
     def _labels(self, batch: Any) -> torch.Tensor:
@@ -97,20 +97,20 @@ class _Mix(Transform):
 
 
 class MixUp(_Mix):
-    """Each image of a batch is blended with the one before it, by a share that is drawn; so are their labels.
+    """Blend each image of a batch with the previous one, by a random share, and their labels too.
 
     Drawn from torch's default generator: mix in the collate function or in the training loop.
 
     Source: Zhang et al., "mixup: beyond empirical risk minimization", ICLR 2018.
 
     Args:
-        alpha: of the Beta distribution that the share is drawn from.
-        num_classes: the number of classes; may be None where labels have one number for each class.
-        labels_getter: finds the labels in the batch. By default they are the second part, or what a dictionary there
-            (or the batch, where it is one) has as "labels", or by another name with "label" in it.
+        alpha: the parameter of the Beta distribution from which the share is drawn.
+        num_classes: the number of classes; may be None if labels have one number for each class.
+        labels_getter: finds the labels in the batch. By default they are the second part, or, in a dictionary there
+            (or the batch, if it is one), the entry "labels", or one with "label" in its name.
 
     Raises:
-        ValueError: labels or images that are none, or are of another shape.
+        ValueError: invalid labels or images, or wrong shapes.
 
     Examples:
         >>> import torch
@@ -126,7 +126,7 @@ class MixUp(_Mix):
 
 
 class CutMix(_Mix):
-    """Replace a rectangle of random area in each image with that of the one before it; mix labels by the area.
+    """Replace a rectangle of random area in each image with that of the previous one; mix labels by the area.
 
     Drawn from torch's default generator: mix in the collate function or in the training loop.
 
@@ -134,10 +134,10 @@ class CutMix(_Mix):
     ICCV 2019.
 
     Args:
-        alpha, num_classes, labels_getter: as of `MixUp`.
+        alpha, num_classes, labels_getter: as for `MixUp`.
 
     Raises:
-        ValueError: labels or images that are none, or are of another shape.
+        ValueError: invalid labels or images, or wrong shapes.
     """
 
     def _draw(self, images: list[torch.Tensor]) -> tuple[float, Callable[[torch.Tensor], torch.Tensor]]:

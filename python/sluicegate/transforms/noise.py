@@ -14,15 +14,15 @@ __all__ = ["GaussianNoise"]
 
 
 class GaussianNoise(Transform):
-    """Normal deviates added to the values of an image of uint8 or floats. Boxes and masks stay as they are.
+    """Add normal deviates to the values of an image of uint8 or floats. Boxes and masks do not change.
 
-    torch draws in the order in which the values lie in memory. A call does the same, for tensors of any strides; a
+    torch draws in the order of the values in memory. A call does the same, for tensors of any strides; a
     dataset that runs the transform in Rust draws as torchvision does for a contiguous tensor (channels, height, width).
 
     Args:
-        mean: of the deviates, in units of white: 1.0 is 255 in an image of uint8.
+        mean: the mean of the deviates, in units of white: 1.0 is 255 in an image of uint8.
         sigma: their standard deviation, in the same units.
-        clip: whether the sums are limited to black and white. Otherwise 256 is 0 in uint8.
+        clip: whether sums are clipped to the range from black to white. Otherwise 256 wraps to 0 in uint8.
 
     Raises:
         ValueError: a negative `sigma`; when called, an image that is neither of uint8 nor of floats.
@@ -48,7 +48,7 @@ class GaussianNoise(Transform):
         return [{"GaussianNoise": {"mean": float(self.mean), "sigma": float(self.sigma), "clip": bool(self.clip)}}]
 
     def fuses(self, is_first: bool) -> bool:
-        """Return False: torch draws the deviates, for the strides that the tensor has."""
+        """Return False: torch draws the deviates, in an order that depends on the tensor's strides."""
         return False
 
     def __call__(self, *inputs: Any) -> Any:

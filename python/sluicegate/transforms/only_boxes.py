@@ -1,4 +1,4 @@
-"""Transforms that need bounding boxes: `RandomIoUCrop` draws by them, and the others leave pixels as they are."""
+"""Transforms that need bounding boxes: `RandomIoUCrop` draws based on them, and the others do not change pixels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .transform import Transform
 
 __all__ = ["ClampBoundingBoxes", "ConvertBoundingBoxFormat", "RandomIoUCrop", "SanitizeBoundingBoxes"]
 
-# The limits of `RandomIoUCrop` by default: those that SSD was trained with.
+# The default limits of `RandomIoUCrop`, with which SSD was trained.
 _LIMITS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 
 
@@ -24,7 +24,7 @@ class _OfBoxes(Transform):
     """
 
     def fuses(self, is_first: bool) -> bool:
-        """Return False: what is called with a sample is torchvision's."""
+        """Return False: a call with a sample runs torchvision's."""
         return False
 
     def __call__(self, *inputs: Any) -> Any:
@@ -33,14 +33,14 @@ class _OfBoxes(Transform):
 
 
 class ClampBoundingBoxes(_OfBoxes):
-    """Boxes end where their image does.
+    """Clamp boxes to their image.
 
     Args:
-        clamping_mode: "soft", "hard" (the same for upright boxes), None for boxes as they are, or "auto" for what the
-            boxes say themselves.
+        clamping_mode: "soft", "hard" (the same for upright boxes), None to keep boxes, or "auto" for the mode of
+            the boxes themselves.
 
     Raises:
-        ValueError: `clamping_mode` is none of these.
+        ValueError: `clamping_mode` is not one of these.
 
     Examples:
         >>> from sluicegate import transforms
@@ -54,12 +54,12 @@ class ClampBoundingBoxes(_OfBoxes):
         self.clamping_mode = clamping_mode
 
     def spec(self) -> list[Any]:
-        """Returns the transform as a list for JSON that the core takes."""
+        """Return the transform as a list for JSON that the core takes."""
         return [] if self.clamping_mode is None else ["ClampBoundingBoxes"]
 
 
 class ConvertBoundingBoxFormat(_OfBoxes):
-    """Boxes in another format.
+    """Convert boxes to a different format.
 
     Args:
         format: "XYXY", "XYWH", "CXCYWH", or torchvision's `BoundingBoxFormat`.
@@ -74,29 +74,29 @@ class ConvertBoundingBoxFormat(_OfBoxes):
         self.format = format
 
     def spec(self) -> list[Any] | None:
-        """Returns the transform as a list for JSON that the core takes; None for formats of rotated boxes."""
+        """Return the transform as a list for JSON that the core takes; None for formats of rotated boxes."""
         name = getattr(self.format, "name", self.format)
         known = isinstance(name, str) and name.upper() in FORMATS
         return [{"ConvertBoundingBoxFormat": {"format": name.upper()}}] if known else None
 
 
 class RandomIoUCrop(_OfBoxes):
-    """A part of the image that has the center of a box in it and overlaps with such a box enough, as SSD has it.
+    """Crop a part of the image that contains the center of a box and overlaps enough with such a box, as in SSD.
 
-    A limit is drawn from `sampler_options`, then up to `trials` parts of the image, until one of them is good enough;
-    after that another limit is drawn. Boxes whose centers are outside of the part become zeros; put
-    `SanitizeBoundingBoxes` after it, which drops those with their labels.
+    A limit is drawn from `sampler_options`, then up to `trials` parts of the image, until one of them meets the limit;
+    after that, a new limit is drawn. Boxes whose centers are outside of the part become zeros; put
+    `SanitizeBoundingBoxes` after it, which drops these with their labels.
 
-    In an `ImageField` it runs in Rust, with torchvision's draws, for one field of boxes, scales from 0 to 1 and limits
-    of which one is at least 1. Without such a limit torchvision is called, which never ends for images without boxes.
+    In an `ImageField` it runs in Rust, with torchvision's draws, for one field of boxes, scales from 0 to 1, and limits
+    of which one is at least 1. Without such a limit, torchvision is called, which never ends for images without boxes.
 
     Args:
         min_scale, max_scale: the least and the greatest height and width, as shares of the image's.
         min_aspect_ratio, max_aspect_ratio: the least and the greatest width, as a multiple of the height.
-        sampler_options: the limits, of which each is as likely: the least overlap (intersection over union) of the part
-            with a box whose center is in it. 1 and more leaves the image as it is. Default: 0, 0.1, 0.3, 0.5, 0.7, 0.9
-            and 1.
-        trials: how many parts are drawn with a limit before another one is drawn.
+        sampler_options: the limits, which are equally likely: the least overlap (intersection over union) of the part
+            with a box whose center is in it. A limit of 1 or more keeps the whole image. Default: 0, 0.1, 0.3, 0.5,
+            0.7, 0.9 and 1.
+        trials: the number of parts drawn before a new limit is drawn.
 
     Source: Liu et al., "SSD: Single shot multibox detector", ECCV 2016.
 
@@ -119,17 +119,17 @@ class RandomIoUCrop(_OfBoxes):
         self.max_scale = max_scale
         self.min_aspect_ratio = min_aspect_ratio
         self.max_aspect_ratio = max_aspect_ratio
-        # By the name that torchvision keeps them under.
+        # The name of torchvision's attribute.
         self.options = list(_LIMITS) if sampler_options is None else sampler_options
         self.trials = trials
 
     @property
     def sampler_options(self) -> Sequence[float]:
-        """The limits, `options`."""
+        """Return the limits, `options`."""
         return self.options
 
     def spec(self) -> list[Any] | None:
-        """Returns the transform as a list for JSON that the core takes; None for numbers that it does not take."""
+        """Return the transform as a list for JSON that the core takes; None for numbers that it does not take."""
         limits = [float(limit) for limit in self.options]
         names = ("min_scale", "max_scale", "min_aspect_ratio", "max_aspect_ratio")
         numbers = {name: float(getattr(self, name)) for name in names}
@@ -142,15 +142,15 @@ class RandomIoUCrop(_OfBoxes):
 
 
 class SanitizeBoundingBoxes(_OfBoxes):
-    """Drops boxes that are too small, or reach past their image, and the labels that belong to them.
+    """Drop boxes that are too small, or reach past their image, with their labels.
 
     In an `ImageField` these are the fields `box_fields`, whatever `labels_getter` is.
 
     Args:
         min_size: the least width and height, in pixels, at least 1.
         min_area: the least area, in square pixels, at least 1.
-        labels_getter: where the labels are, if it is called with samples: a function of the sample that returns a
-            tensor, or several; "default" for the key "labels" of a dict; None for none.
+        labels_getter: finds the labels, if it is called with samples: a function of the sample that returns a
+            tensor, or several; "default" for the key "labels" of a dict; None for no labels.
 
     Raises:
         ValueError: `min_size` or `min_area` is below 1.
@@ -175,7 +175,7 @@ class SanitizeBoundingBoxes(_OfBoxes):
         self.labels_getter = labels_getter
 
     def spec(self) -> list[Any] | None:
-        """Returns the transform as a list for JSON that the core takes; None if a function finds the labels."""
+        """Return the transform as a list for JSON that the core takes; None if a function finds the labels."""
         if not (self.labels_getter is None or self.labels_getter == "default"):
             return None
         return [{"SanitizeBoundingBoxes": {"min_size": float(self.min_size), "min_area": float(self.min_area)}}]

@@ -1,4 +1,4 @@
-"""`RandomPerspective`: the image as if seen from another side."""
+"""`RandomPerspective`: the image as if seen from a different side."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RandomPerspective(FilledTransform):
         fill: Any = 0,
     ) -> None:
         check_probability(p)
-        # First, as torchvision shows it.
+        # First, as in torchvision's repr.
         self.p = p
         self.distortion_scale = distortion_scale
         self.interpolation = interpolation

@@ -1,6 +1,6 @@
-"""`check_arithmetic`: whether the installed Pillow and torchvision make the very values that the core makes.
+"""`check_arithmetic`: checks that the installed Pillow and torchvision give exactly the core's values.
 
-They could not where another version of them computes in another way, or Pillow was compiled to round otherwise.
+They may differ if a different version computes differently, or if Pillow was compiled to round differently.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from .recognize import NotRecognizedError
 
 __all__ = ["MODULES", "check_arithmetic", "is_the_same"]
 
-# By version, torchvision's functions.
+# torchvision's modules of functions, by version.
 MODULES = {"v1": "torchvision.transforms.functional", "v2": "torchvision.transforms.v2.functional"}
-# Darker and lighter, to the left and to the right. By thirds, and by these turns and shears, some values differ if a
-# product is not rounded before it is added, as where Pillow was compiled for a processor that does both at once.
+# Darker and lighter, to the left and to the right. With thirds, and these angles and shears, some values differ if a
+# product is not rounded before it is added, as in a Pillow compiled for fused multiply-add.
 _FACTORS = (0.0, 0.37, 2 / 3, 1.0, 4 / 3, 1.83)
 _HUES = (-0.5, -0.043, 0.21)
 _ANGLES = (-171.3, 12.7, 45.0, 90.0)
 _SHEARS = ([0.0, 0.0], [21.3, -7.9], [33.36, 0.0], [0.0, -32.97])
 _SCALES = (1.0, 0.83)
-# By operation, another one that is made by the same function of Pillow, whose roundings show best in it.
+# By operation, a different one with the same function of Pillow, in which its rounding shows best.
 _SHOWN_BY = {"Brightness": "Contrast", "Saturation": "Contrast", "Sharpness": "Contrast", "Rotate": "Affine"}
 
 _Case = tuple[Any, Callable[[Any, Any], Any]]
 
 
 def check_arithmetic(names: tuple[str, ...], version: str) -> None:
-    """Refuses operations on Pillow images whose values would differ.
+    """Refuse operations on Pillow images whose values would differ.
 
     Args:
         names: operations of the core.
-        version: whose functions are called in Python: "v1" or "v2" of torchvision's transforms.
+        version: the version of torchvision's functions that are called in Python: "v1" or "v2".
 
     Raises:
         NotRecognizedError: some values differ.
@@ -52,7 +52,7 @@ def check_arithmetic(names: tuple[str, ...], version: str) -> None:
 
 @functools.cache
 def is_the_same(name: str, version: str) -> bool:
-    """Return True if the core and torchvision make the same of some images by the operation of this name."""
+    """Return True if the core and torchvision give the same results for some images with this operation."""
     functions = sys.modules[MODULES[version]]
     for operation, function in _cases(name):
         for image in _images():
@@ -64,7 +64,7 @@ def is_the_same(name: str, version: str) -> bool:
 
 @functools.cache
 def _images() -> list[Any]:
-    """Returns images in color and in gray: noise, smooth with gray parts, and all grays among many of their mean."""
+    """Return images in color and in gray: noise, smooth with gray parts, and all grays among many of their mean."""
     from PIL import Image
 
     noise = np.random.RandomState(0).randint(0, 256, (29, 23, 3), dtype=np.uint8)
@@ -87,7 +87,7 @@ def _of_core(operation: Any, version: str, image: Any) -> np.ndarray[Any, Any]:
 
 
 def _cases(name: str) -> Iterator[_Case]:
-    """Returns the operation of this name with several arguments, and what calls torchvision's function with them."""
+    """Return the operation of this name with several arguments, and functions that call torchvision's with them."""
     if name in _BY_FACTOR:
         for factor in _HUES if name == "Hue" else _FACTORS:
             yield {name: {"factor": factor}}, _called(_BY_FACTOR[name], factor)

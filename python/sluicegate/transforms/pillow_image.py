@@ -1,4 +1,4 @@
-"""Images between Pillow's and torch's forms, as torchvision's `to_pil_image` and `pil_to_tensor` have them."""
+"""Conversions between Pillow images and tensors, as in torchvision's `to_pil_image` and `pil_to_tensor`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .leaves import tensor_of
 
 __all__ = ["of_pillow", "pillow_image"]
 
-# By the number of channels: the modes that may be asked for, and that of bytes where none is.
+# By the number of channels: the valid modes, the first of which is the default for bytes.
 _MODES = {2: ("LA",), 3: ("RGB", "YCbCr", "HSV"), 4: ("RGBA", "CMYK", "RGBX")}
 _ONE_CHANNEL = {"uint8": "L", "int16": "I;16", "uint16": "I;16", "int32": "I", "float32": "F"}
 
 
 def of_pillow(image: Any) -> torch.Tensor:
-    """The tensor (channels, height, width) that torchvision's `to_tensor` scales: black and white are 0 and 255."""
+    """Return the tensor (channels, height, width) that torchvision's `to_tensor` scales: black is 0 and white 255."""
     tensor = tensor_of(image)
     if image.mode == "1":
         return tensor.to(torch.uint8) * 255
@@ -26,12 +26,12 @@ def of_pillow(image: Any) -> torch.Tensor:
 
 
 def pillow_image(image: Any, mode: str | None = None) -> Any:
-    """Return the Pillow image that a tensor (channels, height, width) or an array (height, width, channels) is.
+    """Return a tensor (channels, height, width) or an array (height, width, channels) as a Pillow image.
 
     Raises:
         ModuleNotFoundError: Pillow is not installed.
         TypeError: a data type that Pillow does not have.
-        ValueError: another number of dimensions or channels, or a mode that does not fit.
+        ValueError: a wrong number of dimensions or channels, or a mode that does not fit.
     """
     array = _array(image)
     if np.issubdtype(array.dtype, np.floating) and mode != "F":

@@ -1,4 +1,4 @@
-"""`way_to_resize`: the way of the installed Pillow to change the size of an image, which the core knows two of."""
+"""`way_to_resize`: the way in which the installed Pillow resizes images; the core knows two of them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from .recognize import NotRecognizedError
 __all__ = ["way_to_resize"]
 
 _WAYS = ("pillow", "pillow 12")
-# By name, Pillow's constants.
+# Pillow's constants, by name.
 _FILTERS = {"box": 4, "bilinear": 2, "hamming": 5, "bicubic": 3, "lanczos": 1}
-# Heights and widths, before and after: larger, smaller, and in both orders of the two directions.
+# Heights and widths, before and after: larger, smaller, and with both orders of the two passes.
 _SIZES = (((37, 23), (11, 19)), ((23, 37), (19, 11)), ((40, 20), (30, 10)), ((40, 21), (12, 13)), ((9, 13), (31, 17)))
 
 
 @functools.cache
 def way_to_resize() -> str:
-    """Returns the core's name for what Pillow does, for which some images are resized by both.
+    """Return the core's name for Pillow's way, after resizing some images with both.
 
     Raises:
-        NotRecognizedError: Pillow does neither.
+        NotRecognizedError: Pillow uses neither way.
     """
     way = next((way for way in _WAYS if _is_pillows(way)), None)
     if way is None:

@@ -1,4 +1,4 @@
-"""`pillow_step`: torchvision's transforms of the values and the place of pixels of Pillow images."""
+"""`pillow_step`: torchvision's transforms of the values and positions of pixels of Pillow images."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OF_POLICIES = (
     *("Affine", "Autocontrast", "Brightness", "Contrast", "Equalize", "Invert", "Posterize", "Rotate", "Saturation"),
     *("Sharpness", "Solarize"),
 )
-# By transform, the operations of the core that it may be.
+# By transform, the operations of the core that it may become.
 _OPERATIONS: dict[str, tuple[str, ...]] = {
     "AutoAugment": _OF_POLICIES,
     "ColorJitter": tuple(_JITTERED.values()),
@@ -39,7 +39,7 @@ _OPERATIONS: dict[str, tuple[str, ...]] = {
 PILLOW_STEPS = tuple(_OPERATIONS)
 _POLICIES = ("AutoAugment", "RandAugment", "TrivialAugmentWide")
 _TURNS = (*_POLICIES, "RandomAffine", "RandomRotation")
-# More than any image is changed by, and far from what no float32 can hold.
+# More than any sensible change of an image, and far below the limits of float32.
 _MOST = 1e6
 
 
@@ -48,7 +48,7 @@ class PillowStep(NamedTuple):
 
     Attributes:
         native: the transform as a list for the core.
-        channels: those of the image after it.
+        channels: the number of channels after it.
     """
 
     native: list[Any]
@@ -56,7 +56,7 @@ class PillowStep(NamedTuple):
 
 
 def pillow_step(step: Any, channels: int, *, is_v1: bool) -> PillowStep:
-    """Returns what the core does for `step`, one of `PILLOW_STEPS`.
+    """Return the core's equivalent of `step`, one of `PILLOW_STEPS`.
 
     Args:
         step: a transform of torchvision's.
@@ -102,7 +102,7 @@ def _range(value: Any, name: str) -> list[float] | None:
 
 
 def _policy(step: Any, name: str) -> Any:
-    """Return the policy, which torchvision's first transforms draw otherwise: the core knows both ways."""
+    """Return the policy, which torchvision's v1 transforms draw differently: the core knows both ways."""
     warp = {"interpolation": step.interpolation, "fill": step.fill}
     if name == "AutoAugment":
         policies = vars(step).get("policies", vars(step).get("_policies"))

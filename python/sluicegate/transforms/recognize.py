@@ -1,4 +1,4 @@
-"""`recognize`: transforms that the core can run, torchvision's among them."""
+"""`recognize`: transforms that the core can run, including torchvision's."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from .v1 import applied_of_v1, as_of_pillow, inside, is_v1, own_of_v1
 __all__ = ["Divided", "NotRecognizedError", "divide", "name_of", "own_of", "recognize", "steps_of", "why_not"]
 
 _CONTAINERS = ("Compose", "RandomApply", "RandomOrder")
-# What every module has.
+# The attributes of every module.
 _MODULE = frozenset(vars(torch.nn.Module()))
-# Arguments that torchvision keeps under another form than it takes them.
+# Arguments that torchvision stores in a different form.
 _KEPT = "_fill", "_labels_getter", "_log_ratio", "_policies", "_PARAMETER_MAX"
 _V1, _V2 = "torchvision.transforms", "torchvision.transforms.v2"
-# Of others Pillow's images have other values: it multiplies colors by alpha where it resizes.
+# With other modes, Pillow's values differ: it multiplies colors by alpha when it resizes.
 _MODES_LIKE_PILLOW = ("RGB", "L")
-# What the core calls transforms that change values alone.
+# The core's names of transforms that only change values.
 _OF_VALUES = ("Normalize", "ToDtype", "ToImage")
 
 
 class Divided(NamedTuple):
-    """A transform, divided into what the core runs and what is called after it.
+    """A transform, divided into the part that the core runs and the part that is called after it.
 
     Attributes:
-        native: the transforms of the core, a list for JSON; empty where there are none.
-        called: what is called with the image that they make; None where they are all.
-        reason: which transform is the first that is called, and why; None where none is.
-        labels: which transform each of `native` is of, in words.
+        native: the transforms of the core, a list for JSON; empty if there are none.
+        called: the transforms that are called with the resulting image; None if there are none.
+        reason: which transform is the first to be called, and why; None if none is.
+        labels: for each of `native`, a description of its transform.
     """
 
     native: list[Any]
@@ -47,7 +47,7 @@ class Divided(NamedTuple):
 
     @property
     def random(self) -> str | None:
-        """Which transform of the core is the first that draws random values; None where none does."""
+        """A description of the first random transform of the core; None if there is none."""
         drawn = (label for label, spec in zip(self.labels, self.native, strict=True) if _is_random(spec))
         return next(drawn, None)
 
@@ -57,16 +57,16 @@ def _is_random(spec: Any) -> bool:
 
 
 class NotRecognizedError(Exception):
-    """Why the core does not run a transform."""
+    """The reason why the core does not run a transform."""
 
 
 def recognize(transform: Any) -> list[Any] | None:
     """Return the transform as a list for JSON that `_core.ImageTransforms` takes; None if the core does not know it.
 
-    Known are this package's transforms, those of `torchvision.transforms.v2` of the same names, `Compose`,
+    It knows this package's transforms, those of `torchvision.transforms.v2` of the same names, `Compose`,
     `RandomApply`, `RandomOrder` and `torch.nn.Sequential` of them, and those of `torchvision.transforms` (v1) whose
-    values are the same on Pillow's images within the rounding of each step: the very classes, not subclasses, which may
-    do something else. Torchvision is not imported for it: its transforms are there only if it is imported.
+    values are the same on Pillow images within the rounding of each step: exactly these classes, not subclasses, which
+    may differ. Torchvision is not imported for this: its transforms exist only if it was imported.
 
     Examples:
         >>> from sluicegate import transforms
@@ -82,7 +82,7 @@ def recognize(transform: Any) -> list[Any] | None:
 def divide(
     transform: Any, *, mode: str = "RGB", has_places: bool = False, has_keypoints: bool = False, box_fields: int = 1
 ) -> Divided:
-    """Returns what of `transform` the core runs: the part before the first transform that it does not know.
+    """Divide `transform` before the first transform that the core does not know: it runs the part before that.
 
     Args:
         transform: any callable.
@@ -92,7 +92,7 @@ def divide(
         box_fields: the number of fields of boxes.
     """
     native: list[Any] = []
-    # If the image is a Pillow image for the transforms, what made it one again, and if it is marked.
+    # If transforms get a Pillow image, the transform that made it one again, and if it is marked.
     is_pillow, to_pillow, is_marked = is_v1(transform), None, False
     dtype, is_gray = "uint8", mode == "L"
     labels: list[str] = []
@@ -132,7 +132,7 @@ def divide(
 
 
 def steps_of(transform: Any, label: str) -> Iterator[tuple[str, Any]]:
-    """Return the transforms of a pipeline in their order, with their places in it, in words."""
+    """Return the transforms of a pipeline in order, with descriptions of their positions."""
     is_compose = any(is_exactly(transform, module, ("Compose",)) for module in (_V1, _V2, __package__))
     if not (is_compose or is_sequential(transform)):
         yield f"transform {label}, " if label else "", transform
@@ -142,13 +142,13 @@ def steps_of(transform: Any, label: str) -> Iterator[tuple[str, Any]]:
 
 
 def name_of(transform: Any) -> str:
-    """Returns the name of a transform for messages."""
+    """Return the name of a transform for messages."""
     name = getattr(transform, "__qualname__", None)
     return f"`{name if isinstance(name, str) else type(transform).__name__}`"
 
 
 def own_of(transform: Any, is_pillow: bool) -> Transform:
-    """The transform of this package that does what `transform` does; a `NotRecognizedError` where there is none."""
+    """Return this package's equivalent of `transform`; raise `NotRecognizedError` if there is none."""
     if is_sequential(transform):
         parts = [own_of(each, is_pillow) for each in transform]
         return container.Compose(parts) if parts else identity.Identity()
@@ -189,11 +189,11 @@ def _ours() -> dict[str, Any]:
 
 
 def _check(own: Transform, mode_of_pillow: str | None, dtype: str, has_places: bool) -> None:
-    """Raises `NotRecognizedError` where the core can't do what `own` does to such an image."""
+    """Raise `NotRecognizedError` if the core can't apply `own` to such an image."""
     try:
         spec, mask_spec = own.spec(), own.mask_spec()
     except (AttributeError, IndexError, TypeError, ValueError) as error:
-        # Torchvision says so when it is called.
+        # torchvision raises the same error when it is called
         raise NotRecognizedError(str(error)) from None
     if spec is None:
         raise NotRecognizedError("only Python can do it")
@@ -209,9 +209,9 @@ def _check(own: Transform, mode_of_pillow: str | None, dtype: str, has_places: b
 
 
 def _check_boxes(own: Transform, box_fields: int) -> None:
-    """Raises `NotRecognizedError` where `own` drops boxes or draws by them, and there is not exactly one field of them.
+    """Raise `NotRecognizedError` if `own` drops boxes or draws by them, and there is not exactly one field of them.
 
-    Torchvision drops boxes of several fields, and draws, by the first one, and refuses samples without any.
+    Torchvision uses the first of several fields to drop boxes and to draw, and refuses samples without boxes.
     """
     if box_fields == 1:
         return
@@ -221,22 +221,22 @@ def _check_boxes(own: Transform, box_fields: int) -> None:
 
 
 def _check_means(transform: Any) -> None:
-    """Raises `NotRecognizedError` for a v1 `Normalize` that refuses a gray image; v2 makes a channel for each."""
+    """Raise `NotRecognizedError` for a v1 `Normalize` that refuses a gray image; v2 makes a channel for each mean."""
     if is_exactly(transform, _V1, ("Normalize",)) and torch.as_tensor(transform.mean).numel() > 1:
         raise NotRecognizedError("torchvision.transforms (v1) takes one mean for a gray image")
 
 
 def _check_key_points(own: Transform) -> None:
-    """Raises `NotRecognizedError` if `own` turns the image: torch sums up products for key points in its own order."""
+    """Raise `NotRecognizedError` if `own` rotates the image: torch adds up products for key points in its own order."""
     turning = (warp.RandomRotation, warp.RandomAffine, perspective.RandomPerspective)
     if any(isinstance(each, turning) for each in _all(own)):
         raise NotRecognizedError("key points turn with the image, and only torchvision turns those")
 
 
 def _check_marks(own: Transform, later: Sequence[Any]) -> None:
-    """Raises `NotRecognizedError` if `own` takes the marks off what moves with an image, and it or `later` moves that.
+    """Raise `NotRecognizedError` if `own` removes marks from boxes or masks, and it or `later` moves these.
 
-    Torchvision leaves what has no mark where it is. What is called gets marks again, so `own` must be called, too.
+    Torchvision does not move unmarked tensors. Called transforms get marked ones again, so `own` must be called too.
     """
     parts = [each for each in _all(own) if not inside(each)]
     takes_marks_off = any(isinstance(each, conversion.ToPureTensor) for each in parts)
@@ -260,7 +260,7 @@ def _all(own: Transform) -> Iterator[Any]:
 
 
 def why_not(transform: Any) -> str:
-    """Returns the reason for which a transform is not recognized, in words."""
+    """Return the reason why a transform is not recognized."""
     if type(transform) is torch.nn.Sequential:
         return "something is hooked to it"
     for kind in type(transform).__mro__:

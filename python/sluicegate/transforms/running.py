@@ -1,4 +1,4 @@
-"""Transforms on samples: one draw for all images, boxes and masks of a sample, and the pixels in Rust."""
+"""Transforms on samples: one draw for all images, boxes and masks of a sample, with pixels processed in Rust."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 def run(transforms: Sequence[Any], sample: Any) -> Any:
-    """`sample` after these transforms, which are one call of the core where the sample allows it."""
+    """Return `sample` after these transforms, in one call of the core if the sample allows it."""
     if isinstance(sample, np.ndarray):
         return _array_of(run(transforms, tensor_of(sample)), sample.ndim)
     leaves = flatten(sample)
@@ -40,7 +40,7 @@ def run(transforms: Sequence[Any], sample: Any) -> Any:
             sample = by_torchvision(transform, sample, KEY_POINTS)
         return sample
     if "Video" in kinds and len(transforms) > 1:
-        # Some of them leave videos alone.
+        # Some of them ignore videos.
         for transform in transforms:
             sample = run([transform], sample)
         return sample
@@ -80,7 +80,7 @@ def _array_of(image: torch.Tensor, dimensions: int) -> np.ndarray[Any, Any]:
 
 
 def _shape(meant: list[tuple[Any, str]]) -> tuple[tuple[int, int, int], str]:
-    """Channels, height and width of what is transformed, and its data type."""
+    """Return channels, height and width of the transformed leaves, and their data type."""
     sizes, channels, dtypes = set(), set(), set()
     for leaf, kind in meant:
         if kind == "BoundingBoxes":
@@ -111,7 +111,7 @@ def _shape(meant: list[tuple[Any, str]]) -> tuple[tuple[int, int, int], str]:
 
 
 def check_policies(transforms: str) -> None:
-    """Raises TypeError where one of `transforms`, a list in JSON, leaves boxes, masks and key points behind."""
+    """Raise TypeError if one of `transforms`, a list in JSON, does not move boxes, masks and key points."""
     found = next((name for name in _POLICIES if name in transforms), None)
     if found is not None:
         raise TypeError(f"{found}: expected only images, but got boxes, masks or key points in the sample")
@@ -136,7 +136,7 @@ def _check_normalize(specs: Sequence[Any], dtype: str) -> None:
 
 
 def _planes(image: torch.Tensor, apply: Any) -> torch.Tensor:
-    """Return what `apply` makes of each (planes, height, width), whatever dimensions are before them."""
+    """Return the results of `apply` for each (planes, height, width), for any leading dimensions."""
     image = image.detach().as_subclass(torch.Tensor)
     if image.ndim == 2:
         return _planes(image[None], apply)[0]

@@ -126,8 +126,8 @@ class ScaleJitter(_RandomSize):
         interpolation, antialias: as for `Resize`.
 
     Raises:
-        ValueError: a scale that is not positive; an unknown interpolation; when called, an image of which no pixel is
-            left.
+        ValueError: a scale that is not positive; an unknown interpolation; when called, an image that would
+            have no pixels.
 
     Examples:
         >>> import torch

@@ -1,7 +1,7 @@
-"""`check_tensor_resize`: whether torch changes the size of tensors of bytes on this machine as the core does.
+"""`check_tensor_resize`: checks that torch resizes tensors of bytes on this machine as the core does.
 
-It sums integers where the processor has AVX2, and there the core makes the same sums. Elsewhere torchvision may resize
-floats and round them.
+With AVX2, torch sums integers, and the core makes the same sums. On other processors, torchvision may resize floats
+and round them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .recognize import NotRecognizedError
 __all__ = ["check_tensor_resize"]
 
 _WAY = "torch"
-# Heights and widths, before and after: larger, smaller, both, in one direction alone, and many times.
+# Heights and widths, before and after: larger, smaller, both, only in one direction, and many times as large.
 _SIZES = (
     ((37, 23), (11, 19)),
     ((23, 37), (31, 17)),
@@ -34,13 +34,13 @@ _SIZES = (
 
 @functools.cache
 def check_tensor_resize(interpolation: str) -> str:
-    """Returns the core's name for what torch does, for which some images are resized by both.
+    """Return the core's name for torch's way, after resizing some images with both.
 
     Args:
         interpolation: "bilinear" or "bicubic".
 
     Raises:
-        NotRecognizedError: the core does not do the same.
+        NotRecognizedError: the results differ.
     """
     functional = sys.modules["torchvision.transforms.v2.functional"]
     mode = sys.modules["torchvision.transforms.functional"].InterpolationMode(interpolation)
@@ -54,7 +54,7 @@ def check_tensor_resize(interpolation: str) -> str:
 
 
 def _images() -> Iterator[tuple[torch.Tensor, tuple[int, int]]]:
-    """Returns images in color and in gray, as noise and in black and white, with both layouts, and their new sizes."""
+    """Return images in color and in gray, as noise and in black and white, with both layouts, and their new sizes."""
     draw = np.random.RandomState(0)
     for number, (before, after) in enumerate(_SIZES):
         pixels = draw.randint(0, 256, (*before, 3), dtype=np.uint8)

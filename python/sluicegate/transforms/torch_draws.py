@@ -1,4 +1,4 @@
-"""Draws of other code, torchvision's above all, from the generator that this thread draws from."""
+"""Makes other code, mainly torchvision, draw from this thread's generator."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ _DRAWS = frozenset(
 
 
 def drawing_from_current() -> AbstractContextManager[Any]:
-    """Returns a context in which torch's functions draw from `current_generator()` in this thread.
+    """Return a context in which torch's functions draw from `current_generator()` in this thread.
 
-    Torchvision's transforms take no generator. Where a loader with a seed fetches, they draw from the generator of the
-    sample in this way, like the transforms of this package: the default generator can't be set for one of several
-    threads alone. Draws with a generator of their own and draws on other devices stay what they are.
+    Torchvision's transforms take no generator. In this way they draw from the generator of the sample that a loader
+    with a seed fetches, like the transforms of this package: the default generator can't be set for only one of
+    several threads. Draws with an explicit generator and draws on other devices do not change.
     """
     generator = current_generator()
     return nullcontext() if generator is torch.default_generator else _Drawing(generator)
 
 
 class _Drawing(TorchFunctionMode):
-    """Hands `generator` to each function that draws."""
+    """Passes `generator` to each function that draws."""
 
     def __init__(self, generator: torch.Generator) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class _Drawing(TorchFunctionMode):
     ) -> Any:
         named = dict(kwargs or {})
         if func is torch.randn_like and _is_on_cpu(args, named):
-            # It takes no generator.
+            # `randn_like` takes no generator.
             return torch.empty_like(*args, **named).normal_(generator=self._generator)
         if func is torch.rand_like and _is_on_cpu(args, named):
             return torch.empty_like(*args, **named).uniform_(generator=self._generator)

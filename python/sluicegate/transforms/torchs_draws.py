@@ -20,10 +20,10 @@ _SHARES = [0.1, 0.4, 0.2, 0.0, 0.3]
 
 @functools.cache
 def check_choices() -> None:
-    """Refuses to choose in the core if `torch.multinomial` chooses otherwise on this machine.
+    """Refuse to choose in the core if `torch.multinomial` chooses differently on this machine.
 
     Raises:
-        NotRecognizedError: it does.
+        NotRecognizedError: the choices differ.
     """
     parts = [{"Pad": {"padding": [number, 0, 0, 0], "fill": [], "padding_mode": "constant"}} for number in range(5)]
     choice = {"RandomChoice": {"transforms": parts, "p": _SHARES}}
@@ -37,10 +37,10 @@ def check_choices() -> None:
 
 @functools.cache
 def check_normal_deviates() -> None:
-    """Refuses to draw normal deviates in the core if torch's have other bits on this machine.
+    """Refuse to draw normal deviates in the core if torch's have different bits on this machine.
 
     Raises:
-        NotRecognizedError: they have.
+        NotRecognizedError: the bits differ.
     """
     erase = {"p": 1.0, "scale": [0.25, 0.25], "ratio": [1.0, 1.0], "value": "random", "log_ratio": [0.0, 0.0]}
     for channels, length in ((3, 20), (3, 62), (1, 4)):

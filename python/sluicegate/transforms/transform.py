@@ -1,4 +1,4 @@
-"""`Transform`: what the transforms of this package have in common."""
+"""`Transform`: the common parts of this package's transforms."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ class Transform:
 
     Called with a sample, it gives the sample transformed: an image (a uint8 or float32 tensor of shape (..., channels,
     height, width)), or dictionaries, lists and tuples with images, masks and bounding boxes in them, marked by
-    torchvision's `tv_tensors`, which are all transformed by one draw. Of unmarked tensors the first is the image, where
-    none is marked as such. A sample with Pillow's images is transformed by torchvision's transform of the same name,
-    which must be installed for it, and has Pillow's values; so is a sample with key points. An array of NumPy's alone,
-    (height, width, channels) or (height, width), is an image, too, and stays an array; torchvision's transforms leave
-    arrays alone.
+    torchvision's `tv_tensors`, which are all transformed by one draw. If no tensor is
+    marked as an image, the first unmarked one is the image. A sample with Pillow images is transformed by torchvision's
+    transform of the same name, which must be installed, and has Pillow's values; so is a sample with key points. A
+    NumPy array by itself, (height, width, channels) or (height, width), is also an image, and stays an array;
+    torchvision's transforms ignore arrays.
 
-    What is random is drawn from torch's default generator, as torchvision does it: after the same `torch.manual_seed`
-    the same comes out. While a `sluicegate.DataLoader` with a seed fetches a sample, it is drawn from
-    `sluicegate.sample_rng().torch`, the sample's own.
+    Random values are drawn from torch's default generator, as in torchvision: after the same `torch.manual_seed`, the
+    results are the same. While a `sluicegate.DataLoader` with a seed fetches a sample, they are drawn from
+    `sluicegate.sample_rng().torch`, the sample's own generator.
 
-    Values are torchvision's to the last bit, except where several pixels are summed, which torch does in another order:
-    resizing and blurs of uint8 may differ by one level, and those of floats, like sharpness and contrast, by what the
-    docstring of the transform says, for values from 0 to 1.
+    Values are torchvision's to the last bit, except where several pixels are summed, in a different order than torch's:
+    resizing and blurs of uint8 may differ by one level, and those of floats, like sharpness and contrast, as documented
+    for each transform, for values from 0 to 1.
 
     Threads may share a transform, and it can be pickled.
     """
 
-    # Kinds of leaves that torchvision's transform of this name returns as they are.
+    # Kinds of leaves that torchvision's transform of this name returns unchanged.
     passes: ClassVar[tuple[str, ...]] = ()
 
     def spec(self) -> list[Any] | None:
@@ -58,7 +58,7 @@ class Transform:
         return run([self], inputs if len(inputs) > 1 else inputs[0])
 
     def _of_leaves(self, sample: Any, meant: tuple[str, ...], convert: Callable[[Any, str], Any]) -> Any:
-        """Returns `sample` with `convert(leaf, kind)` in the place of each leaf of the kinds that are `meant`."""
+        """Return `sample` with each leaf of the kinds in `meant` replaced by `convert(leaf, kind)`."""
         leaves = flatten(sample)
         kinds = [kind_of(leaf) for leaf in leaves]
         chosen = to_transform(kinds, meant)
@@ -69,18 +69,18 @@ class Transform:
         return unflatten(sample, iter(after))
 
     def _of_images(self, sample: Any, convert: Callable[[Any, str], Any]) -> Any:
-        """The same for images. torchvision transforms those of Pillow; an array is one where it is the whole sample."""
+        """Do so for images. torchvision transforms Pillow images; an array is an image if it is the whole sample."""
         if any(kind_of(leaf) == "PIL" for leaf in flatten(sample)):
             return by_torchvision(self, sample, PILLOW)
         return self._of_leaves(sample, ("array",) if isinstance(sample, np.ndarray) else IMAGES, convert)
 
     def arguments(self) -> dict[str, Any]:
-        """Returns what makes a transform like this one, by the names of the constructor's arguments."""
+        """Return the constructor arguments that make an equal transform, by name."""
         kind = next(each for each in type(self).__mro__ if each.__module__.rpartition(".")[0] == __package__)
         return {name: getattr(self, name) for name in inspect.signature(kind).parameters}
 
     def forward(self, *inputs: Any) -> Any:
-        """Return the same as a call."""
+        """Apply the transform, like a call."""
         return self(*inputs)
 
     def extra_repr(self) -> str:
@@ -97,7 +97,7 @@ class Transform:
 
 
 class FilledTransform(Transform):
-    """A transform that fills what lies outside of the image, of masks perhaps with other values."""
+    """A transform that fills the area outside of the image, possibly with other values for masks."""
 
     def spec(self) -> list[Any]:
         """Return the transform as a list for the core."""
@@ -113,7 +113,7 @@ class FilledTransform(Transform):
 
 
 class OptionalTransform(Transform):
-    """A transform that is done with probability `p`, 0 <= p <= 1."""
+    """A transform that is applied with probability `p`, 0 <= p <= 1."""
 
     def __init__(self, p: float = 0.5) -> None:
         check_probability(p)
@@ -125,6 +125,6 @@ class OptionalTransform(Transform):
 
 
 def check_probability(p: float) -> None:
-    """Raises ValueError where `p` is none."""
+    """Raise ValueError if `p` is invalid."""
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"p: expected a probability, 0 <= p <= 1, but got {p!r}")

@@ -1,8 +1,8 @@
-"""Torchvision's first transforms (`torchvision.transforms`): which of them are the same as those of this package.
+"""Torchvision's v1 transforms (`torchvision.transforms`): which of them equal those of this package.
 
-They are made for images of Pillow's. A pipeline with one of them in it gets such an image, as from torchvision's
-`ImageFolder`, and is recognized as far as the values are the same within the rounding of each step, up to two levels of
-256; from the first tensor on they are those of this package.
+They are made for Pillow images. A pipeline that contains one gets such an image, as from torchvision's `ImageFolder`,
+and is recognized as long as values are the same within the rounding of each step, up to two levels of 256; from the
+first tensor on they are those of this package.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from .transform import Transform
 __all__ = ["applied_of_v1", "as_of_pillow", "inside", "is_v1", "own_of_v1", "probability_of_v1"]
 
 _MODULES = ("torchvision.transforms.transforms", "torchvision.transforms.autoaugment")
-# Their draws are others.
+# Their draws differ.
 _OTHERS = ("AutoAugment", "RandAugment", "TrivialAugmentWide", "RandomChoice", "RandomOrder")
-# Compared as Python's floats, where torchvision's second version compares as float32.
+# Compared as Python floats, where v2 compares as float32.
 _COMPARED_IN_PYTHON = (
     "RandomAdjustSharpness",
     "RandomAutocontrast",
@@ -34,7 +34,7 @@ _COMPARED_IN_PYTHON = (
     "RandomSolarize",
 )
 _IN_COLOR = 3
-# What `torch.rand` gives are multiples of this.
+# The results of `torch.rand` are multiples of this.
 _STEP = 2.0**-24
 
 _THE_SAME = (
@@ -62,7 +62,7 @@ _SMOOTH = ("bilinear", "bicubic", "lanczos", "hamming")
 
 
 class _RandomCropOfV1(geometry.RandomCrop):
-    """Draws in both directions where torchvision's second version draws in those with a choice."""
+    """Draws in both directions, while v2 draws only in directions that have a choice."""
 
     def _spec(self, kind: str) -> list[Any]:
         (spec,) = super()._spec(kind)
@@ -70,14 +70,14 @@ class _RandomCropOfV1(geometry.RandomCrop):
 
 
 class _GrayscaleOfV1(color.Grayscale):
-    """Three channels for an image of Pillow's; a gray tensor keeps its one channel, unlike in the second version."""
+    """Makes three channels of a Pillow image; a gray tensor keeps its one channel, unlike in v2."""
 
     def spec(self) -> list[Any]:
         raise ValueError("torchvision.transforms (v1) makes as many channels as a tensor has")
 
 
 def inside(transform: Any) -> list[Any]:
-    """Returns the transforms that `transform` is made of; none where it is not made of any."""
+    """Return the transforms that `transform` contains, if any."""
     parts = getattr(transform, "transforms", None)
     if isinstance(parts, (list, tuple, torch.nn.ModuleList)):
         return list(parts)
@@ -85,12 +85,12 @@ def inside(transform: Any) -> list[Any]:
 
 
 def is_v1(transform: Any) -> bool:
-    """Return True if it is one of torchvision's first transforms, or has one in it."""
+    """Return True if it is one of torchvision's v1 transforms, or contains one."""
     return any(kind.__module__ in _MODULES for kind in type(transform).__mro__) or any(map(is_v1, inside(transform)))
 
 
 def own_of_v1(transform: Any, kind: type[Transform]) -> Transform:
-    """Returns the transform of this package that draws what `transform`, a v1 transform of the same name, draws.
+    """Return the transform of this package that draws as `transform`, a v1 transform of the same name, does.
 
     Raises:
         ValueError: there is none; the message says why.
@@ -111,19 +111,19 @@ def own_of_v1(transform: Any, kind: type[Transform]) -> Transform:
 
 
 def applied_of_v1(transforms: list[Transform], p: float) -> Transform:
-    """Returns `RandomApply` as v1 draws it: also where the number drawn is `p` itself."""
+    """Return `RandomApply` as v1 draws it: it also applies if the number drawn is `p` itself."""
     apply = container.RandomApply(transforms, p)
     apply.p = probability_of_v1(p)
     return apply
 
 
 def probability_of_v1(p: float) -> float:
-    """Returns the probability that v2's `RandomApply` needs to do what v1's does with `p`."""
+    """Return the probability with which v2's `RandomApply` does what v1's does with `p`."""
     return (math.floor(float(np.float32(p)) / _STEP) + 1) * _STEP
 
 
 def as_of_pillow(own: Transform) -> Transform:
-    """Returns `own` as it is done to an image of Pillow's.
+    """Return `own` as it is applied to a Pillow image.
 
     Raises:
         ValueError: its values would differ from Pillow's; the message says how.

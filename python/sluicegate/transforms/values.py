@@ -1,4 +1,4 @@
-"""Transforms of values: their data type, their scale, blur, and parts that are erased."""
+"""Transforms of values: data type, scale, blur, and erasing."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Normalize(Transform):
     """Normalize each channel of an image of floats: (value - mean) / std.
 
     Args:
-        mean, std: one number for each channel, or one for all. Of a gray image and several numbers as many channels
-            come out.
-        inplace: torchvision's; the result is a new tensor either way.
+        mean, std: one number for each channel, or one for all. A gray image with several numbers gets that many
+            channels.
+        inplace: ignored, for torchvision's signature; the result is always a new tensor.
 
     Raises:
         TypeError: when called, an image that is not of floats.
@@ -40,13 +40,13 @@ class Normalize(Transform):
 
 
 class GaussianBlur(Transform):
-    """Blur the image with a Gaussian of random deviation.
+    """Blur the image with a Gaussian of random standard deviation.
 
     On float images, values differ from torchvision's by up to 1e-6.
 
     Args:
         kernel_size: odd numbers of pixels (horizontal, vertical), or one for both.
-        sigma: (least, greatest) deviation in pixels, or the one.
+        sigma: (least, greatest) standard deviation in pixels, or a fixed one.
 
     Raises:
         ValueError: a size that is not odd and positive, a deviation that is not positive.
@@ -78,7 +78,7 @@ def _deviations(sigma: Any) -> list[float]:
 class RandomErasing(OptionalTransform):
     """Erase a rectangle of random area and aspect ratio, with probability `p`.
 
-    Masks and boxes stay as they are.
+    Masks and boxes do not change.
 
     Source: Zhong et al., "Random erasing data augmentation", AAAI 2020.
 
@@ -86,12 +86,12 @@ class RandomErasing(OptionalTransform):
         p: the probability.
         scale: the least and the greatest share of the image's area.
         ratio: the least and the greatest aspect ratio, height by width.
-        value: what is written: a number, one for each channel, or "random" for normal deviates.
-        inplace: torchvision's; the result is a new tensor either way.
+        value: the new value: a number, one for each channel, or "random" for normal deviates.
+        inplace: ignored, for torchvision's signature; the result is always a new tensor.
 
     Raises:
-        TypeError: an argument of another type.
-        ValueError: a text other than "random", a scale beyond 0 to 1; when called, too few or too many values.
+        TypeError: an argument of the wrong type.
+        ValueError: a text other than "random", a scale outside of 0 to 1; when called, too few or too many values.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class RandomErasing(OptionalTransform):
         self.inplace = inplace
 
     def arguments(self) -> dict[str, Any]:
-        """Returns what makes a transform like this one, by the names of the constructor's arguments."""
+        """Return the constructor arguments that make an equal transform, by name."""
         return {**super().arguments(), "value": "random" if self.value is None else self.value}
 
     def spec(self) -> list[Any]:
@@ -131,7 +131,7 @@ class RandomErasing(OptionalTransform):
 
 
 def _color(value: Any) -> list[float] | None:
-    """None is what is drawn."""
+    """Return the color; None stands for random values."""
     if isinstance(value, str):
         return None
     values = value if isinstance(value, (tuple, list)) else [value]

@@ -1,4 +1,4 @@
-"""Transforms that turn and shear: `RandomRotation` and `RandomAffine`."""
+"""Transforms that rotate and shear: `RandomRotation` and `RandomAffine`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class RandomRotation(FilledTransform):
 
     Args:
         degrees: (least, greatest), or a number for (-degrees, degrees).
-        interpolation: "nearest" or "bilinear", as of `Resize`.
-        expand: whether the frame grows with the image; else its corners are cut off.
-        center: the point (x, y) that stays where it is; the middle by default.
-        fill: the color of what is outside, as of `Pad`. None is black too, but pixels at the edge are blended with it
-            once, not twice.
+        interpolation: "nearest" or "bilinear", as for `Resize`.
+        expand: whether the frame grows with the image; otherwise its corners are cut off.
+        center: the fixed point (x, y) of the rotation; the center of the image by default.
+        fill: the color of the area outside, as for `Pad`. None is also black, but pixels at the edge are blended with
+            it once, not twice.
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class RandomAffine(FilledTransform):
     """Rotate, move, scale and shear the image by random amounts.
 
     Args:
-        degrees: of the angle: (least, greatest), or a number for (-degrees, degrees).
-        translate: the greatest shares of the image's width and height that it is moved by.
+        degrees: the angle: (least, greatest), or a number for (-degrees, degrees).
+        translate: the greatest translations, as shares of the image's width and height.
         scale: the least and the greatest scale.
-        shear: of the angles, in degrees: a number, (least, greatest) of the horizontal one, or four numbers for both.
-        interpolation, fill, center: as of `RandomRotation`.
+        shear: the angles, in degrees: a number, (least, greatest) for the horizontal one, or four numbers for both.
+        interpolation, fill, center: as for `RandomRotation`.
     """
 
     def __init__(
