@@ -1,1 +1,1 @@
-"""Worker processes and threads, and what passes between them and the consumer."""
+"""Worker processes and threads, and the data passed between them and the consumer."""

@@ -11,7 +11,7 @@ import torch
 
 from sluicegate import _torch
 
-# Of a container with more parts than this, an evenly spread sample is examined and stands for the others.
+# Of a container with more parts than this, only an evenly spread sample is measured.
 _MOST_PARTS = 256
 # The most objects examined altogether: a batch may be nested without end.
 _MOST_OBJECTS = 4096

@@ -63,7 +63,7 @@ def exited(pid: int, code: int | None, doing: str, has_begun: bool, method: str)
 
 
 def advice(stack: str, method: str) -> str:
-    """Return what to do about a worker stuck with this Python stack, most recent call first; empty if unknown."""
+    """Return the remedy for a worker stuck with this Python stack, most recent call first; empty if unknown."""
     calls = [line.strip() for line in stack.splitlines() if line.strip().startswith('File "')]
     if method != "fork" or not calls or _WAITS_FOR_THREAD.match(calls[0]) is None:
         return ""

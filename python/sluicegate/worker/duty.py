@@ -1,4 +1,4 @@
-"""`Work` and `Duty`: what the workers of one iterator are started with."""
+"""`Work` and `Duty`: the information with which the workers of one iterator are started."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Duty:
     # The loader's arguments of these names; they apply in seed mode.
     seed: int | None
     seed_samples: bool
-    # The epoch that streams begin with, and whether the dataset's `set_epoch` is called.
+    # The first epoch of streams, and True if the dataset's `set_epoch` is called.
     epoch: int
     tells_epoch: bool
     snapshot_every: int
     # For a stream that the core reads: how many consecutive samples belong to one worker.
     run: int
-    # True if Rust may do a part of what Python datasets do.
+    # True if Rust may do part of the work of Python datasets.
     allows_native: bool
     # By worker: its position in the dataset in the state that the epoch resumes from.
     places: Sequence[PlaceState | None]
@@ -72,11 +72,11 @@ class Work:
 
     @property
     def replaces_processes(self) -> bool:
-        """True if threads read what worker processes are meant to read."""
+        """True if threads read in place of the worker processes that were requested."""
         return self.shares_pass and self.settings.worker_type == "process"
 
     def terms(self) -> tuple[Any, ...]:
-        """Return what iterators must have in common to share workers."""
+        """Return the facts that must be equal for iterators to share workers."""
         duty, settings = self.duty, self.settings
         return (
             *(duty.dataset_kind, id(self.dataset), duty.auto_collation, self.collate_fn, settings.worker_init_fn),

@@ -30,7 +30,7 @@ _SMALL = 64 << 10
 
 
 class _View(NamedTuple):
-    """A tensor over a storage that lies in the segment as bytes."""
+    """A tensor over a storage whose bytes are in the segment."""
 
     field: int
     dtype: torch.dtype
@@ -65,7 +65,7 @@ def write(batch: Any, end: _core.WorkerEnd) -> bytes:
 
 
 def read(envelope: bytes, tensors: list[torch.Tensor]) -> Any:
-    """Return the batch: the envelope's content with `tensors`, which lie in the segment, in their places."""
+    """Return the batch: the envelope's content, with the leaves replaced by `tensors`, which are in the segment."""
     leaves: list[Any] = tensors
     content = memoryview(envelope)[1:]
     if envelope[0]:
@@ -174,7 +174,7 @@ class _Pickler(ForkingPickler):
         return self.placed + len(self.leaves) - 1
 
     def place(self, end: _core.WorkerEnd) -> list[int | _View] | None:
-        """Copy the leaves into the segment. Return what the reader needs to know of them; None if they lie plainly."""
+        """Copy the leaves into the segment. Return the layouts that the reader needs; None if all are plain."""
         views: list[Any] = [*range(self.placed), *(None for _ in self.leaves)]
         by_storage: dict[int, list[int]] = defaultdict(list)
         held = []  # Keeps storages alive: the identity of a freed storage could be reused.
@@ -249,7 +249,7 @@ def _copy_storage(items: list[Any], end: _core.WorkerEnd) -> list[int | _View]:
     if storages or stop <= _LARGEST_WASTE * shown + _SMALL:
         start = 0
     elif stop - start > _LARGEST_WASTE * shown + _SMALL:
-        # Columns of a large table, perhaps, whose rows lie far apart. They are compacted and no longer share memory.
+        # Such as columns of a large table, whose rows are far apart. They are compacted and no longer share memory.
         return [_compacted(tensor, end) for tensor in tensors]
     start -= start % 16  # The largest element has 16 bytes.
     source = torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage, start, (stop - start,), (1,))

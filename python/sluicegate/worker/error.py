@@ -38,7 +38,7 @@ def pack(error: BaseException, where: str, note: str | None = None) -> bytes:
     text = f"Caught {type(error).__name__} {where}.\nOriginal {_formatted(error)}"
     try:
         return pickle.dumps((text, note, _surviving(error), ExceptionParts.of(error)), pickle.HIGHEST_PROTOCOL)
-    except BaseException:  # Out of memory, for example. The text can still be saved, as it is known to be a str.
+    except BaseException:  # such as out of memory; the text can still be saved, because it is a str
         return pickle.dumps((text, note, None, None), pickle.HIGHEST_PROTOCOL)
 
 
@@ -79,19 +79,19 @@ def _surviving(error: BaseException) -> bytes | None:
     """Return the pickle of `error`, or None if unpickling it does not give an equal exception."""
     try:
         pickled = pickle.dumps(error, pickle.HIGHEST_PROTOCOL)
-        # Some constructors take the pickle's arguments for something else, and only loading shows it.
+        # Some constructors misinterpret the pickle's arguments, which only loading shows.
         copy = pickle.loads(pickled)
         same = type(copy) is type(error) and str(copy) == str(error) and copy.args == error.args
     except BaseException:
         return None
-    # A group would suffer whatever its members suffer.
+    # A group would be affected by any problem of its members.
     return pickled if same and not is_group(error) else None
 
 
 def _formatted(error: BaseException) -> str:
     try:
         return "".join(traceback.format_exception(error)).rstrip("\n")
-    except BaseException:  # A class that breaks even what `traceback` asks it for.
+    except BaseException:  # a class that breaks even the attributes that `traceback` reads
         return f"{type(error).__name__}: {as_text(error)}"
 
 

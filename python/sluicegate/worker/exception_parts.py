@@ -108,7 +108,7 @@ class ExceptionParts:
 
 
 def as_text(error: BaseException) -> str:
-    """Return what `str` returns, or a placeholder: that method may be user code, and may raise."""
+    """Return the result of `str`, or a placeholder: that method may be user code, and may raise."""
     try:
         # A subclass of str might not be picklable.
         return str.__str__(str(error))
@@ -125,7 +125,7 @@ def _made(kind: type[BaseException], arguments: list[Any]) -> BaseException:
     native: Any = next(base for base in kind.__mro__ if not base.__flags__ & _MADE_IN_PYTHON)
     try:
         error: BaseException = native.__new__(kind, *arguments)
-    except Exception:  # A group whose members are not what it requires, for example.
+    except Exception:  # such as a group whose members do not meet its requirements
         native = BaseException
         error = native.__new__(kind, *arguments)
     # Classes written in C set their fields here: the numbers of an OSError, the place in a UnicodeError.
@@ -140,7 +140,7 @@ def _attributes(error: BaseException) -> dict[str, Any]:
 
 
 def _fields(error: BaseException) -> Iterator[tuple[str, Any]]:
-    """Yield what `error` keeps outside of its `__dict__`: slots, and the fields of classes written in C."""
+    """Yield the attributes of `error` outside of its `__dict__`: slots, and the fields of classes written in C."""
     for base in type(error).__mro__:
         for name, descriptor in vars(base).items():
             if isinstance(descriptor, (MemberDescriptorType, GetSetDescriptorType)):

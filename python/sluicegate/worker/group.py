@@ -123,7 +123,7 @@ class WorkerGroup(ABC):
 
     @abstractmethod
     def report(self, worker: int) -> str:
-        """Return what `worker` has been doing, for how long, and its Python stack."""
+        """Return the activity of `worker`, its duration, and its Python stack."""
 
     @abstractmethod
     def close(self, is_hurried: Callable[[], bool] | None = None) -> None:

@@ -29,7 +29,7 @@ class _SharedFile:
     device: int
     inode: int
     offset: int
-    # Why it has no offset of its own.
+    # The reason why it has no separate offset.
     reason: str
 
     def has_moved(self) -> bool:

@@ -1,4 +1,4 @@
-"""`Lane`: the tasks of one worker thread, and what it is doing."""
+"""`Lane`: the tasks of one worker thread, and its current activity."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Lane:
-    """The tasks of one worker thread, and what it is doing. Its set-up counts as its first task."""
+    """The tasks of one worker thread, and its current activity. Its set-up counts as its first task."""
 
     def __init__(self) -> None:
         # Not a deque and a semaphore: if a signal handler raised between the two, a task would be left that the thread

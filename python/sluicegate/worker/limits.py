@@ -35,7 +35,7 @@ def is_of_a_limit(error: Exception) -> bool:
     """
     if isinstance(error, MemoryError) or getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
         return True
-    # Torch's allocator raises RuntimeError, and libraries raise errors of their own.
+    # Torch's allocator raises RuntimeError, and libraries have their own errors.
     return any(words in as_text(error) for words in ("allocate memory", "Too many open files"))
 
 
@@ -56,7 +56,7 @@ def _address_space() -> int:
 
 @contextlib.contextmanager
 def descriptor_limit_named(count: int) -> Iterator[None]:
-    """Make the error for too many open files say what `count` workers take, and what to change."""
+    """Make the error for too many open files report the need of `count` workers, and the remedy."""
     try:
         yield
     except (OSError, RuntimeError) as error:

@@ -13,7 +13,7 @@ class LiveGroups(Generic[_Group]):
     """Groups of workers that were not closed, held by weak references.
 
     A `WeakSet` would run Python code when a group is dropped, and with it signal handlers, whose exceptions (Ctrl-C)
-    Python then ignores. Here a group that was dropped is passed over, and overwritten when its address is used again.
+    Python then ignores. Here, dropped groups are skipped, and overwritten when their address is reused.
     """
 
     def __init__(self) -> None:

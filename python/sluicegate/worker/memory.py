@@ -17,7 +17,7 @@ class WorkerMemory:
     def __init__(self) -> None:
         # Reentrant: while it is held, garbage collection may end an iterator that gives its memory back.
         self._lock = threading.RLock()
-        # What no iterator uses.
+        # Memory that no iterator uses.
         self._free: _core.Workers | None = None
 
     def lend(self, workers: int, under_way: int, bytes_ahead: _core.BytesAhead) -> _core.Workers:

@@ -9,7 +9,7 @@ _MISSING = re.compile(r"Can't get attribute '(?P<name>[^']+)' on <module '(?P<mo
 
 
 def explain_missing(error: AttributeError) -> None:
-    """Add to the message of `error`, which unpickling raised in a worker, why the name is missing and what to do.
+    """Add to the message of `error`, which unpickling raised in a worker, why the name is missing, and the remedy.
 
     Other errors are left unchanged.
     """

@@ -1,4 +1,4 @@
-"""`Pace`: whether batches of a stream are worth fetching ahead, on a thread of their own."""
+"""`Pace`: decides if it pays to prefetch batches of a stream, on a separate thread."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _NOTHING = contextlib.nullcontext()
 class Pace:
     """How long a batch takes to fetch, and how long the consumer is away between two: both as running means.
 
-    A thread that fetches ahead saves the consumer time only while the consumer is busy with something else. If it comes
-    back sooner than a batch takes, it has to wait for the thread, and fetches the batch itself at less cost: what was
-    just read is still in the processor's cache, and no thread has to be woken.
+    A thread that prefetches saves time only while the consumer is busy with other work. If the consumer is back before
+    a batch is finished, it has to wait for the thread, and could fetch the batch itself at less cost: the data just
+    read is still in the processor's cache, and no thread has to be woken.
 
     For one consumer thread. Any thread may measure: of two at once, one may get lost.
     """
@@ -29,7 +29,7 @@ class Pace:
         self._batches = 0
 
     def measuring(self) -> contextlib.AbstractContextManager[None]:
-        """Return what a batch is fetched in."""
+        """Return a context that measures fetching a batch."""
         self._batches = batches = self._batches + 1
         is_measured = batches % _EVERY == 0 or batches & (batches - 1) == 0
         return self._measuring() if is_measured or not self._fetch else _NOTHING
@@ -47,7 +47,7 @@ class Pace:
         self._waited += seconds
 
     def pays_ahead(self) -> bool:
-        """Record that the consumer asks for a batch; return True if a thread should fetch the next ones ahead.
+        """Record that the consumer requests a batch; return True if a thread should prefetch the next ones.
 
         A batch that has not been measured is worth a thread: a slow one must not wait for the consumer.
         """

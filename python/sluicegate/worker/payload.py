@@ -122,7 +122,7 @@ class _Image:
             del self.popen
 
     def __getattr__(self, name: str) -> Any:
-        """Forward what reductions ask of the process being started, which this object replaces while it pickles."""
+        """Forward attributes that reductions read from the starting process, which this object replaces meanwhile."""
         if name == "popen":
             raise AttributeError(name)
         return getattr(self.popen, name)
@@ -152,7 +152,7 @@ class _Image:
             self.descriptor = -1
 
     def __del__(self) -> None:
-        """Close what is still open: after a failed start nothing else would."""
+        """Close the open descriptors, because after a failed start no other code would."""
         if hasattr(self, "handed_over"):
             self.close()
 
@@ -184,7 +184,7 @@ def preload() -> None:
     interpreter's own path and `PYTHONPATH`: for a package found in another way the import fails there silently, and
     each worker imports it for itself.
     """
-    # multiprocessing can set the list but cannot return it, nor say whether the server is running.
+    # multiprocessing can set the list, but does not show its value, or if the server is running.
     server = multiprocessing.forkserver._forkserver
     running = getattr(server, "_forkserver_pid", None) is not None
     if not running and getattr(server, "_preload_modules", None) == ["__main__"]:

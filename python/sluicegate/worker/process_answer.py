@@ -54,16 +54,16 @@ class ProcessAnswer:
         return isinstance(self._tensors, list) or self._tensors.is_done
 
     def begin(self, destination: Destination) -> None:
-        """Make `destination` begin with the batch, which is ready, before its turn."""
+        """Start processing the batch, which is ready, in `destination`, before its turn."""
         if self._begun is None:
             try:
                 batch = self.batch()
-            except Exception:  # Raised again in its turn, by `batch`.
+            except Exception:  # `batch` raises it again in its turn
                 return
             self._begun, self._tensors = destination.begin(batch), []
 
     def batch(self) -> Any:
-        """Return the batch, or what a destination has made of it; raise the worker's exception if there was one."""
+        """Return the batch, or the destination's result; raise the worker's exception if there was one."""
         if self.failed:
             raise worker_error.unpack(self._content)
         if self._begun is not None:

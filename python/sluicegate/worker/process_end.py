@@ -1,4 +1,4 @@
-"""Waits for the end of processes, whatever other code has done to their descriptors."""
+"""Waits for the end of processes, even if other code has closed their descriptors."""
 
 from __future__ import annotations
 

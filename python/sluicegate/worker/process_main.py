@@ -41,7 +41,7 @@ from .limits import is_of_a_limit, limits_in_words
 from .payload import Payload
 from .report import Reporter, attached
 
-# Signal that asks a worker for its Python stack. A real-time signal, because nothing else sends it.
+# Requests a worker's Python stack. A real-time signal, because no other code sends it.
 STACK_SIGNAL = signal.SIGRTMAX - 3
 
 
@@ -73,7 +73,7 @@ def _arrived(layout: tuple[int, int, int], carriers: tuple[Any, Any, Any]) -> Ch
 
 
 def run_worker(payload: Payload, channel: Channel, duty: Duty, worker: int) -> None:
-    """Fetch batches until the consumer says stop or is gone."""
+    """Fetch batches until the consumer stops it or is gone."""
     # If a worker thread forked this process, that thread's worker info would hide this worker's.
     _torch.set_worker_info_of_thread(None)
     # Ignored until there is a handler: the signal's default action would end the process.
@@ -196,8 +196,8 @@ class _Loop:
         # has begun.
         left, self.fetcher = self.fetcher, None
         collate_fn = placing(self.collate_fn, self.end) if duty.auto_collation else self.collate_fn
-        # A finished epoch that is read again draws what it drew before, provided epochs were counted. A stream of
-        # `datasets` takes up a state only in the epoch that the state is of.
+        # A finished epoch that is reread makes the same draws as before, provided epochs were counted. A stream of
+        # `datasets` applies a state only in the epoch of that state.
         number = max(duty.epoch - 1, 0) if epoch is None else epoch
         seeding: SampleSeeding | StreamSeeding | None = self.seeding
         if duty.seed is not None and self.is_stream:

@@ -38,7 +38,7 @@ from .process_main import STACK_SIGNAL, Channel, run_worker
 EPOCH_BITS = 32
 
 
-# What the core's `receive` returns for an answer, and for a descriptor that was closed.
+# Results of the core's `receive` for an answer, and for a closed descriptor.
 _HEARD, _CLOSED = -1, -2
 
 
@@ -195,7 +195,7 @@ class ProcessWorkers(WorkerGroup):
             self._heard.popleft()
 
     def report(self, worker: int) -> str:
-        """Return what `worker` has been doing, for how long, and its Python stack."""
+        """Return the activity of `worker`, its duration, and its Python stack."""
         process, since = self.workers[worker], self._memory.busy_since(worker)
         name = f"worker {worker} (pid {process.pid})"
         if not since:

@@ -1,4 +1,4 @@
-"""`Reporter`: what a worker reports with a batch: which samples of its stream it has, and the dataset's position."""
+"""`Reporter`: a worker's reports with its batches: which samples of its stream it has, and the dataset's position."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Reporter:
             # returned.
             self._reported = copy.deepcopy(fetcher.place.state())
         if self._generators is not None:
-            # What the stream drew in `iter` has to be reported, too.
+            # The stream's draws in `iter` also have to be reported.
             self._before = self._generators.take() if before is None else before
 
     def report(self, fetcher: MapFetcher | StreamFetcher | None) -> Report | None:
@@ -108,7 +108,7 @@ class Reporter:
         if place.is_lazy:
             return place.state() if is_due else place.marked()
         if is_due or not place.is_stateful:
-            # Copied for the same reason as above, unless the dataset is asked after every batch and nothing is kept.
+            # Copied for the same reason as above, unless the state is read after every batch and not kept.
             self._reported = place.state() if self._every == 1 else copy.deepcopy(place.state())
             return self._reported
         assert self._reported is not None

@@ -165,7 +165,7 @@ class SharedWorkers:
             share = self._shares.get(answer.epoch >> EPOCH_BITS)
             if share is not None:
                 share.take(answer)
-            # Last: if a signal handler raises before this, the answer is handed out once more.
+            # Last: if a signal handler raises before this, the answer is delivered a second time.
             inbox.popleft()
         self._send_waiting()
 
@@ -184,7 +184,7 @@ class SharedWorkers:
         except RuntimeError as error:
             if share.group.closed and share.group is self._group:
                 self._death = error
-                share.has_left = True  # As with unshared workers: the error is raised once, then nothing more comes.
+                share.has_left = True  # as with unshared workers: the error is raised once, and no more batches follow
             raise
 
     def leave(self, share: WorkerShare, is_hurried: Callable[[], bool] | None) -> None:
@@ -278,7 +278,7 @@ class WorkerShare(WorkerGroup):
         self.group.listen()
 
     def report(self, worker: int) -> str:
-        """Return what `worker` has been doing, for how long, and its Python stack."""
+        """Return the activity of `worker`, its duration, and its Python stack."""
         return self.group.report(worker)
 
     def close(self, is_hurried: Callable[[], bool] | None = None) -> None:

@@ -20,7 +20,7 @@ class ThreadAnswer:
     def __init__(self, worker: int, epoch: int, number: int) -> None:
         self.worker, self.epoch, self.number = worker, epoch, number
         self.content: Any = None
-        # What a destination has made of it.
+        # The result of a destination that has begun with it.
         self.begun: Any = None
         self.error: BaseException | None = None
         # Counts it as a batch ahead.
@@ -40,12 +40,12 @@ class ThreadAnswer:
         return self.error is None and not self.ended
 
     def begin(self, destination: Destination) -> None:
-        """Make `destination` begin with the batch, which is ready, before its turn."""
+        """Start processing the batch, which is ready, in `destination`, before its turn."""
         if self.begun is None:
             self.begun, self.content = destination.begin(self.content), None
 
     def batch(self) -> Any:
-        """Return the batch, or what a destination has made of it; raise the worker's exception if there was one."""
+        """Return the batch, or the destination's result; raise the worker's exception if there was one."""
         error, self.error = self.error, None
         if error is not None:
             try:

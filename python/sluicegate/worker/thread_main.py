@@ -1,4 +1,4 @@
-"""`ThreadWorker`: what one worker thread runs."""
+"""`ThreadWorker`: the code of one worker thread."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class ThreadWorkers(WorkerGroup):
         self._unanswered = [0] * work.duty.num_workers
         self._lanes = [Lane() for _ in range(work.duty.num_workers)]
         self.pace = Pace()
-        # What the workers of a stream read together in this epoch.
+        # The pass that the workers of a stream share in this epoch.
         self._pass = _core.StreamPass(work.duty.num_workers) if work.shares_pass else None
         _torch.answer_per_thread()
         self._run = [
@@ -167,7 +167,7 @@ class ThreadWorkers(WorkerGroup):
 
         Waits for the samples up to `seconds`. Never True while the thread of `worker` has something to do.
         """
-        run = self._run  # Before the question: what another thread closes has none.
+        run = self._run  # before the request: if another thread closes the workers, it is not answered
         return not self.closed and self._lanes[worker].is_idle and run[worker].has(request, seconds)
 
     def answer_here(self, worker: int, epoch: int, number: int, ids: BatchIds) -> ThreadAnswer:
@@ -188,7 +188,7 @@ class ThreadWorkers(WorkerGroup):
                 )
 
     def report(self, worker: int) -> str:
-        """Return what `worker` has been doing, for how long, and its Python stack."""
+        """Return the activity of `worker`, its duration, and its Python stack."""
         thread, lane = self.workers[worker], self._lanes[worker]
         name = f"worker {worker} (thread {thread.name})"
         if lane.since is None or lane.doing is None:

@@ -1,4 +1,4 @@
-"""`explain`: finds the object that can't be pickled for a worker, and says what it is and what to do about it."""
+"""`explain`: finds the object that can't be pickled for a worker, and reports what it is, and the remedy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LONGEST_PATH = 300
 def explain(error: Exception, objects: dict[str, Any]) -> None:
     """Add the path to the culprit to the message of `error`, which pickling `objects` raised.
 
-    To be called while the process is being started, as some objects can be pickled only then. Pickles once more,
+    Call it while the process is being started, because some objects can be pickled only then. Pickles once more,
     slowly, in Python. If that fails in any way, the error is left unchanged; nothing is raised.
 
     Args:
@@ -61,7 +61,7 @@ class _OutOfPatienceError(Exception):
 
 
 class _Link:
-    """An object that is being pickled, and what its `__reduce__` returned, if that was called."""
+    """An object that is being pickled, and the result of its `__reduce__`, if that was called."""
 
     def __init__(self, pickled: Any) -> None:
         self.pickled = pickled
