@@ -180,7 +180,7 @@ class ShardManifest:
         self.save()
 
     def discard(self) -> None:
-        """Keep the listed shards of a job that has failed; leave no file if there are none.
+        """Keep the listed shards of a failed job; leave no files if none are listed.
 
         If even that fails, the manifest on disk still lists the files that belong to the job.
         """

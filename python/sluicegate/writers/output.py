@@ -28,7 +28,7 @@ from .manifest import ShardManifest
 # Samples that are encoded at once: fewer are not worth the trip to a worker.
 _BATCH_SIZE = 64
 
-# Seconds between two checks of what the threads have written.
+# Seconds between two checks of the threads' results.
 _INTERVAL = 0.2
 
 _T = TypeVar("_T")
@@ -46,14 +46,14 @@ class ShardFormat(ABC):
 
     @abstractmethod
     def arguments(self) -> dict[str, Any]:
-        """Return what the bytes of shards depend on in addition to the samples, in JSON types."""
+        """Return the facts that determine the bytes of shards in addition to the samples, in JSON types."""
 
     def files(self, path: str) -> list[str]:
-        """Return the files of which the shard at `path` may consist."""
+        """Return the possible files of the shard at `path`."""
         return [path]
 
     def learn(self, samples: list[Any]) -> Any:
-        """Return what the first samples determine for all, in JSON types; called before everything except `recall`."""
+        """Return facts that the first samples determine for all, in JSON types; called first, except for `recall`."""
         return None
 
     def recall(self, form: Any) -> None:  # noqa: B027  (Most have nothing to recall.)
@@ -176,7 +176,7 @@ class _Job:
             try:
                 shards.close()
             except OSError as left:
-                # The original error comes first.
+                # the original error takes precedence
                 add_note(error, str(left))
             # Shards that are finished by now need not be written again. Each one that failed raises its own error.
             while not self._noted(shards, first_shard):

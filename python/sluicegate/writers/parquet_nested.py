@@ -50,7 +50,7 @@ def is_nested(value: Any) -> bool:
 
 
 def form_of(value: Any, as_array: Callable[[Any], Array], depth: int = 0) -> Form:
-    """Return the form of a value, as far as it is known from it.
+    """Return the form of a value, as far as the value shows it.
 
     Args:
         value: any value.
@@ -105,7 +105,7 @@ def both(form: Form, other: Form) -> Form:
     """Return the form that covers both.
 
     Raises:
-        MisfitError: there is none.
+        MisfitError: no form covers both.
     """
     if form is None or other is None:
         return form if other is None else other

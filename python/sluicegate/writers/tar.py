@@ -134,7 +134,7 @@ class _TarFormat(ShardFormat):
             self.last_key = key
             self.keys.add(key)
         if start + count < len(keys):
-            self.keys.clear()  # The rest goes into another archive.
+            self.keys.clear()  # the remaining samples go into another archive
         return count
 
     def follow(self, block: tuple[list[str], list[_Members]]) -> None:
@@ -179,7 +179,7 @@ def _contents(extension: str, value: Any) -> bytes:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     if kind == "json":
-        # JSON has no NaN or infinity; readers in other languages would refuse what Python writes for them.
+        # JSON has no NaN or infinity; readers in other languages would refuse Python's notation for them.
         return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     if isinstance(value, str):
         return value.encode()

@@ -143,7 +143,7 @@ class ZarrJob:
         """Create the store.
 
         Raises:
-            FileExistsError: something has appeared in its place.
+            FileExistsError: the path exists by now.
         """
         self._layouts = layouts
         self._save()
@@ -197,7 +197,7 @@ class ZarrJob:
         os.rename(self.folder, self.path)
 
     def discard(self) -> None:
-        """Keep the finished rows of a job that has failed; leave nothing if there are none."""
+        """Keep the finished rows of a failed job; leave no files if there are none."""
         if self.store is None:
             return
         with suppress(OSError):

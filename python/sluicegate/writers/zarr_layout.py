@@ -11,7 +11,7 @@ import numpy as np
 
 from sluicegate.checked_number import checked_number
 
-# What chunks and rows of shards hold by default, in bytes before compression.
+# The default size of chunks and of rows of shards, in bytes before compression.
 _CHUNK_BYTES = 1 << 20
 _ROW_BYTES = 1 << 26
 
@@ -50,7 +50,7 @@ class ZarrLayout:
 
     @staticmethod
     def from_json(json: Mapping[str, Any]) -> ZarrLayout:
-        """Return the layout of which `as_json` made `json`."""
+        """Return the layout from which `as_json` made `json`."""
         tuples: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in json.items()}
         return ZarrLayout(**tuples)
 

@@ -109,7 +109,7 @@ class ZarrStore:
             return None
 
     def remove_from(self, number: int) -> None:
-        """Remove all rows from `number` on, and what a killed process has not finished."""
+        """Remove all rows from `number` on, and files that a killed process has not finished."""
         for layout in self.layouts:
             folder = os.path.join(self.folder, layout.name, "c")
             with suppress(FileNotFoundError):
