@@ -111,7 +111,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
 
 
 def _tensor_windows(argument: str, generator: Any, transform: Transform | None) -> tuple[Any, Transform | None]:
-    """Return a generator whose windows `WindowDataset` makes tensors of, and what is left to be called with them."""
+    """Return a generator whose windows `WindowDataset` converts to tensors, and the functions left to call on them."""
     data = getattr(generator, "ds", None)
     if not isinstance(data, (xarray.Dataset, xarray.DataArray)):
         raise TypeError(f"{argument}: expected an xbatcher.BatchGenerator, but got {type(generator).__name__}")

@@ -59,7 +59,7 @@ def native_windows(variables: Mapping[Any, xarray.Variable], windows: Windows, c
     regions = _regions(stored, windows)
     lengths = dict(zip(windows.dimensions, windows.lengths, strict=True))
     kind: Any = ZarrDataset if first.engine == "zarr" else Hdf5Dataset
-    # What the core cannot read is left to xarray.
+    # xarray reads the arrays that the core cannot.
     options = {} if kind is ZarrDataset else {"fallback": False}
     try:
         dataset = kind(

@@ -25,7 +25,7 @@ class Part:
 
     Attributes:
         data: the object.
-        windows: where they lie; None if the generator of xbatcher joins several windows.
+        windows: their positions; None if the generator of xbatcher joins several windows.
         native: the core's dataset of them, or None.
         reason: why a window needs Python; None if it does not.
         structure: the numbers of the core's fields: one number, or a dict by variable.

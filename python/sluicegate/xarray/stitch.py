@@ -159,7 +159,7 @@ class _Output:
         return tuple(part)
 
     def finish(self) -> None:
-        """Write what is left, and the metadata that xarray reads at once."""
+        """Write the remaining windows, and the metadata that xarray reads in one file."""
         self._write(self.length)
         with warnings.catch_warnings():
             # That this is not in the specification yet; xarray writes it, too.

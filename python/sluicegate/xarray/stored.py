@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import xarray
 
-# Layers around the stored array that only cache what is read.
+# Layers around the stored array that only cache reads.
 _CACHES = ("MemoryCachedArray", "CopyOnWriteArray")
 _DECODING = ("_ElementwiseFunctionArray", "NativeEndiannessArray")
 
 
-# What reads the arrays of netCDF and HDF5, and its name as an engine of xarray.
+# The classes that read arrays of netCDF and HDF5, with their names as engines of xarray.
 _ENGINES = {"H5NetCDFArrayWrapper": "h5netcdf", "NetCDF4ArrayWrapper": "netcdf4", "ScipyArrayWrapper": "scipy"}
 
 
@@ -30,7 +30,7 @@ class StoredVariable:
         sizes: the size of the whole array, by dimension.
         starts: the first element of the part, by dimension.
         lengths: the number of elements of the part, by dimension.
-        decoding: what xarray does with the stored values, in order; empty if they are left as stored.
+        decoding: the steps that xarray applies to the stored values, in order; empty if they are left as stored.
     """
 
     engine: str

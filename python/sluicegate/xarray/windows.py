@@ -1,4 +1,4 @@
-"""`Windows`: where each window lies in the dimensions of an xarray object, computed from its index."""
+"""`Windows`: the position of each window in the dimensions of an xarray object, computed from its index."""
 
 from __future__ import annotations
 
