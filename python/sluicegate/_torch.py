@@ -75,20 +75,20 @@ __all__ = [
     "worker_info",
 ]
 
-# torch.from_dlpack without the Python wrapper, which asks for a device first: half of the time of a hand-over.
+# torch.from_dlpack without the Python wrapper, which first looks up a device: half of the time of a hand-over.
 from_dlpack = torch._C._from_dlpack
 
 # True while a profiler runs: a `record_function` without one costs more than a whole hand-over.
 profiler_enabled: Callable[[], bool] = torch._C._autograd._profiler_enabled
 
-# What torch does to a batch when `pin_memory` is set: custom batch types are part of it.
+# Torch's treatment of a batch when `pin_memory` is set, which includes custom batch types.
 pin_memory: Callable[..., Any] = _utils.pin_memory.pin_memory
 
 _TORCH_FOLDER = os.path.dirname(torch.__file__) + os.sep
 
 
 def constant_batch_size(sampler: object) -> int | None:
-    """Return the size of the batches that torch's loader asks a stream for; None for another sampler."""
+    """Return the size of the batches that torch's loader requests from a stream; None for a different sampler."""
     if type(sampler) is torch.utils.data.BatchSampler and type(sampler.sampler) is _InfiniteConstantSampler:
         return sampler.batch_size
     return None
@@ -117,7 +117,7 @@ collate = _utils.collate.collate
 
 
 def collate_is_default(collate_fn: object) -> bool:
-    """Return True if `collate_fn` is torch's default collate, and does what it does in torch's files."""
+    """Return True if `collate_fn` is torch's default collate function, with the behavior of torch's own code."""
     return collate_fn is _utils.collate.default_collate and _utils.collate.default_collate_fn_map == COLLATE_MAP
 
 
@@ -196,7 +196,7 @@ def _owner_counts(tensor: torch.Tensor, storage: torch.UntypedStorage) -> tuple[
 
 @functools.cache
 def _counts_of_sole_owner() -> tuple[int, ...] | None:
-    """Return the counts of an unshared tensor; what they include differs between versions of torch."""
+    """Return the counts of an unshared tensor; which references they include depends on the version of torch."""
     if not (hasattr(torch.Tensor, "_use_count") and hasattr(torch._C, "_storage_Use_Count")):
         return None
     tensor = torch.empty(1, device="cpu")
@@ -259,7 +259,7 @@ def untyped(storage: Any) -> torch.UntypedStorage:
 
 
 def identity(storage: torch.UntypedStorage) -> int:
-    """Return what identifies a storage in two Python objects: its address in memory may be reused by another."""
+    """Return an identifier of a storage that is the same in two Python objects: memory addresses may be reused."""
     return int(storage._cdata)
 
 
@@ -271,17 +271,17 @@ def storage_of(tensor: torch.Tensor, dtype: torch.dtype | None) -> Any:
     return torch.TypedStorage(wrap_storage=storage, dtype=dtype, _internal=True)
 
 
-# What `torch.utils.data.get_worker_info` returns in a worker: users' code asks that function, so it must answer.
+# The class of the result of `torch.utils.data.get_worker_info`, which users' code calls in a worker.
 WorkerInfo: Any = _utils.worker.WorkerInfo
 
 
 def set_worker_info(info: Any) -> None:
-    """Set what `get_worker_info` returns in this process."""
+    """Set the result of `get_worker_info` in this process."""
     _utils.worker._worker_info = info
 
 
 def is_worker_info_of_process(info: Any) -> bool:
-    """Return True if `info` is what `set_worker_info` replaces."""
+    """Return True if `info` is the value that `set_worker_info` replaces."""
     return getattr(_utils.worker, "_worker_info", None) is info
 
 
@@ -289,7 +289,7 @@ _infos = threading.local()
 
 
 def set_worker_info_of_thread(info: Any) -> None:
-    """Set what `get_worker_info` returns in this thread, after `answer_per_thread`."""
+    """Set the result of `get_worker_info` in this thread, after `answer_per_thread`."""
     _infos.info = info
 
 
@@ -313,7 +313,7 @@ def of_no_worker_thread(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def worker_info() -> Any:
-    """Return what `get_worker_info` returns where nothing is hidden."""
+    """Return the result of `get_worker_info`, even if it is hidden."""
     info = getattr(_infos, "info", None)
     return _utils.worker._worker_info if info is None else info
 

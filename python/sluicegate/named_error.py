@@ -1,4 +1,4 @@
-"""`named_error`: an error that says what it was about."""
+"""`named_error`: an error whose message names its subject."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Piece(NamedTuple):
 
 @runtime_checkable
 class ReadsPieces(Protocol):
-    """Documents of which many parts can be read at once."""
+    """Documents from which many parts can be read at once."""
 
     def read_pieces(self, pieces: list[tuple[int, int, int]]) -> list[torch.Tensor]:
         """Return the tokens from start to stop of each (document, start, stop)."""

@@ -1,4 +1,4 @@
-"""Paths as users give them: one, several, or a pattern that stands for several."""
+"""Paths as users give them: one, several, or a pattern for several."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BRACES = re.compile(r"\{(?:(-?\d+)\.\.(-?\d+)(?:\.\.(-?\d+))?|([^{}]*,[^{}]*))\
 # The scheme of a URL; "file:" may be followed by one slash only.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://|(file):/")
 
-# By scheme: what downloads a URL, and what writes its contents to standard output.
+# By scheme: a way to download a URL, and a command that writes its contents to standard output.
 _DOWNLOADS = {"hf": "huggingface_hub.snapshot_download", "s3": "aws s3 cp", "gs": "gcloud storage cp"}
 _PROGRAMS = {
     "http": "curl -sfL",
@@ -100,7 +100,7 @@ def _refuse_url(argument: str, path: str) -> None:
 
 
 def listed(paths: Sequence[str]) -> str:
-    """Return the paths for a constructor's `repr`: a single path as it is, of several the first and their number."""
+    """Return the paths for a constructor's `repr`: a single one as it is, of several the first and the number."""
     return repr(paths[0]) if len(paths) == 1 else f"[{paths[0]!r}, ... {len(paths)} files]"
 
 
@@ -145,7 +145,7 @@ def matches(pattern: str, most: int = sys.maxsize) -> list[str]:
 
 
 def without_braces(pattern: str) -> Iterator[str]:
-    """Yield the paths that `pattern` stands for by its braces; the pattern itself if it has none."""
+    """Yield the paths to which the braces of `pattern` expand; the pattern itself if it has none."""
     braces = _BRACES.search(pattern)
     if braces is None:
         yield pattern
