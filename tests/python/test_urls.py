@@ -62,7 +62,7 @@ def test_a_url_is_refused_as_such(name: str, url: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["Arrow", "Csv", "JsonLines", "Parquet", "ImageFolder"])
-def test_so_is_one_among_several_and_one_of_an_index_folder(tmp_path: Path, name: str) -> None:
+def test_urls_among_paths_and_as_index_folder_are_refused(tmp_path: Path, name: str) -> None:
     reader: Any = READERS[name]
     if name != "ImageFolder":
         with pytest.raises(ValueError, match="paths: only local files are read, got the URL 's3://b/x'"):

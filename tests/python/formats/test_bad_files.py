@@ -391,7 +391,7 @@ def test_a_bomb_in_zstandard_is_bounded(run: Run, tmp_path: Path, head: bytes, m
     assert re.search(words, ended.stdout), ended.stdout
 
 
-def test_one_damaged_sample_is_left_out_alone(tmp_path: Path) -> None:
+def test_samples_after_a_damaged_header_are_left_out(tmp_path: Path) -> None:
     path = FORMATS["tar"].write(tmp_path, "x")
     whole = path.read_bytes()
     assert len(TarDataset(path, {"txt": "str"}, index_folder="/proc/no-folder")) == 5

@@ -48,7 +48,7 @@ FORMATS = pytest.mark.parametrize("opened", [parquet, arrow, zstd])
 
 
 @FORMATS
-def test_they_are_a_format_like_any_other(tmp_path: Path, opened: Open) -> None:
+def test_nested_columns_pass_the_checks_of_every_format(tmp_path: Path, opened: Open) -> None:
     columns: dict[str, Any] = {
         "messages": pa.array(CHATS * 3, pa.list_(MESSAGE)),
         "tags": pa.array([["a", ""][: n % 3] for n in range(12)], pa.large_list(pa.string())),
@@ -107,7 +107,7 @@ def value_of(draw: random.Random, type_: pa.DataType, nulls: float) -> Any:
 
 @FORMATS
 @pytest.mark.parametrize("seed", range(40))
-def test_they_are_what_pyarrow_makes_of_them(tmp_path: Path, opened: Open, seed: int) -> None:
+def test_nested_columns_equal_pyarrows_objects(tmp_path: Path, opened: Open, seed: int) -> None:
     draw = random.Random(seed)
     # In a list of lists, no column is a plain tensor, and every null is None.
     types = {f"c{n}": pa.list_(pa.list_(type_of(draw, 3))) for n in range(3)}

@@ -114,7 +114,7 @@ def test_a_sample_is_a_copy_that_can_be_written(tmp_path: Path) -> None:
     assert dataset[0].tolist() == [0, 1, 2]
 
 
-def test_it_is_pickled_by_its_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_npy_dataset_is_pickled_by_its_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved(tmp_path, numbers())
     monkeypatch.chdir(tmp_path)
     dataset = NpyDataset("x.npy")

@@ -39,7 +39,7 @@ def samples_of(path: Path, names: list[str] | None = None) -> list[dict[str, tor
 
 
 @pytest.mark.parametrize("save", SAVERS)
-def test_it_is_a_dataset_like_any_other(save: Callable[..., None], tmp_path: Path) -> None:
+def test_npz_dataset_passes_the_checks_of_every_format(save: Callable[..., None], tmp_path: Path) -> None:
     save(path := tmp_path / "x.npz", **arrays())
     check_format(NpzDataset(path), samples_of(path))
 
@@ -84,7 +84,7 @@ def test_an_archive_of_another_program_is_read(tmp_path: Path) -> None:
     assert [sample["train/y"].item() for sample in NpzDataset(path)] == [*range(5)]
 
 
-def test_it_can_be_pickled(tmp_path: Path) -> None:
+def test_npz_dataset_can_be_pickled(tmp_path: Path) -> None:
     np.savez(path := tmp_path / "x.npz", **arrays())
     dataset = NpzDataset(path, ["x"])
     assert_same(pickle.loads(pickle.dumps(dataset))[2], dataset[2])

@@ -29,7 +29,7 @@ def plain(value: Any) -> Any:
     return {name: plain(part) for name, part in value.items()} if isinstance(value, dict) else value
 
 
-def test_it_is_a_format_like_any_other(tmp_path: Path) -> None:
+def test_parquet_dataset_passes_the_checks_of_every_format(tmp_path: Path) -> None:
     rows = 11
     columns = {
         "i": pa.array(range(rows), pa.int32()),

@@ -29,7 +29,7 @@ def samples_of(tensors: dict[str, torch.Tensor]) -> list[dict[str, torch.Tensor]
     return [{name: tensors[name][row].clone() for name in sorted(tensors)} for row in range(rows)]
 
 
-def test_it_is_a_dataset_like_any_other(tmp_path: Path) -> None:
+def test_safetensors_dataset_passes_the_checks_of_every_format(tmp_path: Path) -> None:
     tensors = some_tensors()
     check_format(SafetensorsDataset(written(tmp_path / "x.safetensors", tensors)), samples_of(tensors))
 

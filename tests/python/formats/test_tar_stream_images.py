@@ -220,7 +220,7 @@ def test_a_run_with_a_seed_goes_on_from_any_state(path: str, size: int | None, w
 
 @pytest.mark.parametrize("around", [lambda stream: stream, lambda stream: ShuffleBuffer(stream, 4, 3), shard_iterable])
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_so_does_one_in_torchs_order(path: str, num_workers: int, around: Callable[[Any], Any]) -> None:
+def test_images_in_torchs_order_resume(path: str, num_workers: int, around: Callable[[Any], Any]) -> None:
     def loader() -> Any:
         return DataLoader(around(stream(path)), batch_size=2, num_workers=num_workers)
 

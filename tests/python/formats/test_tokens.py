@@ -25,7 +25,7 @@ from sluicegate.recognition import source as dataset
 
 
 @pytest.mark.parametrize("output", ["dict", "pair", "tensor"])
-def test_it_is_read_as_every_format(tmp_path: Path, output: str) -> None:
+def test_tokens_dataset_passes_the_checks_of_every_format(tmp_path: Path, output: str) -> None:
     tokens = torch.arange(100, 145)
     windows = [tokens[start : start + 8] for start in range(0, 40, 4)]
     samples: list[Any] = [window.clone() for window in windows]
@@ -148,7 +148,7 @@ def test_a_resume_in_the_middle_goes_on_with_the_same_windows(tmp_path: Path) ->
         assert (batch["input_ids"][:, 0] == 4 * torch.tensor(ids.sample_indices)).all()
 
 
-def test_it_is_read_in_rust_unless_somebody_overrides_it(data: ModuleType, tmp_path: Path) -> None:
+def test_tokens_dataset_is_read_in_rust_unless_overridden(data: ModuleType, tmp_path: Path) -> None:
     class Negative(TokensDataset):
         def __getitem__(self, index: Any) -> Any:
             return -super().__getitem__(index)
@@ -162,7 +162,7 @@ def test_it_is_read_in_rust_unless_somebody_overrides_it(data: ModuleType, tmp_p
     assert next(iter(data.DataLoader(own, batch_size=2))).tolist() == [[0, -1, -2, -3], [-3, -4, -5, -6]]
 
 
-def test_it_is_pickled_by_its_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokens_dataset_is_pickled_by_its_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flat(tmp_path, np.arange(10))
     monkeypatch.chdir(tmp_path)
     dataset = TokensDataset("*.bin", 3, output="pair", vocabulary_size=10)

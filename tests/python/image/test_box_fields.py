@@ -187,7 +187,7 @@ def test_an_undeclared_field_is_an_error_with_both_counts(kind: str, name: str, 
     assert [len(sample["box"]) for sample in loaded] == [len(expected(number)) for number in range(SAMPLES)]
 
 
-def test_it_is_an_error_in_a_stream_that_skips_damages(tmp_path: Path) -> None:
+def test_dropped_boxes_without_box_fields_are_an_error_also_with_on_error_skip(tmp_path: Path) -> None:
     fields: dict[str, Any] = {"jpg": ImageField(v2.Compose([own, pipeline(labels_getter=None)]), boxes="box")}
     fields |= {"box": ["npy"], "label": ["npy"]}
     with pytest.raises(ValueError, match="'label' still has"):
@@ -281,7 +281,7 @@ def test_box_fields_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         field.decode_moved(encoded(photograph(1)), 0, [torch.ones(2, 4)], [], {"c": torch.zeros(2)})
 
 
-def test_it_is_pickled_and_shown() -> None:
+def test_box_fields_are_pickled_and_shown_in_repr() -> None:
     field = ImageField(boxes=["a", "b"], box_fields={"a": "c"})
     copied = pickle.loads(pickle.dumps(field))
     assert copied.box_fields == field.box_fields == {"a": ("c",), "b": ()}

@@ -53,7 +53,7 @@ def broken(tmp_path: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["tar", "any size", "stream", "folder", "parquet"])
-def test_it_is_an_os_error_and_a_value_error(broken: dict[str, Any], name: str) -> None:
+def test_damaged_image_error_is_an_os_error_and_a_value_error(broken: dict[str, Any], name: str) -> None:
     dataset = broken[name]
     ways: list[Callable[[], Any]] = [
         lambda: list(DataLoader(dataset, batch_size=None)),

@@ -46,7 +46,7 @@ def test_a_name_that_was_imported_earlier_creates_ours() -> None:
     assert loader.state_dict() is not None
 
 
-def test_it_says_whose_loaders_are_ours() -> None:
+def test_patch_lists_the_lines_whose_loaders_it_replaced() -> None:
     with sluicegate.patch() as patch:
         assert patch.replaced == ()
         for _ in range(3):

@@ -67,7 +67,7 @@ class Reversed(BatchSampler):
 @pytest.mark.parametrize("seed", [None, 7])
 @pytest.mark.parametrize("shard", [(0, 1), (1, 2)])
 @pytest.mark.parametrize("makes_batches", [False, True])
-def test_the_same_with_a_shard(
+def test_samplers_with_their_own_generator_resume_with_a_shard(
     makes_batches: bool, shard: tuple[int, int], seed: int | None, received: int | None
 ) -> None:
     def make() -> Any:

@@ -51,7 +51,7 @@ def test_what_was_left_comes_back_wherever_it_was_left(kind: str) -> None:
         *((kind, len(SIZES), number % 2 == 0) for number, kind in enumerate(STREAM_KINDS)),
     ],
 )
-def test_what_was_left_comes_back_with_workers(kind: str, num_workers: int, persistent_workers: bool) -> None:
+def test_rest_of_an_epoch_is_resumed_with_workers(kind: str, num_workers: int, persistent_workers: bool) -> None:
     for number, state, rest in ends(kind, num_workers):
         if number in (0, 1, 3, 6):
             fresh = make(kind, num_workers, persistent_workers=persistent_workers)

@@ -160,7 +160,7 @@ def test_without_workers_the_global_generators_are_put_back(dataset: Any, change
     assert global_states() == before
 
 
-def test_they_are_put_back_after_an_error() -> None:
+def test_global_generators_are_restored_after_an_error() -> None:
     made = loader(FailingRows(8), batch_size=2, shuffle=False)
     before = global_states()
     iterator = iter(made)
@@ -171,7 +171,7 @@ def test_they_are_put_back_after_an_error() -> None:
     assert plain(next(iterator)) == take(loader(DrawingRows(8), batch_size=2, shuffle=False))[2]
 
 
-def test_they_may_be_drawn_from_between_batches() -> None:
+def test_global_generators_may_be_used_between_batches() -> None:
     expected = take(loader())
     seed_globals(5)
     alone = [random.random(), numpy.random.rand(), torch.rand(1).item()] * 1 + [random.random()]

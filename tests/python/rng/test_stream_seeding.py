@@ -136,12 +136,12 @@ def test_samples_that_are_read_again_draw_what_they_drew(inner: str, around: str
 
 @pytest.mark.parametrize("persistent_workers", [False, True])
 @pytest.mark.parametrize("inner", ["no state", "stateful iterators"])
-def test_so_they_do_in_worker_processes(inner: str, persistent_workers: bool) -> None:
+def test_streams_that_draw_resume_in_worker_processes(inner: str, persistent_workers: bool) -> None:
     check_resumes(lambda: make(inner, "shuffled", 2, batch_size=4, persistent_workers=persistent_workers))
 
 
 @pytest.mark.parametrize("around", ["shuffled", "sharded"])
-def test_and_in_a_worker_thread_from_their_own_generators(around: str) -> None:
+def test_streams_with_own_generators_resume_in_a_worker_thread(around: str) -> None:
     check_resumes(lambda: make("own generators", around, 1, batch_size=3, worker_type="thread"))
 
 

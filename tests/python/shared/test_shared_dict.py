@@ -46,7 +46,7 @@ class Labels(Dataset[Any]):
         return self.labels[self.keys[index]]
 
 
-def test_it_is_a_mapping_like_the_dict_it_was_made_of() -> None:
+def test_shared_dict_is_a_mapping_equal_to_its_source() -> None:
     shared = SharedDict(ITEMS)
     assert len(shared) == len(ITEMS)
     assert list(shared) == list(ITEMS)
@@ -88,7 +88,7 @@ def test_any_dict_is_found_again(seed: int) -> None:
         assert shared.get(other, "none") == items.get(other, "none")
 
 
-def test_what_is_read_is_fresh_and_nothing_is_assigned() -> None:
+def test_shared_dict_returns_new_objects_and_is_read_only() -> None:
     shared: Any = SharedDict(ITEMS)
     shared[""].append(5)
     assert shared[""] == [1]

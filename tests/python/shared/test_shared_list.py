@@ -29,7 +29,7 @@ class Samples(Dataset[Any]):
         return self.items[index]["label"]
 
 
-def test_it_is_a_sequence_like_the_list_it_was_made_of() -> None:
+def test_shared_list_is_a_sequence_equal_to_its_source() -> None:
     shared = SharedList(ITEMS)
     assert len(shared) == len(ITEMS)
     assert list(shared) == ITEMS
@@ -57,7 +57,7 @@ def test_empty_and_one() -> None:
     assert list(SharedList(iter(range(3)))) == [0, 1, 2]
 
 
-def test_what_is_read_is_fresh() -> None:
+def test_shared_list_returns_new_objects() -> None:
     shared = SharedList(ITEMS)
     shared[0]["label"] = 5
     assert shared[0]["label"] == 0

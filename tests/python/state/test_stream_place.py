@@ -87,7 +87,7 @@ def test_what_an_epoch_that_was_left_leaves_behind_comes_back(stream: str, stops
 @pytest.mark.parametrize("batch_size", [None, 1, 20])
 @pytest.mark.parametrize("stops", [[1], [1, 1], [1, 1, 1], [2, 1, 0], [0, 1]], ids=str)
 @pytest.mark.parametrize("stream", LAZY)
-def test_so_it_does_after_a_single_sample(stream: str, stops: list[int], batch_size: int | None) -> None:
+def test_epoch_left_after_single_samples_resumes(stream: str, stops: list[int], batch_size: int | None) -> None:
     state, expected = left(stream, stops, 0, batch_size=batch_size)
     assert resumed(stream, state, 0, batch_size=batch_size) == expected
 
@@ -384,7 +384,7 @@ def test_persistent_workers_leave_it_where_they_were_with_what_they_had_fetched_
 
 
 @pytest.mark.parametrize("seed", [None, 7])
-def test_so_they_do_with_a_map_style_dataset_that_has_a_state(seed: int | None) -> None:
+def test_stateful_map_style_dataset_left_untouched_resumes(seed: int | None) -> None:
     def made() -> Any:
         return sluicegate.DataLoader(CongruentRows(20), 2, num_workers=2, persistent_workers=True, seed=seed)
 

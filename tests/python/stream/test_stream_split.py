@@ -132,7 +132,7 @@ def test_any_number_of_workers_goes_on_from_every_position(path: str, there: int
 
 
 @pytest.mark.parametrize("seed", [None, 7])
-def test_it_may_be_another_number_after_every_batch(path: str, seed: int | None) -> None:
+def test_number_of_workers_may_change_after_every_batch(path: str, seed: int | None) -> None:
     whole, received, state = take(loader(path, 0)), [], None
     for step in range(SAMPLES):
         stopped = going_on(loader(path, OTHER_WORKERS[step % 7], seed=seed), state)
@@ -375,7 +375,7 @@ for path, here, seed, state in json.loads(cases):
 """
 
 
-def test_so_it_is_in_another_process_with_worker_processes(run: Run, path: str) -> None:
+def test_stream_resumes_in_a_new_process_with_worker_processes(run: Run, path: str) -> None:
     cases, follows = [], []
     for there, here, seed, stop in ((2, 3, None, 3), (3, 2, 7, 4), (2, 0, None, 5)):
         state = after(loader(path, there, seed=seed, worker_type="process"), stop)

@@ -77,7 +77,7 @@ def test_how_far_an_epoch_that_was_left_was_read_ahead_depends_on_no_worker_s_sp
 
 @pytest.mark.parametrize("further", [1, 2, 4])
 @pytest.mark.parametrize("received", [1, 2, 3, 4, 6])
-def test_it_is_read_ahead_as_far_when_it_was_resumed(received: int, further: int) -> None:
+def test_resumed_epoch_is_prefetched_as_far_as_the_original(received: int, further: int) -> None:
     # The second worker's stream ends before the fourth batch, with samples that drop_last drops.
     def make() -> Any:
         return sluicegate.DataLoader(

@@ -53,7 +53,7 @@ def test_ctrl_c_arrives_after_the_workers_have_ended(run: Run, kind: str, persis
 
 @pytest.mark.real_clock
 @pytest.mark.parametrize("kind", ["process", "thread"])
-def test_so_does_what_another_handler_raises(run: Run, kind: str) -> None:
+def test_exception_of_a_sigterm_handler_arrives(run: Run, kind: str) -> None:
     ended = run(DROP, kind=kind, number=int(signal.SIGTERM), persistent=False)
     ended.check(7, within=12.0)
     assert ended.stdout == ""

@@ -290,7 +290,7 @@ def test_boxes_are_dropped_in_rust_for_one_field_of_boxes_alone(boxes: tuple[str
     )
 
 
-def test_what_is_recognized() -> None:
+def test_box_transforms_are_recognized() -> None:
     assert T.recognize(v2.ClampBoundingBoxes()) == ["ClampBoundingBoxes"]
     assert T.recognize(v2.ClampBoundingBoxes(None)) == []
     assert T.recognize(v2.SanitizeBoundingBoxes(2)) == [{"SanitizeBoundingBoxes": {"min_size": 2.0, "min_area": 1.0}}]

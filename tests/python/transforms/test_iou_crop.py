@@ -91,7 +91,7 @@ def field_of(transform: Any) -> ImageField:
 @pytest.mark.parametrize("name", ARGUMENTS)
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("module", [ours, v2])
-def test_they_are_torchvisions(module: Any, form: str, name: str) -> None:
+def test_crops_equal_torchvisions(module: Any, form: str, name: str) -> None:
     options: dict[str, Any] = {"boxes": "boxes", "masks": "masks", "box_fields": "labels", "box_format": form}
     field = ImageField(module.RandomIoUCrop(**ARGUMENTS[name]), exact=True, **options)
     assert not field.is_called

@@ -208,7 +208,7 @@ def test_lists_of_points(tmp_path: Path) -> None:
             assert_equal(dataset[number]["points"], expected if transform is None else transform(expected))
 
 
-def test_what_is_refused(tmp_path: Path) -> None:
+def test_invalid_key_points_are_refused(tmp_path: Path) -> None:
     path = str(tar(tmp_path))
     with pytest.raises(DamagedImageError, match=r"expected key points of shape .*, but got shape \(1, 4\)"):
         TarDataset(path, {"jpg": ImageField(v2.Pad(1), keypoints="box"), **FIELDS})[1]

@@ -53,7 +53,7 @@ def test_closed_descriptors_of_the_consumer_end_the_epoch(run: Run, what: str, t
 
 
 @pytest.mark.parametrize("then", [ASKED, DROPPED], ids=["asked", "dropped"])
-def test_so_they_do_with_workers_of_a_fork_server(run: Run, then: str) -> None:
+def test_closed_descriptors_end_waits_for_workers_of_a_fork_server(run: Run, then: str) -> None:
     ended = run(BEGUN + CLOSED + then + ENDED, method="forkserver", persistent=False, deadline=60)
     ended.check(stderr=None)
     assert ended.stdout == "True\n", ended.stdout

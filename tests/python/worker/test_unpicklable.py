@@ -103,7 +103,7 @@ LAMBDA = f"lambda at test_unpicklable.py:{A_LAMBDA.__code__.co_firstlineno} can'
     ],
 )
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_what_cannot_be_pickled_is_named(method: str, value: Any, error: Any, path: str) -> None:
+def test_unpicklable_object_is_named(method: str, value: Any, error: Any, path: str) -> None:
     needs = Payload({"first": torch.ones(3), "dataset": value})
     process: Any = multiprocessing.get_context(method).Process(target=print, args=(0, needs))
     with pytest.raises(error or (pickle.PicklingError, AttributeError)) as caught:

@@ -76,7 +76,7 @@ def test_transforms_get_xarray_objects(tmp_path: Path) -> None:
     )
 
 
-def test_what_does_not_fit_is_named(tmp_path: Path) -> None:
+def test_loaders_name_invalid_arguments(tmp_path: Path) -> None:
     data, target = _data(tmp_path, "dataset")
     generator = xbatcher.BatchGenerator(data.assign(w=data.x), {"sample": 5})
     with pytest.raises(ValueError, match=r"X_generator: expected a Dataset with one variable, but got \['x', 'w'\]"):

@@ -71,7 +71,7 @@ def test_a_dimension_of_the_prediction_alone(tmp_path: Path) -> None:
     assert np.isnan(found[:, 8:].values).all()
 
 
-def test_what_does_not_fit_is_named(tmp_path: Path) -> None:
+def test_stitch_names_mismatched_predictions(tmp_path: Path) -> None:
     dataset = WindowDataset(_field(), {"time": 4, "x": 3})
     dims = ["time", "y", "x"]
     whole = [dataset[index][None] for index in range(len(dataset))]

@@ -321,7 +321,7 @@ def test_blocks_are_rows_of_chunks(store: Path) -> None:
     assert sorted(sampler) == list(range(len(part)))
 
 
-def test_what_does_not_fit_is_named() -> None:
+def test_window_dataset_names_invalid_arguments() -> None:
     data = _weather()
     for arguments, error, message in (
         ({"ds": data}, ValueError, "input_dims: expected the length"),
