@@ -106,7 +106,7 @@ def _column(dataset: Any, part: str | int | None) -> Any:
             return None
         return np.concatenate([np.asarray(column) for column in columns])
     if type(dataset) is ImageFolderDataset:
-        # Its labels are known without decoding images, even if images are changed.
+        # Its labels are known without decoding images, so the images' transform does not matter.
         is_meant = part in (None, 1, -1) and dataset.target_transform is None and dataset.labels is not None
         return np.asarray(dataset.targets) if is_meant else None
     parts: Any = None

@@ -293,7 +293,7 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
             running = self._running_pass()
             resumed = self._position.awaited.pop(name, running)
             if resumed is not running and not resumed.closed:
-                # A class that had ended has begun another pass before this one was read on.
+                # A class that had ended has begun a new pass before this one was continued.
                 resumed.join(name)
                 return resumed
             if running.join(name):

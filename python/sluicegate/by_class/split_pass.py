@@ -256,7 +256,7 @@ class SplitPass:
             try:
                 self._lock.acquire()
             finally:
-                # Also after an exception, so that another thread can read on.
+                # Also after an exception, so that a different thread can continue.
                 self._is_reading = False
             if failed:
                 self._failed_class = name

@@ -72,14 +72,14 @@ class _PlacedRows:
 
     def row(self, number: int) -> torch.Tensor:
         if self._end.placed != self._placed:
-            # The batch moves to where there is more room when something is placed that is too large for where it is.
+            # Placing a tensor that does not fit moves the whole batch to a larger block.
             self._placed = self._end.placed
             self._rows = self._end.tensor(self.batch.leaf).unbind(0)
         return self._rows[number]
 
 
 def placing(collate_fn: Callable[[Any], Any], end: _core.WorkerEnd) -> Callable[[Any], Any]:
-    """`collate_fn`, with tensors placed in the batch that `end` is making where it is torch's default."""
+    """Return `collate_fn` or, if it is torch's default, an equivalent that places tensors in the batch of `end`."""
     return PlacingCollate(end, collate_fn) if _torch.collate_is_default(collate_fn) else collate_fn
 
 

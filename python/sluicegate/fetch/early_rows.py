@@ -23,7 +23,7 @@ _MOST_PARTS = 64
 
 
 class Room(Protocol):
-    """Memory for one tensor of a batch, before its samples are there."""
+    """Memory for one tensor of a batch, before its samples exist."""
 
     @property
     def batch(self) -> Any:

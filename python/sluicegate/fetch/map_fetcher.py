@@ -166,7 +166,7 @@ class MapFetcher:
             return self._each(index, rows, [])
         if rows is None or not self._is_subset or any(type(each) is not int for each in index):
             return self._read.__getitems__(index)
-        # Torch's subset also fetches one after the other, and is faster if nothing is large.
+        # Torch's subset also fetches samples one by one, and is faster if none is large.
         samples = self._each(index[:1], rows, [])
         rest = index[1:]
         return self._each(rest, rows, samples) if rows.has_any else samples + self._read.__getitems__(rest)
@@ -190,7 +190,7 @@ class MapFetcher:
         indices = index if isinstance(index, (list, tuple)) else [index]
         try:
             length = len(self.dataset)
-        except Exception:  # The dataset's error is what counts, not that it has no length.
+        except Exception:  # the dataset's error takes precedence over its missing length
             return None
         wrong = [each for each in indices if type(each) is int and not -length <= each < length]
         if type(error) not in (IndexError, ValueError) or not wrong:
@@ -209,7 +209,7 @@ class MapFetcher:
             return None
         try:
             shapes = [shapes_of(sample) for sample in samples]
-        except Exception:  # A user's own sample type; the error of the collate function is what counts.
+        except Exception:  # a user-defined type of samples; the collate function's error takes precedence
             return None
         other = next((number for number, shape in enumerate(shapes) if shape != shapes[0]), None)
         if other is None:

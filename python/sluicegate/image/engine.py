@@ -8,7 +8,7 @@ from .field import ImageField
 
 
 def engine_in_words(images: Mapping[str, ImageField], python_reason: str | None) -> str:
-    """Return which work is done in Rust and which in Python, as the end of a `repr`; "" without images.
+    """Return which work is done in Rust and which in Python, as the end of a `repr`; "" if there is nothing to report.
 
     Args:
         images: the image fields, by name; "" for the only field of a sample without names.

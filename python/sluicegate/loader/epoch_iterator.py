@@ -215,7 +215,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         self._progress.draws.end_iter()
 
     def _open(self, engine: _core.Engine) -> None:
-        """Make the requests of the epoch. The sampler is asked for the first one when that is requested here."""
+        """Create the requests of the epoch. The sampler is read for the first one when that is requested here."""
         progress = self._progress
         self._is_drawn_late = False
         is_drawn = progress.resumed.drawn

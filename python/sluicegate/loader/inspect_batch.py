@@ -88,7 +88,7 @@ class BatchInspector:
         latest = self.progress.latest
         plan, first = None, 0
         if latest is not None and latest.epoch == epoch:
-            # After a resume with other ranks, or another batch size, batches are counted on from there.
+            # After a resume with different ranks or batch size, numbering continues from there.
             plan, first = latest.received.plan, latest.received.plan_first
         if plan is None or batch_index < first:
             plan, first = make_plan(ordering, epoch, 0, _given), 0

@@ -57,7 +57,7 @@ class NativeIterator(EpochIterator):
         self.engine = engine
         self._in_order = bool(settings.in_order)
         self._ahead = 0
-        # Its share of the bound on prefetched bytes; None once all its requests have been made.
+        # Its share of the bound on prefetched bytes; None once no more batches will come.
         self._party: _core.Party | None = None
         if self._num_workers > 0:
             factor: Any = settings.prefetch_factor
@@ -241,7 +241,7 @@ class NativeIterator(EpochIterator):
             pass
 
     def _ask_for_one_more(self) -> bool:
-        """Ask for one batch ahead; return False if there is no room or no batch left."""
+        """Request one batch in advance; return False if there is no room or no batch left."""
         under_way = len(self._under_way) + len(self._begun)
         if under_way < self._ahead and (self._party is None or under_way < self._party.room):
             for ids in self._requests:

@@ -47,7 +47,7 @@ class RequestsAhead:
         self.is_exhausted = self.is_paused = False
         self._group, self._epoch = group, epoch
         self._requests, self._party = requests, party
-        # How many more are to be requested once there is room for them in bytes.
+        # The number of batches to request once the bound in bytes allows it.
         self._deferred = 0
 
     def use(self, group: WorkerGroup, epoch: int) -> None:
@@ -131,5 +131,5 @@ class RequestsAhead:
             raise
 
     def leave(self) -> None:
-        """Return the epoch's share of the bound on prefetched bytes."""
+        """Give back the epoch's share of the bound on prefetched bytes."""
         self._party = None

@@ -79,7 +79,7 @@ def resources_of(loader: LoaderArguments) -> LoaderResources:
 
 
 def share_resources(loader: LoaderArguments, other: LoaderArguments) -> None:
-    """Let `loader` use the slots, threads and workers of `other`, another loader over the same dataset or itself."""
+    """Let `loader` use the slots, threads and workers of `other`, a different loader of the same dataset, or itself."""
     settings, others = LoaderSettings.of(loader), LoaderSettings.of(other)
     resources_of(loader).share(settings, resources_of(other), others)
 

@@ -69,7 +69,7 @@ class WorkerIterator(EpochIterator):
         self._begin()
 
     def _resumed_places(self) -> list[PlaceState | None]:
-        """By worker: where it was when the state was taken; of a state with other workers, as near as can be."""
+        """By worker: its position when the state was taken; for a state with other workers, the nearest known one."""
         resumed = self._progress.resumed
         if not (resumed.in_epoch or self._goes_on):
             return []

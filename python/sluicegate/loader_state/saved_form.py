@@ -259,7 +259,7 @@ def _place(name: str, facts: Any) -> PlaceState:
 
 
 def _check_inner(name: str, place: Any) -> None:
-    """Check the place that another one, or a sampler's state, contains."""
+    """Check a place that is nested in another place or in a sampler's state."""
     check_mapping(name, place, ("state", "at", "samples", "ended"))
     states = check_mapping(f"{name}.state", place["state"])
     if not set(states) <= _OF_STREAM:

@@ -70,7 +70,7 @@ def _begun_state(settings: LoaderSettings, progress: LoaderProgress) -> LoaderSt
     state = LoaderState(
         fingerprint=fingerprint(settings, running),
         epoch=progress.epochs.next,
-        # The epoch that a user-defined sampler or dataset was given: the loader's own count means nothing to them.
+        # The epoch that was set in a user-defined sampler or dataset, which do not use the loader's own count.
         epoch_told=progress.epochs.last_set,
         num_workers=settings.num_workers,
     )
@@ -129,7 +129,7 @@ def _generators(
 ) -> tuple[dict[str, str] | None, dict[str, str] | None]:
     """Return the generators that the epoch is drawn from, and the global ones, as far as they are saved."""
     if settings.seed is None:
-        # The global generators belong to the process: one rank's are not for another.
+        # The global generators belong to the process: a rank must not load those of a different rank.
         return (drawn or draws.take(settings)).as_text(), None if is_one_of_many() else global_state()
     if not settings.is_stream and (settings.ordering is None or settings.ordering.lists_sampler):
         return (drawn or draws.take_own(settings.index_sampler)).as_text() or None, None

@@ -71,7 +71,7 @@ class NumberFunction:
         """Return True if the function, and everything that it reads, is unchanged."""
         try:
             now = self._read()
-        except Exception:  # Something of another type, or something changes in another thread.
+        except Exception:  # a value of a different type, or one that a different thread is changing
             return False
         is_same = all(
             one is other and one_size == size for (one, one_size), (other, size) in zip(now, self._values, strict=False)

@@ -68,7 +68,7 @@ class PlaceState:
         return _shortened(dataclasses.replace(place, states=states, at=0), _MOST_EPOCHS)
 
     def inner(self) -> dict[str, Any]:
-        """Return the form in which another place or a sampler's state contains this one."""
+        """Return the form of this place when it is nested in another place or in a sampler's state."""
         form = {"state": self.states, "at": self.at, "samples": self.samples, "ended": self.ended}
         return form | {"over": True} if self.over else form
 

@@ -119,8 +119,8 @@ class Pair:
     ) -> None:
         state = state or {}
         self.thing = thing
-        # The state of the thing before the new one was loaded, from which it is started to see its effect of being
-        # left.
+        # The thing's state before the new one was loaded: to see what leaving the thing does, it is started from this
+        # state.
         self._before: Any = None
         if "thing" in state:
             if not is_stateful(thing):

@@ -176,7 +176,7 @@ def _found(module: str, name: str) -> Any:
 
 
 def _living(names: list[tuple[str, str]], address: int) -> type[BaseException] | None:
-    """Find a class that no name leads to, such as one made in a function: under fork the consumer has it, too."""
+    """Find a class without an importable name, such as one made in a function: under fork, the consumer has it too."""
     found, waiting, seen = None, [BaseException], {BaseException}
     while waiting:
         kind = waiting.pop()

@@ -139,7 +139,7 @@ class _Image:
         return number
 
     def hand_over_again(self, popen: Any) -> bool:
-        """Hand the same descriptors to another child; return True if the pickle is valid there."""
+        """Pass the same descriptors to a new child; return True if the pickle is valid there."""
         if not self.repeatable or type(popen) is not self.popen_class:
             return False
         return all(popen.duplicate_for_child(kept) == number for kept, number in self.handed_over)

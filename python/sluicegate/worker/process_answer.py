@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ProcessAnswer:
-    """A worker process's answer for one batch; counted as a batch ahead as long as it exists."""
+    """A worker process's answer for one batch; counted as a prefetched batch while it exists."""
 
     __slots__ = ("_begun", "_content", "_held", "_tensors", "ended", "epoch", "failed", "number", "worker")
 

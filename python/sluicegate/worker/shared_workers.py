@@ -257,7 +257,7 @@ class WorkerShare(WorkerGroup):
         return next(iter(self._under_way.values()), None)
 
     def begin(self, epoch: int, shared_seed: int | None, number: int, tells_number: bool) -> None:
-        """Tell the workers the loader's epoch, if it is another one than the last."""
+        """Tell the workers the loader's epoch, if it differs from the last one."""
         self._shared.tell_epoch(shared_seed, number, tells_number)
 
     def dismiss(self, worker: int) -> None:

@@ -162,6 +162,6 @@ class _Output:
         """Write the remaining windows, and the metadata that xarray reads in one file."""
         self._write(self.length)
         with warnings.catch_warnings():
-            # That this is not in the specification yet; xarray writes it, too.
+            # The warning that the specification lacks this metadata, which xarray also writes.
             warnings.simplefilter("ignore")
             self.consolidate(self.group.store)

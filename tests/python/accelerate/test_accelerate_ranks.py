@@ -131,7 +131,7 @@ def test_killed_at_a_random_step_it_resumes_bit_for_bit(
 
 
 @pytest.mark.timeout(300)
-# All pairs of the three options.
+# Every two values of different parameters occur together.
 @pytest.mark.parametrize(
     ("seed", "world_size", "workers"),
     [

@@ -130,7 +130,7 @@ SLICES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-# All pairs of values: all combinations would take half a minute.
+# Every two values of different parameters occur together; all combinations would take half a minute.
 PAIRS = [
     (STORES[(row + column) % len(STORES)], cut, part)
     for row, cut in enumerate(CUTS)
