@@ -42,9 +42,7 @@ def samples(rows: int = ROWS) -> list[Any]:
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @pytest.mark.parametrize("is_stream", [False, True])
-def test_arrow_dataset_passes_the_checks_of_every_format(
-    tmp_path: Path, is_stream: bool, compression: str | None
-) -> None:
+def test_arrow_dataset_passes_format_checks(tmp_path: Path, is_stream: bool, compression: str | None) -> None:
     path = written(tmp_path / "a.arrow", table(40), is_stream=is_stream, compression=compression, batch=16)
     check_format(ArrowDataset(path), samples(40))
 
