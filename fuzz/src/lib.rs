@@ -9,9 +9,8 @@ use std::sync::Once;
 mod targets;
 
 /// Paths of code that may panic: its callers turn the panic into an error.
-const FOREIGN: [&str; 10] = [
-    "/arrow-", "/parquet-", "/library/", "/image-", "/png-", "/gif-", "/tiff-", "/weezl-", "/zune-", "/fdeflate-",
-];
+const FOREIGN: [&str; 10] =
+    ["/arrow-", "/parquet-", "/library/", "/image-", "/png-", "/gif-", "/tiff-", "/weezl-", "/zune-", "/fdeflate-"];
 
 /// Makes a panic end the process, as libFuzzer expects, except in crates for Parquet, Arrow, or images, or in the
 /// standard library called by these: such a panic may be caught; otherwise libFuzzer sees it later.

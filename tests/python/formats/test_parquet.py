@@ -438,7 +438,10 @@ def test_arguments_that_can_not_be_are_refused(tmp_path: Path) -> None:
         ({"decimals": "exact"}, "decimals: expected 'float' or 'int'"),
         ({"lists": "padded"}, "lists: expected 'ragged' or"),
         ({"lists": ("padded", "x")}, "lists: expected a fill of int64 for column `l`, but got 'x'"),
-        ({"lists": ("padded", 0.5)}, r"lists: expected a fill of int64 for column `l`, but got 0.5 \(it would become 0"),
+        (
+            {"lists": ("padded", 0.5)},
+            r"lists: expected a fill of int64 for column `l`, but got 0.5 \(it would become 0",
+        ),
         ({"cache_bytes": -1}, "cache_bytes should be 0 or more"),
         ({"nulls": 2**70}, "nulls: expected an integer that fits in 64 bits, but got "),
     ):
