@@ -120,7 +120,10 @@ pub(super) fn packed_batch_sampler(
         "concat" => Packing::Concat,
         "first_fit" => Packing::FirstFit,
         "best_fit" => Packing::BestFit,
-        other => return Err(PyValueError::new_err(format!("strategy: `{other}` is none"))),
+        other => {
+            let reason = format!("strategy: expected concat, first_fit or best_fit, got {other}");
+            return Err(PyValueError::new_err(reason));
+        }
     };
     let mut lengths = Integers::new("lengths", lengths).map_err(|error| to_python(py, error))?;
     let len = lengths.len();

@@ -54,7 +54,7 @@ impl Plan {
             "pad" => Remainder::Pad,
             "drop" => Remainder::Drop,
             "exact" => Remainder::Exact,
-            other => return Err(PyValueError::new_err(format!("remainder: `{other}` is none"))),
+            other => return Err(PyValueError::new_err(format!("remainder: expected pad, drop or exact, got {other}"))),
         };
         let shard = Shard::new(shard.0, shard.1).map_err(|error| to_python(py, error))?;
         let is_quick = source.is_instance_of::<Order>() && batch_size <= QUICK;

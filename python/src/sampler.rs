@@ -102,7 +102,7 @@ pub(super) fn distributed_sampler(
         "pad" => Remainder::Pad,
         "drop" => Remainder::Drop,
         "exact" => Remainder::Exact,
-        other => return Err(PyValueError::new_err(format!("remainder: `{other}` is none of pad, drop, exact"))),
+        other => return Err(PyValueError::new_err(format!("remainder: expected pad, drop or exact, got {other}"))),
     };
     let shard = Shard::new(rank, world_size);
     Sampler::wrap(py, shard.map(|shard| DistributedSampler::new(Arc::clone(&sampler.0), shard, remainder)))

@@ -125,7 +125,9 @@ impl WorkerEnd {
             "batch" => Outcome::Batch,
             "failed" => Outcome::Failed,
             "ended" => Outcome::Ended,
-            other => return Err(PyValueError::new_err(format!("outcome: `{other}` is none"))),
+            other => {
+                return Err(PyValueError::new_err(format!("outcome: expected batch, failed or ended, got {other}")));
+            }
         };
         detach(py, || self.lock().answer(outcome, envelope))
     }

@@ -226,7 +226,7 @@ fn a_billion_virtual_samples_are_shuffled_and_resumed_anywhere() {
     let (first, order) = (loader.epoch(3).unwrap().next().unwrap().unwrap(), RandomSampler::new(len, 7).order(3));
     assert_eq!(first.to_vec::<u64>(0).unwrap(), [order.unwrap().index_at(0) as u64]);
 
-    // So many batches were received that counting up to them would take hours.
+    // Counting up to this number of received batches would take hours.
     let len = 1 << 42;
     let left: u64 = (1 << 42) - 3;
     let loader = DataLoader::builder(Arc::new(Numbers::new(len))).build().unwrap();

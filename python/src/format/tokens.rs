@@ -89,7 +89,7 @@ pub(crate) fn token_output(name: &str) -> PyResult<TokenOutput> {
         "tokens" => Ok(TokenOutput::Tokens),
         "shifted" => Ok(TokenOutput::Shifted),
         "same" => Ok(TokenOutput::Same),
-        other => Err(PyValueError::new_err(format!("output: `{other}` is none"))),
+        other => Err(PyValueError::new_err(format!("output: expected tokens, shifted or same, got {other}"))),
     }
 }
 

@@ -16,7 +16,7 @@ const DEEPEST_STRUCTURE: usize = 32;
 /// # Errors
 /// The reason why the schema is invalid.
 pub(super) fn check_schema(footer: &[u8]) -> Result<(), String> {
-    let cut = || "it is cut, or its schema is none".to_owned();
+    let cut = || "it is truncated, or its schema is invalid".to_owned();
     let mut bytes = Compact { rest: footer };
     let children = bytes.schema().ok_or_else(cut)?;
     // `open`: for each open element, its remaining children. `promised`: elements that were claimed and not read yet.
