@@ -65,10 +65,9 @@ def test_flat_files_hold_tokens_and_nothing_else(tmp_path: pathlib.Path) -> None
     assert len(write_tokens(DOCUMENTS, tmp_path / "b-{}.bin", shard_bytes=2)) == 4
 
 
-@pytest.mark.parametrize("layout", ["flat", "megatron"])
-def test_no_shard_is_without_tokens(tmp_path: pathlib.Path, layout: Any) -> None:
+def test_no_flat_shard_is_without_tokens(tmp_path: pathlib.Path) -> None:
     documents = [[], [], list(range(50)), [], [1, 2], [3, 4, 5]]
-    paths = write_tokens(documents, tmp_path / "{}.bin", shard_bytes=10, layout=layout)
+    paths = write_tokens(documents, tmp_path / "{}.bin", shard_bytes=10)
     assert [pathlib.Path(path).stat().st_size for path in paths] == [100, 10]
     assert len(TokensDataset(paths, length=4)) > 0
 

@@ -97,8 +97,12 @@ impl TokenShards {
         };
         let Some(current) = &mut self.current else { return Ok(false) };
         let bytes = tokens.len() as u64;
-        // Empty documents neither fill a shard nor begin one: without tokens it would be an empty file.
-        if current.bytes > 0 && bytes > 0 && current.bytes + bytes > self.shard_bytes {
+        // A flat shard without tokens would be an empty file, so empty documents neither fill one nor begin one.
+        let may_end = match self.layout {
+            TokenShardLayout::Flat => current.bytes > 0 && bytes > 0,
+            TokenShardLayout::Megatron => current.samples > 0,
+        };
+        if may_end && current.bytes + bytes > self.shard_bytes {
             return Ok(false);
         }
         current.bytes += bytes;
