@@ -33,23 +33,23 @@ pub use crate::memory::{
 #[cfg(feature = "image")]
 pub use crate::memory::{JpegColors, JpegDecoder, JpegFault, JpegHeader, KeptValues, Region, encode_jpeg};
 pub use crate::pipeline::{
-    Answer, AnswerWait, BatchNumber, BytesAhead, Delivery, Fetch, FetchPacked, FetchPackedFields, FetchSamples, Held,
-    IndexBatch, Outcome, PackedField, Party, PlacedField, Pool, Prefetch, ReadAhead, ShuffledSamples, SlotCopy,
-    StreamPass, Task, TaskKind, WorkerEnd, Workers, end_with,
+    Answer, AnswerWait, BatchNumber, BytesAhead, Fetch, FetchPacked, FetchPackedFields, FetchSamples, Held, IndexBatch,
+    Outcome, PackedField, Party, PlacedField, Pool, Prefetch, ReadAhead, ShuffledSamples, SlotCopy, StreamPass, Task,
+    TaskKind, WorkerEnd, Workers, end_with,
 };
 pub use crate::rng::GeneratorPlace;
 #[cfg(feature = "image")]
 pub use crate::rng::{GENERATOR_WORDS, GeneratorStream, generator_words};
 pub use crate::sample::Moments;
 pub use crate::sampler::{
-    BatchOrder, BufferPosition, Course, ExplicitOrder, PackedBatchSampler, Packing, PieceCode, ShuffleBuffer,
+    BatchOrder, BufferPosition, ExplicitOrder, PackedBatchSampler, Packing, PieceCode, ShuffleBuffer,
 };
 pub use crate::shard::ShardPosition;
 #[cfg(feature = "image")]
 pub use crate::transform::{
     AnyPicture, Beginning, Boxes, Clamping, Coordinates, Eraser, ImageCache, ImageForm, ImageShape, JpegScale,
     KeyPoints, MaskValue, Moves, Noise, Operation, Picture, PixelPipeline, PlainFile, ProductRounding, Torchvision,
-    TransformedImage, ask_torch, fixed_size, image_size,
+    ask_torch, fixed_size, image_size,
 };
 
 /// Progress and cancellation of long-running work.

@@ -114,12 +114,12 @@ pub use loader::BatchStream;
 pub use loader::{
     BatchIds, Batches, BatchesWithIds, DataLoader, DataLoaderBuilder, ItemLoader, ItemLoaderBuilder, StreamBatches,
 };
-pub use pipeline::{Batch, FieldView};
+pub use pipeline::{Batch, Delivery, FieldView};
 pub use rng::{Permutation, TorchGenerator, randperm, sample_key};
 pub use sample::{BatchWriter, Column, DType, Element, Field, SampleWriter, Schema, Sizes, SizesWriter};
 pub use sampler::{
     BalancedBatchSampler, BatchLimit, BatchSampler, BatchingSampler, BlockShuffleSampler, BufferBound, ClassIndex,
-    ClassSampler, DistributedSampler, EpochBatches, EpochOrder, EpochPlan, LastBatch, LengthBucketBatchSampler,
+    ClassSampler, Course, DistributedSampler, EpochBatches, EpochOrder, EpochPlan, LastBatch, LengthBucketBatchSampler,
     MixtureSampler, MixtureWeights, PlannedBatch, RandomSampler, RepeatSampler, Repetition, Replacement, Sampler,
     SequentialSampler, Shuffling, StopCriteria, StratifiedBatchSampler, SubsetRandomSampler, TorchRandomSampler,
     WeightedRandomSampler,
@@ -129,6 +129,6 @@ pub use state::{LoaderState, StreamState};
 #[cfg(feature = "image")]
 pub use transform::{
     Antialias, AugmentPolicy, BoxFormat, ChannelOrder, CropDraws, DecodeOptions, ErasingValue, Frame, Image, ImageMode,
-    ImagePipeline, ImageTransform, Interpolation, Orientation, PaddingMode, ResizeTo, SmallImage, Truncated, Values,
-    decode_image,
+    ImagePipeline, ImageTransform, Interpolation, Orientation, PaddingMode, ResizeTo, SmallImage, TransformedImage,
+    Truncated, Values, decode_image,
 };

@@ -8,10 +8,10 @@ use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use sluicegate::internal::{
-    Delivery, Fetch, FetchPacked, FetchPackedFields, FetchSamples, GeneratorPlace, IndexBatch, PackRows, PackedField,
+    Fetch, FetchPacked, FetchPackedFields, FetchSamples, GeneratorPlace, IndexBatch, PackRows, PackedField,
     PackedLabels, Slab, watch, with_helpers,
 };
-use sluicegate::{Error, Sizes, TokenDocuments};
+use sluicegate::{Delivery, Error, Sizes, TokenDocuments};
 
 use super::convert::plain_indices;
 use super::dataset::Dataset;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use sluicegate::internal::{Array, Course};
+use sluicegate::internal::Array;
 use sluicegate::{
-    BatchSampler, BlockShuffleSampler, DType, DistributedSampler, Error, LastBatch, MixtureSampler, MixtureWeights,
-    RandomSampler, Remainder, RepeatSampler, Repetition, Replacement, SequentialSampler, Shard, StopCriteria,
-    SubsetRandomSampler, WeightedRandomSampler,
+    BatchSampler, BlockShuffleSampler, Course, DType, DistributedSampler, Error, LastBatch, MixtureSampler,
+    MixtureWeights, RandomSampler, Remainder, RepeatSampler, Repetition, Replacement, SequentialSampler, Shard,
+    StopCriteria, SubsetRandomSampler, WeightedRandomSampler,
 };
 
 use super::detach::detach_long;

@@ -103,6 +103,7 @@ impl DecodedImages {
     }
 
     /// The same, reading images without bytes from the files at their paths.
+    #[doc(hidden)]
     #[must_use]
     pub fn with_links(self, links: Vec<ImageLink>) -> Self {
         Self { links, ..self }

@@ -26,6 +26,7 @@ impl InMemory {
     /// # Errors
     /// [`Error::LengthMismatch`] names the first array whose length differs; [`Error::InvalidArgument`] if there is
     /// none, or the rows of one differ in size from its field.
+    #[doc(hidden)]
     pub fn new(arrays: Vec<(Field, Array)>) -> Result<Self> {
         let Some((first, len)) = arrays.first().map(|(field, array)| (field.name().to_owned(), array.len())) else {
             return Err(Error::InvalidArgument { argument: "arrays", reason: "at least one array is needed".into() });

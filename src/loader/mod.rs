@@ -100,6 +100,7 @@ impl DataLoader {
     }
 
     /// Returns the counter of bytes fetched ahead for all epochs being read, and the bound on them.
+    #[doc(hidden)]
     #[must_use]
     pub fn bytes_ahead(&self) -> &BytesAhead {
         &self.bytes_ahead

@@ -155,6 +155,7 @@ impl Batch {
     }
 
     /// Returns the layout and the lease, for a foreign owner of views.
+    #[doc(hidden)]
     #[must_use]
     pub fn into_parts(self) -> (BatchLayout, Lease) {
         (self.layout, self.lease)

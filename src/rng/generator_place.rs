@@ -27,6 +27,7 @@ pub struct GeneratorPlace {
 
 impl TorchGenerator {
     /// Returns the generator's position. It shares the words of `before`, an earlier position, if they are the same.
+    #[doc(hidden)]
     #[must_use]
     pub fn place(&self, before: Option<&GeneratorPlace>) -> GeneratorPlace {
         let words = match before {
@@ -37,6 +38,7 @@ impl TorchGenerator {
     }
 
     /// Returns the generator at `place`.
+    #[doc(hidden)]
     #[must_use]
     pub fn at(place: &GeneratorPlace) -> Self {
         let kept_normal = place.kept_normal.map(f64::from_bits);

@@ -92,6 +92,7 @@ impl ImagePipeline {
 
     /// Caches images in `cache` by their numbers ([`run_number`](Self::run_number)): after the transforms that precede
     /// the first random one, and before their values become floats.
+    #[doc(hidden)]
     #[must_use]
     pub fn with_cache(self, cache: Arc<ImageCache>) -> Self {
         Self { cache: Some(cache), ..self }
@@ -104,6 +105,7 @@ impl ImagePipeline {
     }
 
     /// Returns the form that every image gets, or None if it depends on the image.
+    #[doc(hidden)]
     #[must_use]
     pub fn form(&self) -> Option<ImageForm> {
         let size = fixed_size(&self.transforms)?;
@@ -115,6 +117,7 @@ impl ImagePipeline {
     }
 
     /// Returns the form of masks that move with the images of the pipeline `image`, or None if it depends on the image.
+    #[doc(hidden)]
     #[must_use]
     pub fn mask_form(&self, image: &Self) -> Option<ImageForm> {
         let size = fixed_size(&image.transforms)?;
@@ -284,6 +287,7 @@ impl ImagePipeline {
     ///
     /// # Errors
     /// The reason why it is not a mask of that image, or cannot be moved this way.
+    #[doc(hidden)]
     pub fn run_mask(&self, encoded: &[u8], moves: &Moves) -> Result<TransformedImage, Reason> {
         if !self.transforms.is_empty() {
             return Err("a mask moves with its image, and has no transforms of its own".into());

@@ -15,6 +15,7 @@ pub struct TransformedImage {
 
 impl TransformedImage {
     /// Returns how its pixels moved.
+    #[doc(hidden)]
     #[must_use]
     pub fn moves(&self) -> &Moves {
         &self.moves

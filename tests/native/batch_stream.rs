@@ -8,8 +8,9 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use futures_core::{FusedStream, Stream};
-use sluicegate::internal::Delivery;
-use sluicegate::{BatchStream, DataLoader, Dataset, Error, ItemDatasetExt, ItemLoader, Result, SampleWriter, Schema};
+use sluicegate::{
+    BatchStream, DataLoader, Dataset, Delivery, Error, ItemDatasetExt, ItemLoader, Result, SampleWriter, Schema,
+};
 
 use crate::datasets::Numbers;
 

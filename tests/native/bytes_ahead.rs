@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sluicegate::internal::{Arena, BytesAhead, Delivery, Segment, Slab, container_bytes};
-use sluicegate::{DType, DataLoader, Dataset, Field, Result, SampleWriter, Schema};
+use sluicegate::internal::{Arena, BytesAhead, Segment, Slab, container_bytes};
+use sluicegate::{DType, DataLoader, Dataset, Delivery, Field, Result, SampleWriter, Schema};
 
 const MIB: usize = 1 << 20;
 

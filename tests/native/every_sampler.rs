@@ -6,12 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use sluicegate::internal::{Course, PackedBatchSampler, Packing};
+use sluicegate::internal::{PackedBatchSampler, Packing};
 use sluicegate::{
     BalancedBatchSampler, BatchLimit, BatchSampler, BatchingSampler, BlockShuffleSampler, ClassIndex, ClassSampler,
-    DistributedSampler, EpochBatches, EpochOrder, LastBatch, LengthBucketBatchSampler, MixtureSampler, MixtureWeights,
-    RandomSampler, Remainder, RepeatSampler, Repetition, Replacement, Result, Sampler, SequentialSampler, Shard,
-    Shuffling, StopCriteria, StratifiedBatchSampler, SubsetRandomSampler, TorchRandomSampler, WeightedRandomSampler,
+    Course, DistributedSampler, EpochBatches, EpochOrder, LastBatch, LengthBucketBatchSampler, MixtureSampler,
+    MixtureWeights, RandomSampler, Remainder, RepeatSampler, Repetition, Replacement, Result, Sampler,
+    SequentialSampler, Shard, Shuffling, StopCriteria, StratifiedBatchSampler, SubsetRandomSampler, TorchRandomSampler,
+    WeightedRandomSampler,
 };
 
 use crate::conformance::{batching_sampler_conformance, sampler_conformance};

@@ -7,10 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use sluicegate::internal::Delivery;
 use sluicegate::{
-    BatchLimit, DataLoader, Error, ItemDataset, ItemDatasetExt, ItemLoader, LastBatch, LengthBucketBatchSampler,
-    LoaderState, Remainder, Result, Shard, Shuffling, reuse_batches, sample_key,
+    BatchLimit, DataLoader, Delivery, Error, ItemDataset, ItemDatasetExt, ItemLoader, LastBatch,
+    LengthBucketBatchSampler, LoaderState, Remainder, Result, Shard, Shuffling, reuse_batches, sample_key,
 };
 
 use crate::datasets::Numbers;

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use sluicegate::internal::Delivery;
 use sluicegate::{
-    BatchSampler, Batches, DataLoader, DataLoaderBuilder, Dataset, EpochBatches, EpochOrder, Error, InMemory,
+    BatchSampler, Batches, DataLoader, DataLoaderBuilder, Dataset, Delivery, EpochBatches, EpochOrder, Error, InMemory,
     LastBatch, LoaderState, RandomSampler, Result, Sampler, SequentialSampler,
 };
 

@@ -1,8 +1,7 @@
 //! Mixtures: proportions, stopping rules, schedules.
 
 use proptest::prelude::*;
-use sluicegate::internal::Course;
-use sluicegate::{EpochOrder, MixtureSampler, MixtureWeights, Sampler, StopCriteria};
+use sluicegate::{Course, EpochOrder, MixtureSampler, MixtureWeights, Sampler, StopCriteria};
 
 use crate::conformance::sampler_conformance;
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sluicegate::internal::{Delivery, Fetch, FetchSamples, IndexBatch, Pool, Prefetch, Slab};
-use sluicegate::{Batch, Error, Result, StackSamples, sample_key};
+use sluicegate::internal::{Fetch, FetchSamples, IndexBatch, Pool, Prefetch, Slab};
+use sluicegate::{Batch, Delivery, Error, Result, StackSamples, sample_key};
 
 use crate::datasets::Numbers;
 use crate::own_process::{NO_THREADS, alone, threads_named};

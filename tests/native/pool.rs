@@ -7,8 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use sluicegate::internal::{Delivery, Fetch, FetchSamples, IndexBatch, Pool, Prefetch, Slab};
-use sluicegate::{DataLoader, DataLoaderBuilder, Dataset, Error, Result, SampleWriter, Schema, StackSamples};
+use sluicegate::internal::{Fetch, FetchSamples, IndexBatch, Pool, Prefetch, Slab};
+use sluicegate::{DataLoader, DataLoaderBuilder, Dataset, Delivery, Error, Result, SampleWriter, Schema, StackSamples};
 
 use crate::datasets::Numbers;
 

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use sluicegate::internal::Delivery;
 use sluicegate::{
-    BatchIds, BatchSampler, BatchingSampler, ClassIndex, DataLoader, DataLoaderBuilder, Error, LastBatch, LoaderState,
-    RandomSampler, Remainder, Shard, StratifiedBatchSampler,
+    BatchIds, BatchSampler, BatchingSampler, ClassIndex, DataLoader, DataLoaderBuilder, Delivery, Error, LastBatch,
+    LoaderState, RandomSampler, Remainder, Shard, StratifiedBatchSampler,
 };
 
 use crate::datasets::Numbers;

@@ -3,8 +3,8 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyByteArray;
-use sluicegate::internal::{Beginning, PlainFile, TransformedImage};
-use sluicegate::{ChannelOrder, ImagePipeline, TorchGenerator};
+use sluicegate::internal::{Beginning, PlainFile};
+use sluicegate::{ChannelOrder, ImagePipeline, TorchGenerator, TransformedImage};
 
 use super::file_images::ask_torch_for_exp;
 use super::transforms::transforms_of;

@@ -34,5 +34,6 @@ pub struct TarOptions {
     /// writable.
     pub index_folder: Option<PathBuf>,
     /// Where compressed archives are unpacked.
+    #[doc(hidden)]
     pub unpacked: UnpackedFolder,
 }
