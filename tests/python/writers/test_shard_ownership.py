@@ -116,11 +116,14 @@ def expected(length: int, variant: int = 0) -> list[tuple[int, int]]:
 
 def in_child(job: Callable[[], Any], kill_after: float | None = None) -> int:
     """Run `job` in a child process; return 0, 1 after an error, or minus the number of the signal that killed it."""
+    # Else SIGINT may come before the `try`, and the child would end the test run as if it were its parent.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     child = os.fork()
     if child == 0:
         code = 1
         try:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             job()
             code = 0
         except (OSError, ValueError, KeyboardInterrupt):
@@ -130,6 +133,7 @@ def in_child(job: Callable[[], Any], kill_after: float | None = None) -> int:
             code = 2
         finally:
             os._exit(code)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     if kill_after is not None:
         time.sleep(kill_after)
         os.kill(child, random.choice([signal.SIGKILL, signal.SIGINT]))
