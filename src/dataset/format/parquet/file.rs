@@ -61,8 +61,7 @@ impl Footer {
             read.map_err(|trouble| trouble.into_error(|reason| refuse(format!("the footer: {reason}"))))
         };
         let metadata = load()?;
-        let fields = in_nanoseconds(metadata.schema().fields(), metadata.parquet_schema());
-        let schema = Arc::new(ArrowSchema::new_with_metadata(fields, metadata.schema().metadata().clone()));
+        let schema = in_nanoseconds(metadata.schema(), metadata.parquet_schema());
         let as_read = Arc::new(ArrowSchema::new(fields_as_read(schema.fields())));
         let parsed = Arc::clone(metadata.metadata());
         drop(metadata);

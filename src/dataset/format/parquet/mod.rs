@@ -7,6 +7,7 @@ mod file;
 mod filter;
 mod groups;
 mod int96;
+mod leaf_types;
 mod nested;
 mod reuse;
 mod schema;

@@ -5,30 +5,23 @@
 
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, FieldRef, Fields};
+use arrow_schema::{DataType, Fields};
 use parquet::basic::{ConvertedType, LogicalType, Type as PhysicalType};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{FileMetaData, ParquetMetaData, ParquetMetaDataBuilder};
 use parquet::schema::types::{BasicTypeInfo, SchemaDescriptor, Type, TypePtr};
 
+use super::leaf_types::map_leaves;
+
 /// Returns the fields with strings as byte strings, and with dictionaries of numbers as plain numbers.
 pub(super) fn fields_as_read(fields: &Fields) -> Fields {
-    fields.iter().map(field_as_read).collect()
-}
-
-fn field_as_read(field: &FieldRef) -> FieldRef {
-    Arc::new(Field::clone(field).with_data_type(type_as_read(field.data_type())))
+    map_leaves(fields, &mut type_as_read)
 }
 
 fn type_as_read(of: &DataType) -> DataType {
     match of {
         DataType::Utf8 | DataType::Utf8View | DataType::BinaryView => DataType::Binary,
         DataType::LargeUtf8 => DataType::LargeBinary,
-        DataType::Struct(fields) => DataType::Struct(fields_as_read(fields)),
-        DataType::List(item) => DataType::List(field_as_read(item)),
-        DataType::LargeList(item) => DataType::LargeList(field_as_read(item)),
-        DataType::FixedSizeList(item, len) => DataType::FixedSizeList(field_as_read(item), *len),
-        DataType::Map(entries, is_sorted) => DataType::Map(field_as_read(entries), *is_sorted),
         DataType::Dictionary(_, of) if of.is_primitive() || **of == DataType::Boolean => (**of).clone(),
         DataType::Dictionary(keys, of) => DataType::Dictionary(keys.clone(), Box::new(type_as_read(of))),
         other => other.clone(),
