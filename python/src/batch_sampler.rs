@@ -13,7 +13,7 @@ use sluicegate::{
 
 use super::class_index::ClassIndex;
 use super::detach::detach_long;
-use super::error::to_python;
+use super::error::{to_python, unknown};
 use super::integers::Integers;
 use super::memory::ForeignArray;
 use super::order::{BatchingSampler, Sampler};
@@ -120,10 +120,7 @@ pub(super) fn packed_batch_sampler(
         "concat" => Packing::Concat,
         "first_fit" => Packing::FirstFit,
         "best_fit" => Packing::BestFit,
-        other => {
-            let reason = format!("strategy: expected concat, first_fit or best_fit, got {other}");
-            return Err(PyValueError::new_err(reason));
-        }
+        other => return Err(to_python(py, unknown("strategy", other))),
     };
     let mut lengths = Integers::new("lengths", lengths).map_err(|error| to_python(py, error))?;
     let len = lengths.len();

@@ -6,17 +6,27 @@ use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use sluicegate::internal::ExplicitOrder;
-use sluicegate::{EpochPlan, LastBatch, Remainder, Shard};
+use sluicegate::{EpochPlan, LastBatch, Remainder, Result, Shard};
 
 use super::convert::all_places;
 use super::detach::detach;
-use super::error::to_python;
+use super::error::{to_python, unknown};
 use super::memory::Indices;
 use super::order::{Batches, Order, int64_bytes};
 
 /// Up to this many indices of an order are computed with the GIL held: releasing and reacquiring it costs more, and
 /// another thread that waits for it gets it only a few microseconds later.
 const QUICK: usize = 512;
+
+/// Returns what a shard does when the samples cannot be divided evenly, by name.
+pub(super) fn remainder_of(name: &str) -> Result<Remainder> {
+    match name {
+        "pad" => Ok(Remainder::Pad),
+        "drop" => Ok(Remainder::Drop),
+        "exact" => Ok(Remainder::Exact),
+        other => Err(unknown("remainder", other)),
+    }
+}
 
 /// The contents of each batch of a rank. Threads may share it.
 #[pyclass(frozen, module = "sluicegate._core")]
@@ -50,12 +60,7 @@ impl Plan {
         } else {
             return Err(PyTypeError::new_err("a plan is made of an Order or of Batches"));
         };
-        let remainder = match remainder {
-            "pad" => Remainder::Pad,
-            "drop" => Remainder::Drop,
-            "exact" => Remainder::Exact,
-            other => return Err(PyValueError::new_err(format!("remainder: expected pad, drop or exact, got {other}"))),
-        };
+        let remainder = remainder_of(remainder).map_err(|error| to_python(py, error))?;
         let shard = Shard::new(shard.0, shard.1).map_err(|error| to_python(py, error))?;
         let is_quick = source.is_instance_of::<Order>() && batch_size <= QUICK;
         Ok(Self { plan: plan.shard(shard, remainder).start_at(start), room: Mutex::default(), is_quick })

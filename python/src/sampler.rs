@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use sluicegate::internal::Array;
 use sluicegate::{
     BatchSampler, BlockShuffleSampler, Course, DType, DistributedSampler, Error, LastBatch, MixtureSampler,
-    MixtureWeights, RandomSampler, Remainder, RepeatSampler, Repetition, Replacement, SequentialSampler, Shard,
-    StopCriteria, SubsetRandomSampler, WeightedRandomSampler,
+    MixtureWeights, RandomSampler, RepeatSampler, Repetition, Replacement, SequentialSampler, Shard, StopCriteria,
+    SubsetRandomSampler, WeightedRandomSampler,
 };
 
 use super::detach::detach_long;
-use super::error::to_python;
+use super::error::{to_python, unknown};
 use super::integers::Integers;
 use super::memory::ForeignArray;
 use super::order::{BatchingSampler, Sampler};
+use super::plan::remainder_of;
 
 impl Sampler {
     fn of(sampler: impl sluicegate::Sampler + 'static) -> Self {
@@ -98,12 +98,7 @@ pub(super) fn distributed_sampler(
     world_size: usize,
     remainder: &str,
 ) -> PyResult<Sampler> {
-    let remainder = match remainder {
-        "pad" => Remainder::Pad,
-        "drop" => Remainder::Drop,
-        "exact" => Remainder::Exact,
-        other => return Err(PyValueError::new_err(format!("remainder: expected pad, drop or exact, got {other}"))),
-    };
+    let remainder = remainder_of(remainder).map_err(|error| to_python(py, error))?;
     let shard = Shard::new(rank, world_size);
     Sampler::wrap(py, shard.map(|shard| DistributedSampler::new(Arc::clone(&sampler.0), shard, remainder)))
 }
@@ -178,7 +173,7 @@ pub(super) fn mixture_sampler(
         "ALL_DATASETS_EXHAUSTED" => StopCriteria::AllDatasetsExhausted,
         "FIRST_DATASET_EXHAUSTED" => StopCriteria::FirstDatasetExhausted,
         "CYCLE_FOREVER" => StopCriteria::CycleForever(num_samples.unwrap_or(usize::MAX)),
-        other => return Err(PyValueError::new_err(format!("stop: unknown stopping rule `{other}`"))),
+        other => return Err(to_python(py, unknown("stop", other))),
     };
     detach_long(py, "preparing a sampler", move || {
         let weights = MixtureWeights::scheduled(breakpoints, course);

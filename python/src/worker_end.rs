@@ -4,14 +4,13 @@ use std::os::fd::RawFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use sluicegate::DType;
 use sluicegate::internal::{Outcome, Task, TaskKind};
 
 use super::detach::detach;
-use super::error::to_python;
+use super::error::{to_python, unknown};
 use super::memory::{descriptors, making_capsule};
 use super::stack::{Kinds, Rows};
 use super::workers::SIGNAL_INTERVAL;
@@ -125,9 +124,7 @@ impl WorkerEnd {
             "batch" => Outcome::Batch,
             "failed" => Outcome::Failed,
             "ended" => Outcome::Ended,
-            other => {
-                return Err(PyValueError::new_err(format!("outcome: expected batch, failed or ended, got {other}")));
-            }
+            other => return Err(to_python(py, unknown("outcome", other))),
         };
         detach(py, || self.lock().answer(outcome, envelope))
     }

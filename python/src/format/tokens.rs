@@ -6,11 +6,12 @@ use std::sync::Arc;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use sluicegate::{DType, Documents, TokenDocuments, TokenLayout, TokenOutput, TokenWindows, Tokens};
+use sluicegate::{DType, Documents, Result, TokenDocuments, TokenLayout, TokenOutput, TokenWindows, Tokens};
 
 use crate::dataset::Dataset;
 use crate::detach::{detach, detach_long, opening};
 use crate::engine::Engine;
+use crate::error::unknown;
 use crate::memory::capsule;
 
 /// Open token files. Threads may share them.
@@ -84,12 +85,12 @@ impl TokenFiles {
 }
 
 /// Returns what a sample contains, by name.
-pub(crate) fn token_output(name: &str) -> PyResult<TokenOutput> {
+fn token_output(name: &str) -> Result<TokenOutput> {
     match name {
         "tokens" => Ok(TokenOutput::Tokens),
         "shifted" => Ok(TokenOutput::Shifted),
         "same" => Ok(TokenOutput::Same),
-        other => Err(PyValueError::new_err(format!("output: expected tokens, shifted or same, got {other}"))),
+        other => Err(unknown("output", other)),
     }
 }
 
@@ -104,8 +105,10 @@ pub(crate) fn tokens_dataset(
     output: &str,
     vocabulary_size: Option<u64>,
 ) -> PyResult<Dataset> {
-    let windows = TokenWindows { length, stride, output: token_output(output)?, vocabulary_size };
-    let tokens = opening(py, || Tokens::new(Arc::clone(&files.0), windows))?;
+    let tokens = opening(py, || {
+        let windows = TokenWindows { length, stride, output: token_output(output)?, vocabulary_size };
+        Tokens::new(Arc::clone(&files.0), windows)
+    })?;
     Dataset::wrap(py, Ok(tokens))
 }
 
