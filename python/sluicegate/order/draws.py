@@ -46,8 +46,8 @@ def take(settings: LoaderSettings) -> Draws:
     for name, generator in _generators(settings):
         if generator is None:
             names_global = True
-        elif way_of(generator) is not None:  # Otherwise torch says what is wrong when it draws.
-            own.append((name, _taken(generator)))
+        elif (way := way_of(generator)) is not None:  # Otherwise torch says what is wrong when it draws.
+            own.append((name, way.take()))
     libraries: dict[str, bytes] = {}
     if names_global:
         libraries = dict(zip(LIBRARIES, global_generators().take(), strict=True))
@@ -98,19 +98,13 @@ def _own_generators(index_sampler: object) -> dict[str, object]:
 
 def _generators(settings: LoaderSettings) -> list[tuple[str, object]]:
     """Return the generators of the loader and its nested samplers, by name; None for the global generators."""
-    if not settings.is_known:
-        return [("generator", settings.generator), *_of_samplers(settings.index_sampler, [settings.generator])]
-    # The same without a search, which took longer than drawing a short epoch.
-    found: list[tuple[str, object]] = [("generator", settings.generator)]
-    if settings.generator is not None:
-        found.append(("sampler_generator_0", None))
-    own = getattr(settings.index_sampler.sampler, "generator", None)
-    if isinstance(own, torch.Generator) and own is not settings.generator:
-        found.append(("sampler_generator_1", own))
-    return found
+    # Torch's own samplers have no others. To look for some would take longer than to draw a short epoch.
+    has_others = not settings.is_known
+    found = _of_samplers(settings.index_sampler, [settings.generator], has_others=has_others)
+    return [("generator", settings.generator), *found]
 
 
-def _of_samplers(sampler: object, known: list[object]) -> list[tuple[str, object]]:
+def _of_samplers(sampler: object, known: list[object], *, has_others: bool = True) -> list[tuple[str, object]]:
     found: list[tuple[str, object]] = []
     for depth in range(_DEEPEST):
         if sampler is None:
@@ -121,7 +115,7 @@ def _of_samplers(sampler: object, known: list[object]) -> list[tuple[str, object
             known.append(own)
             found.append((f"sampler_generator_{depth}", own))
         # User-defined samplers may have generators under any name.
-        for attribute, held in list(getattr(sampler, "__dict__", {}).items()):
+        for attribute, held in list(getattr(sampler, "__dict__", {}).items()) if has_others else ():
             if id(held) not in map(id, known) and way_of(held) is not None:
                 known.append(held)
                 found.append((f"sampler_{depth}_{attribute}", held))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sluicegate.state.loader_state import LoaderState
 
 
 class RestoredGenerators:
-    """Notes which loader's state has set the global generators last, so that another loader's state does not again.
+    """Records which loader's state has set the global generators last, so that each checkpoint sets them only once.
 
     A checkpoint of a program with several loaders has the same global generators in each state. In the program that
-    was not interrupted, a loader that begins its epoch later draws from what the others have left of them.
+    was not interrupted, a loader that begins its epoch later draws from the generators after the others have drawn.
 
     Attributes:
         count: how many states have set them.
@@ -17,22 +19,21 @@ class RestoredGenerators:
 
     def __init__(self) -> None:
         self.count = 0
-        self._last: LoaderState | None = None
+        # The generators that were set last, and by what. Not the whole state, which may hold large user objects.
+        self._generators: Mapping[str, str] | None = None
+        self._by: tuple[object, ...] = ()
 
     def note(self, state: LoaderState) -> None:
         """Record that `state` sets them."""
         self.count += 1
-        self._last = state
+        self._generators, self._by = state.rng, _place(state)
 
     def are_of_another(self, state: LoaderState, since: int) -> bool:
         """Return True if another loader's state has set them to those of `state` when `count` was over `since`.
 
         Equal states may be those of one loader, of which several copies are resumed.
         """
-        last = self._last
-        if last is None or self.count <= since or last.rng != state.rng:
-            return False
-        return _place(last) != _place(state)
+        return self.count > since and self._generators == state.rng and self._by != _place(state)
 
 
 def _place(state: LoaderState) -> tuple[object, ...]:
