@@ -87,9 +87,7 @@ pub use collate::{BatchField, BatchLayout, Collate, PadSamples, Padding, Reused,
 #[cfg(feature = "npz")]
 pub use dataset::format::Npz;
 #[cfg(feature = "arrow")]
-pub use dataset::format::{Arrow, RecordBatches};
-#[cfg(feature = "arrow")]
-pub use dataset::format::{ColumnarOptions, Decimals, FillValue, NullRule, Strings};
+pub use dataset::format::{Arrow, ColumnarOptions, Decimals, FillValue, NullRule, RecordBatches, Strings};
 pub use dataset::format::{
     Csv, CsvHeader, Damages, Documents, Features, Folder, FolderClasses, FolderLinks, FolderOptions, JsonLines, Mds,
     NestedType, NestedValue, Npy, OnMissing, Raw, RawField, Safetensors, SampleBlock, StreamDataset, StreamFormat,

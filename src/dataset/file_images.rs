@@ -142,11 +142,11 @@ impl FileImages {
         self
     }
 
-    /// Resolves relative paths from `folder`, so that they stay valid if the process changes its current directory.
+    /// Resolves relative paths from `folder`, so that they stay valid if the process changes its current directory;
+    /// `None`, the default, for that directory.
     #[must_use]
-    pub fn relative_to(mut self, folder: PathBuf) -> Self {
-        self.folder = Some(folder);
-        self
+    pub fn relative_to(self, folder: Option<PathBuf>) -> Self {
+        Self { folder, ..self }
     }
 
     /// Returns `beginning`, or [`Beginning::Other`] for a gray image that this dataset is not to convert.

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use crate::memory::Slab;
 use crate::pipeline::{ReadAhead, ShuffledSamples};
-use crate::sampler::BufferPosition;
-use crate::sampler::ShuffleBuffer;
+use crate::sampler::{BufferPosition, ShuffleBuffer};
 use crate::state::{ShuffledOrder, ShuffledPlace};
 use crate::{Batch, Collate, Error, Result, StreamPart, StreamPosition};
 

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use super::fetch_packed::pieces_of;
 use super::{Batch, Fetch, FetchSamples, IndexBatch};
-use crate::collate::StackSamples;
-use crate::collate::{PackRows, PackedPieces};
+use crate::collate::{PackRows, PackedPieces, StackSamples};
 use crate::dataset::format::DocumentPiece;
 use crate::memory::{Slab, widen};
 use crate::{BatchLayout, DType, Dataset, Error, Field, Result, Schema};

@@ -85,6 +85,5 @@ pub(crate) fn file_images(
     let made = in_memory(arrays)
         .and_then(|beside| FileImages::new("0", paths, transforms, beside, Arc::new(InPython(others))));
     let made = made.map(|images| if converts { images } else { images.in_color_alone() });
-    let made = made.map(|images| folder.into_iter().fold(images, FileImages::relative_to));
-    made.map(|images| Dataset(Arc::new(images))).map_err(|error| to_python(py, error))
+    made.map(|images| Dataset(Arc::new(images.relative_to(folder)))).map_err(|error| to_python(py, error))
 }
