@@ -580,7 +580,7 @@ def file_images(
     arrays: Sequence[tuple[str, str, int, tuple[int, ...], tuple[int, ...], object]],
     transforms: str,
     others: object,
-    converts: bool,
+    mode: str,
     folder: str | None,
 ) -> Dataset: ...
 def pixel_images(

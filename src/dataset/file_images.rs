@@ -10,11 +10,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::file_mode::FileMode;
 use super::room_filling::fill_rooms;
 use super::sample_generator::generator_of;
 use super::{Dataset, Drawing, InMemory, ReadMany};
 use crate::rng::GeneratorPlace;
-use crate::transform::{Beginning, Image, ImagePipeline, ImageTransform, PlainFile};
+use crate::transform::{Beginning, DecodeOptions, Image, ImagePipeline, ImageTransform, PlainFile};
 use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema, TorchGenerator};
 
 /// Reads the image files that this crate does not read at all, or does not read bit-identically to Pillow.
@@ -25,14 +26,14 @@ pub trait OtherImages: Send + Sync {
     /// The reason why they can't be read.
     fn size(&self, path: &Path) -> std::result::Result<[usize; 2], String>;
 
-    /// Returns the image in the file at `path`, in color.
+    /// Returns the image in the file at `path`, with the channels of the [`FileMode`].
     ///
     /// # Errors
     /// The reason why it can't be read.
     fn decode(&self, path: &Path) -> std::result::Result<Image, String>;
 }
 
-/// Images in files, in color, transformed into their rows of the batch as they are read, and other fields, unchanged.
+/// Images in files, transformed into their rows of the batch as they are read, and other fields, unchanged.
 ///
 /// Values are bit-identical to those of Pillow's decoding and resizing: images that this crate is not known to read
 /// that way are left to [`OtherImages`], one by one. Random transforms draw as in [`PixelImages`](super::PixelImages);
@@ -42,7 +43,7 @@ pub trait OtherImages: Send + Sync {
 /// ```
 /// # use std::path::Path;
 /// # use std::sync::Arc;
-/// use sluicegate::internal::{FileImages, OtherImages};
+/// use sluicegate::internal::{FileImages, FileMode, OtherImages};
 /// use sluicegate::{DType, Dataset, Image, ImageTransform, InMemory};
 /// /// Makes a gray image of a file that holds no image.
 /// struct Gray;
@@ -52,7 +53,8 @@ pub trait OtherImages: Send + Sync {
 /// }
 /// let labels = InMemory::from_vec("label", vec![3_i64], []).unwrap();
 /// let transforms = vec![ImageTransform::CenterCrop { size: [1, 1] }];
-/// let images = FileImages::new("image", b"no/such/file", transforms, labels, Arc::new(Gray)).unwrap();
+/// let (path, mode) = (b"no/such/file", FileMode::Converted);
+/// let images = FileImages::new("image", path, mode, transforms, Some(labels), Arc::new(Gray)).unwrap();
 /// assert_eq!(images.schema().to_string(), "(image: uint8[3, 1, 1], label: int64[])");
 /// ```
 pub struct FileImages {
@@ -63,9 +65,8 @@ pub struct FileImages {
     folder: Option<PathBuf>,
     pipeline: ImagePipeline,
     others: Arc<dyn OtherImages>,
-    /// True if this crate converts gray images to color itself.
-    converts: bool,
-    beside: InMemory,
+    mode: FileMode,
+    beside: Option<InMemory>,
     /// Per sample, the height and the width once they are known, packed into one number; 0 until then.
     sizes: Vec<AtomicU64>,
     schema: Schema,
@@ -84,8 +85,8 @@ const LARGEST_ROOM: usize = 16 << 20;
 const BEGINNING: u64 = 16 << 10;
 
 impl FileImages {
-    /// The images in the files at `paths`, which are separated by zeros, transformed by `transforms`, in a field called
-    /// `name`, followed by the fields of `beside`.
+    /// The images in the files at `paths`, which are separated by zeros and hold images of `mode`, transformed by
+    /// `transforms`, in a field called `name`, followed by the fields of `beside`, if any.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if the images do not all get the same shape and data type; [`Error::LengthMismatch`]
@@ -93,17 +94,18 @@ impl FileImages {
     pub fn new(
         name: &str,
         paths: &[u8],
+        mode: FileMode,
         transforms: Vec<ImageTransform>,
-        beside: InMemory,
+        beside: Option<InMemory>,
         others: Arc<dyn OtherImages>,
     ) -> Result<Self> {
         let mut joined = Vec::with_capacity(paths.len());
-        let mut ends = Vec::with_capacity(beside.len());
+        let mut ends = Vec::with_capacity(beside.as_ref().map_or(1, Dataset::len));
         for path in paths.split(|&byte| byte == 0) {
             joined.extend_from_slice(path);
             ends.push(joined.len());
         }
-        if ends.len() != beside.len() {
+        if let Some(beside) = beside.as_ref().filter(|beside| beside.len() != ends.len()) {
             return Err(Error::LengthMismatch {
                 first: name.to_owned(),
                 first_len: ends.len(),
@@ -111,35 +113,18 @@ impl FileImages {
                 other_len: beside.len(),
             });
         }
-        let pipeline = ImagePipeline::new(transforms).as_pillow();
+        let decode = DecodeOptions { mode: mode.decoded(), ..DecodeOptions::default() };
+        let pipeline = ImagePipeline::new(transforms).with_decode(decode).as_pillow();
         let form = pipeline.form().ok_or_else(|| Error::InvalidArgument {
             argument: "transforms",
             reason: "images become images of several forms: end with a transform that gives them one size".into(),
         })?;
         let image = Field::new(name, form.dtype, form.shape);
-        let schema =
-            Schema::new([image].into_iter().chain(beside.schema().fields().iter().cloned()).collect::<Vec<_>>());
+        let others_fields = beside.iter().flat_map(|beside| beside.schema().fields()).cloned();
+        let schema = Schema::new([image].into_iter().chain(others_fields).collect::<Vec<_>>());
         let sizes = (0..ends.len()).map(|_| AtomicU64::new(0)).collect();
         let is_random = pipeline.is_random();
-        Ok(Self {
-            paths: joined,
-            ends,
-            folder: None,
-            pipeline,
-            others,
-            converts: true,
-            beside,
-            sizes,
-            schema,
-            is_random,
-        })
-    }
-
-    /// Leaves gray images to [`OtherImages`] as well, instead of converting them to color.
-    #[must_use]
-    pub fn in_color_alone(mut self) -> Self {
-        self.converts = false;
-        self
+        Ok(Self { paths: joined, ends, folder: None, pipeline, others, mode, beside, sizes, schema, is_random })
     }
 
     /// Resolves relative paths from `folder`, so that they stay valid if the process changes its current directory;
@@ -147,14 +132,6 @@ impl FileImages {
     #[must_use]
     pub fn relative_to(self, folder: Option<PathBuf>) -> Self {
         Self { folder, ..self }
-    }
-
-    /// Returns `beginning`, or [`Beginning::Other`] for a gray image that this dataset is not to convert.
-    fn plain(&self, beginning: Beginning) -> Beginning {
-        match beginning {
-            Beginning::Plain(file) if !file.is_in_color() && !self.converts => Beginning::Other,
-            other => other,
-        }
     }
 
     fn path(&self, index: usize) -> Result<&Path> {
@@ -179,7 +156,7 @@ impl FileImages {
         if known > 0 {
             return Ok([known >> u32::BITS, known & u64::from(u32::MAX)].map(|length| length as usize));
         }
-        let size = match self.plain(beginning(path).map_err(|error| error.to_string())?) {
+        let size = match self.mode.plain(beginning(path).map_err(|error| error.to_string())?) {
             Beginning::Plain(file) => file.size(),
             Beginning::TooShort | Beginning::Other => self.others.size(path)?,
         };
@@ -209,7 +186,7 @@ impl FileImages {
         };
         let is_drawn = self.is_random && place.is_some();
         let mut encoded = ROOM.take();
-        let done = read(path, &mut encoded).is_ok_and(|()| match self.plain(PlainFile::of(&encoded)) {
+        let done = read(path, &mut encoded).is_ok_and(|()| match self.mode.plain(PlainFile::of(&encoded)) {
             Beginning::Plain(file) => {
                 let checked = self.check_size(index, file.size(), is_drawn);
                 let run = |()| self.pipeline.run_plain(&encoded, &file, generator.clone().as_mut());
@@ -292,7 +269,8 @@ impl ReadMany for FileImages {
         };
         fill_rooms(into.rooms(&[0]), fill)?;
         let fields = self.schema.fields().len();
-        self.beside.read_many(indices, &mut into.fields_mut(1..fields))
+        let beside = self.beside.as_ref();
+        beside.map_or(Ok(()), |beside| beside.read_many(indices, &mut into.fields_mut(1..fields)))
     }
 }
 

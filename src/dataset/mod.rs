@@ -10,6 +10,8 @@ mod drawing;
 mod encoded_batch;
 #[cfg(feature = "image")]
 mod file_images;
+#[cfg(feature = "image")]
+mod file_mode;
 pub(crate) mod format;
 mod forward;
 pub(crate) mod forward_dataset;
@@ -39,6 +41,8 @@ pub use decoded_images::{DecodedField, DecodedImages};
 pub use drawing::Drawing;
 #[cfg(feature = "image")]
 pub use file_images::{FileImages, OtherImages};
+#[cfg(feature = "image")]
+pub use file_mode::FileMode;
 pub(crate) use forward::shared;
 #[cfg(any(feature = "image", feature = "zarr"))]
 pub use helpers::with_helpers;

@@ -148,10 +148,11 @@ impl ImagePipeline {
         })
     }
 
-    /// Advances `generator` as [`run`](Self::run) does for a color image of this height and width.
+    /// Advances `generator` as [`run`](Self::run) does for an image of this height and width.
     pub(crate) fn advance(&self, [height, width]: [usize; 2], generator: &mut TorchGenerator) -> Result<(), Reason> {
         let drawing = self.transforms.iter().rposition(ImageTransform::is_random).map_or(0, |last| last + 1);
-        let mut shape = ImageShape { height, width, channels: 3, dtype: DType::UInt8 };
+        let mut shape =
+            ImageShape { height, width, channels: self.decode.mode.channels().unwrap_or(3), dtype: DType::UInt8 };
         draw_all(&self.transforms[..drawing], &mut shape, generator, &mut Vec::new())
     }
 
@@ -166,7 +167,9 @@ impl ImagePipeline {
         let image = match plain {
             PlainFile::Jpeg(jpeg) if jpeg.is_divisible(encoded) => return self.run(encoded, generator),
             PlainFile::Jpeg(_) => decode_image(encoded, &self.decode)?,
-            PlainFile::Png(png) => png.decode(encoded).ok_or("Pillow may see something else in it")?,
+            PlainFile::Png(png) => {
+                png.decode(encoded, self.decode.mode).ok_or("Pillow may see something else in it")?
+            }
         };
         self.run_image(image, generator)
     }

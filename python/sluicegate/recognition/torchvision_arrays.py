@@ -83,7 +83,7 @@ def array_parts(
     images, is_last = _images(data, form)
     if len(labels) != len(data) or len(data) == 0:
         raise NotRecognizedError(f"there are {len(data)} images and {len(labels)} labels")
-    steps = exact_steps(transform, 1 if form.channels is None else 3)
+    steps = exact_steps(transform, "L" if form.channels is None else "RGB")
     row, kind = row_of(labels)
     return _core.pixel_images(images, [row], json.dumps(steps), is_last), [0, 1], ("tensor", kind)
 

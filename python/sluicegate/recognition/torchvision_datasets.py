@@ -1,9 +1,9 @@
 """torchvision's datasets, as the core reads them.
 
 The core reads one only if no difference can be observed: it is exactly of one of the classes in the tables of
-`torchvision_arrays` and `torchvision_files`, with torchvision's own methods, transforms that `exact_steps` knows, and a
-`target_transform`, if any, that `NumberFunction` takes. Everything else is a Python dataset, for the first reason that
-`python_reason` names. torchvision itself is never imported here.
+`torchvision_arrays`, `torchvision_files`, and `torchvision_masks`, with torchvision's own methods and transforms that
+`exact_steps` knows; for labels, a `target_transform` must be one that `NumberFunction` takes. Everything else is a
+Python dataset, for the first reason that `python_reason` names. torchvision itself is never imported here.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ from .torchvision_arrays import ARRAY_FORMS, ArrayForm, array_labels, array_part
 from .torchvision_facts import Facts, Form, array_facts, called_with, replaced_part
 from .torchvision_files import FILE_FORMS, FileForm, file_labels, file_parts
 from .torchvision_labels import transformed
+from .torchvision_masks import MASK_FORMS, MaskForm, has_masks, mask_parts
 
 Parts = tuple[_core.Dataset, Any, tuple[Kind, ...]]
 
-# By class.
-_FORMS: dict[str, ArrayForm | FileForm] = {**ARRAY_FORMS, **FILE_FORMS}
+# By class; those of masks are asked first.
+_FORMS: dict[str, ArrayForm | FileForm | MaskForm] = {**MASK_FORMS, **ARRAY_FORMS, **FILE_FORMS}
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,11 @@ def is_dataset(dataset: Any) -> bool:
         return False
     module = sys.modules.get(f"torchvision.datasets.{form.module}")
     return module is not None and getattr(module, cls.__name__, None) is cls
+
+
+def _form_of(dataset: Any) -> ArrayForm | FileForm | MaskForm:
+    name = type(dataset).__name__
+    return MASK_FORMS[name] if name in MASK_FORMS and has_masks(dataset) else _FORMS[name]
 
 
 def native_parts(dataset: Any, *, in_worker: bool) -> tuple[Parts, Callable[[], bool]] | None:
@@ -95,7 +101,7 @@ def _found(dataset: Any, *, in_worker: bool) -> _Found:
     known = _KNOWN.setdefault(dataset, {})
     found = known.get(in_worker)
     if found is None or not _is_current(dataset, found):
-        form = _FORMS[type(dataset).__name__]
+        form = _form_of(dataset)
         facts = Facts(dataset, form)
         copied: dict[str, Any] = {}
         function: NumberFunction | None = None
@@ -103,8 +109,12 @@ def _found(dataset: Any, *, in_worker: bool) -> _Found:
         parts: Parts | str
         try:
             transform, target_transform = _checked(dataset, form)
-            function = None if target_transform is None else _function(target_transform)
-            parts, copied = _read(dataset, form, transform, function, folder, copies=in_worker)
+            if isinstance(form, MaskForm):
+                parts = mask_parts(dataset, form, transform, target_transform, folder)
+                copied = {name: list(vars(dataset)[name]) for name in form.attributes}
+            else:
+                function = None if target_transform is None else _function(target_transform)
+                parts, copied = _read(dataset, form, transform, function, folder, copies=in_worker)
             if not _gives_the_same(dataset, parts):
                 parts = "this version of torchvision returns different values"
         except (AttributeError, NotRecognizedError, ValueError) as error:

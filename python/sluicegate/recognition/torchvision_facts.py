@@ -225,8 +225,8 @@ def _called(dataset: Any, form: Form) -> tuple[Any, Any]:
 
 
 def _steps(called: tuple[Any, Any]) -> list[Any]:
-    """The transforms of an image that are torchvision's, with all that is in them."""
-    return [each for each in _inside(called[0]) if _is_of_torch(each)]
+    """The transforms of an image, and of a mask, that are torchvision's, with all that is in them."""
+    return [each for transform in called for each in _inside(transform) if _is_of_torch(each)]
 
 
 def _is_of_torch(transform: Any) -> bool:

@@ -21,10 +21,7 @@ core reads RGB files, and a batch with any other mode is made in Python.
 
 from __future__ import annotations
 
-import json
 import os
-import pathlib
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,14 +30,11 @@ import torch
 
 from sluicegate import _core
 from sluicegate.native.dataset import Kind
-from sluicegate.transforms.exact_pillow import exact_steps
 from sluicegate.transforms.recognize import NotRecognizedError
 
+from .pillow_files import pillow_files
 from .torchvision_facts import Form, loads_by_pillow
 from .torchvision_labels import listed, plain, row_of
-
-_IN_COLOR = 3
-_PATHS = (str, type(pathlib.Path()))
 
 
 @dataclass(frozen=True)
@@ -97,15 +91,8 @@ def file_parts(
     paths = form.paths(dataset)
     if not paths or len(paths) != len(labels) or len(dataset) != len(paths):
         raise NotRecognizedError(f"there are {len(paths)} files and {len(labels)} labels")
-    if not all(type(each) in _PATHS for each in paths):
-        raise NotRecognizedError("paths are not all of type str or Path")
-    joined = b"\0".join(os.fsencode(path) for path in paths)
-    if joined.count(b"\0") != len(paths) - 1:
-        raise NotRecognizedError("a path contains a NUL byte")
     row, kind = row_of(labels)
-    steps = json.dumps(exact_steps(transform, _IN_COLOR))
-    core = _core.file_images(joined, [row], steps, _Pillow(converts=converts), converts, folder)
-    return core, [0, 1], ("tensor", kind)
+    return pillow_files(paths, [row], transform, "converted" if converts else "RGB", folder), [0, 1], ("tensor", kind)
 
 
 def _pairs(dataset: Any, name: str) -> list[tuple[Any, Any]]:
@@ -250,41 +237,3 @@ FILE_FORMS = {
         converts=False,
     ),
 }
-
-
-class _Pillow:
-    """Reads the files that the core leaves to Pillow, on the core's threads.
-
-    Its methods raise Pillow's errors; the batch is then made in Python, which raises them again.
-
-    Args:
-        converts: True if images are converted to color; otherwise an image that is not in color is an error.
-    """
-
-    def __init__(self, *, converts: bool) -> None:
-        self._converts = converts
-
-    def size(self, path: bytes) -> tuple[int, int]:
-        """Returns the height and the width."""
-        from PIL import Image
-
-        with open(path, "rb") as file, Image.open(file) as image:
-            self._check(image)
-            return image.height, image.width
-
-    def decode(self, path: bytes) -> tuple[int, int, bytes]:
-        """Returns the height, the width and the pixels, in color."""
-        if self._converts:
-            image = sys.modules["torchvision.datasets.folder"].pil_loader(os.fsdecode(path))
-        else:
-            from PIL import Image
-
-            with open(path, "rb") as file:
-                image = Image.open(file)
-                self._check(image)
-                image.load()
-        return image.height, image.width, image.tobytes()
-
-    def _check(self, image: Any) -> None:
-        if not self._converts and image.mode != "RGB":
-            raise ValueError(f"expected an image that is converted to RGB, but got mode {image.mode}")

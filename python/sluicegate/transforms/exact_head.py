@@ -86,7 +86,7 @@ def exact_heads(transform: Any) -> list[ExactHead]:
     """
     if not any(is_exactly(transform, module, ("Compose",)) for module in _COMPOSED):
         return []
-    image = ExactImage(_IN_COLOR)
+    image = ExactImage("RGB")
     steps: list[Any] = []
     native: list[Any] = []
     heads: dict[bool, ExactHead] = {}

@@ -21,6 +21,9 @@
 | `Compose`, `torch.nn.Sequential`, `Identity`, `ToPureTensor` | yes | yes |
 | the preset of pretrained weights for images (`ResNet50_Weights.DEFAULT.transforms()`) | yes | no |
 
+Images with a palette (mode "P"), such as masks, can only be moved, cropped, resized, and converted to tensors of their
+indices. Pillow resizes them to the nearest pixels, whatever the interpolation.
+
 All of these draw from torch's generator. Python runs `RandomChoice` and `RandomOrder` of v1, which draw from its own
 generator, and `GaussianBlur`, whose sums depend on the processor.
 """
@@ -55,17 +58,17 @@ _BY_PYTHON = ("RandomChoice", "RandomOrder")
 _NOTHING = ("Identity", "ToPureTensor")
 
 
-def exact_steps(transform: Any, channels: int) -> list[Any]:
+def exact_steps(transform: Any, mode: str) -> list[Any]:
     """Return the transform as a list for JSON that the core takes.
 
     Args:
         transform: any callable.
-        channels: of the Pillow image that it is called with: 1 (mode "L") or 3 ("RGB").
+        mode: of the Pillow image that it is called with: "L", "RGB", or "P".
 
     Raises:
         NotRecognizedError: the core can't do the same to the last bit; the message says which step, and why.
     """
-    image = ExactImage(channels)
+    image = ExactImage(mode)
     native = image.after_all(transform)
     if image.is_pillow:
         raise NotRecognizedError("the transform returns a Pillow image; end it with ToTensor or ToImage")
@@ -73,10 +76,15 @@ def exact_steps(transform: Any, channels: int) -> list[Any]:
 
 
 class ExactImage:
-    """The properties of an image between two transforms."""
+    """The properties of an image between two transforms.
 
-    def __init__(self, channels: int) -> None:
-        self.channels = channels
+    Args:
+        mode: Pillow's mode of the image: "L", "RGB", or "P".
+    """
+
+    def __init__(self, mode: str) -> None:
+        self.channels = len(mode)
+        self.has_palette = mode == "P"
         self.is_pillow = True
         self.dtype = "uint8"
 
@@ -112,6 +120,8 @@ class ExactImage:
     def _of_pillow(self, step: Any, *, is_v1: bool) -> list[Any]:
         if not self.is_pillow:
             return self._repeated(step, is_v1=is_v1)
+        if self.has_palette:
+            raise NotRecognizedError(_WITH_PALETTE)
         native, self.channels = pillow_step(step, self.channels, is_v1=is_v1)
         return native
 
@@ -212,6 +222,8 @@ class ExactImage:
             if step.antialias is False:
                 raise NotRecognizedError("antialias=False: torchvision warns of it with each image")
             arguments["antialias"] = way_to_resize()
+            if self.has_palette:  # Pillow resizes indices in no other way.
+                arguments["interpolation"] = "nearest"
         else:
             arguments["antialias"] = self._tensor_resize(step, arguments["interpolation"], is_v1=is_v1)
         name = type(step).__name__
@@ -231,6 +243,8 @@ class ExactImage:
         """Refuse transforms that do not move pixels as the core does."""
         if name not in ("Pad", "RandomCrop"):
             return
+        if self.is_pillow and self.has_palette and (name == "Pad" or step.padding is not None or step.pad_if_needed):
+            raise NotRecognizedError(_WITH_PALETTE)
         if step.padding is not None:
             sides = step.padding if name == "RandomCrop" and len(_list(step.padding)) == 4 else padding_of(step.padding)
             if min(_list(sides)) < 0:
@@ -249,6 +263,7 @@ class ExactImage:
             raise NotRecognizedError(f"fill={fill!r}: only whole numbers from 0 to 255 are recognized")
 
 
+_WITH_PALETTE = "the image has a palette"
 _OF_TENSORS = "its values may differ in the last bit from those for tensors"
 _AFTER: dict[str, Callable[[ExactImage, Any, bool], list[Any]]] = {
     **dict.fromkeys(_TO_TENSOR, ExactImage._to_tensor),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyBytes};
-use sluicegate::internal::{FileImages, OtherImages, ask_torch};
+use sluicegate::internal::{FileImages, FileMode, OtherImages, ask_torch};
 use sluicegate::{DType, Image};
 
 use super::transforms::transforms_of;
@@ -20,8 +20,8 @@ use crate::memory::ForeignArray;
 const ENDED: &str = "the interpreter has ended";
 
 /// A Python object with methods `size(path)`, which returns (height, width), and `decode(path)`, which returns (height,
-/// width, bytes of the pixels, in color).
-struct InPython(Py<PyAny>);
+/// width, bytes of the pixels); and the number of channels of an image.
+struct InPython(Py<PyAny>, usize);
 
 impl InPython {
     fn ask<T>(&self, ask: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> Result<T, String> {
@@ -41,10 +41,10 @@ impl OtherImages for InPython {
         self.ask(|object| {
             let decoded = object.call_method1("decode", (PyBytes::new(object.py(), path),))?;
             let (height, width, pixels): (usize, usize, Vec<u8>) = decoded.extract()?;
-            if height.checked_mul(width).and_then(|size| size.checked_mul(3)) != Some(pixels.len()) {
+            if height.checked_mul(width).and_then(|size| size.checked_mul(self.1)) != Some(pixels.len()) {
                 return Err(PyValueError::new_err("the pixels do not fit to the size of the image"));
             }
-            Ok(Image::new(width, height, 3, DType::UInt8, pixels))
+            Ok(Image::new(width, height, self.1, DType::UInt8, pixels))
         })
     }
 }
@@ -67,9 +67,9 @@ pub(crate) fn ask_torch_for_exp() {
 }
 
 /// Returns the images in the files at `paths` (separated by zeros), transformed by `transforms` (a list in JSON), in a
-/// field of their own, followed by the other `arrays`. `others` reads what the core leaves to Pillow, including gray
-/// images unless `converts`. Relative paths start from `folder`. Raises ValueError if images don't always get the same
-/// form.
+/// field of their own, followed by the other `arrays`, if any. `mode` is "converted" for files that become images in
+/// color, or Pillow's mode of the files: "RGB", "L", or "P", whose values are indices. `others` reads what the core
+/// leaves to Pillow. Relative paths start from `folder`. Raises ValueError if images don't always get the same form.
 #[pyfunction]
 pub(crate) fn file_images(
     py: Python<'_>,
@@ -77,13 +77,14 @@ pub(crate) fn file_images(
     arrays: Vec<ForeignArray>,
     transforms: &str,
     others: Py<PyAny>,
-    converts: bool,
+    mode: &str,
     folder: Option<PathBuf>,
 ) -> PyResult<Dataset> {
     ask_torch_for_exp();
     let transforms = transforms_of(transforms)?;
-    let made = in_memory(arrays)
-        .and_then(|beside| FileImages::new("0", paths, transforms, beside, Arc::new(InPython(others))));
-    let made = made.map(|images| if converts { images } else { images.in_color_alone() });
+    let made = mode.parse::<FileMode>().and_then(|mode| {
+        let beside = if arrays.is_empty() { None } else { Some(in_memory(arrays)?) };
+        FileImages::new("0", paths, mode, transforms, beside, Arc::new(InPython(others, mode.channels())))
+    });
     made.map(|images| Dataset(Arc::new(images.relative_to(folder)))).map_err(|error| to_python(py, error))
 }

@@ -6,6 +6,7 @@ use std::panic::catch_unwind;
 use png::{BitDepth, ColorType, DecodeOptions, Decoder, Transformations};
 
 use super::super::image::Image;
+use super::image_mode::ImageMode;
 use super::plain_jpeg::MOST_PIXELS;
 use crate::DType;
 
@@ -25,6 +26,12 @@ pub struct PlainPng {
     pub(in crate::transform) width: usize,
     pub(in crate::transform) height: usize,
     kind: u8,
+}
+
+/// The values of a file: colors, gray values, or indices of the palette's colors.
+struct Stored {
+    values: Vec<u8>,
+    palette: Option<Vec<u8>>,
 }
 
 const GRAY: u8 = 0;
@@ -47,17 +54,29 @@ impl PlainPng {
         self.kind == RGB
     }
 
-    /// Decodes the image in color; returns None if Pillow might interpret the file differently, or reject it.
-    pub(in crate::transform) fn decode(&self, bytes: &[u8]) -> Option<Image> {
+    /// True if Pillow opens it as a gray image.
+    pub(crate) fn is_gray(&self) -> bool {
+        self.kind == GRAY
+    }
+
+    /// True if Pillow opens it as an image of the indices of a palette's colors.
+    pub(crate) fn has_palette(&self) -> bool {
+        self.kind == PALETTE
+    }
+
+    /// Decodes the image, in color if `mode` is RGB, and otherwise as it is stored; returns None if Pillow might
+    /// interpret the file differently, or reject it.
+    pub(in crate::transform) fn decode(&self, bytes: &[u8], mode: ImageMode) -> Option<Image> {
         if bytes.len() > LARGEST || !self.has_plain_chunks(bytes) {
             return None;
         }
         // As for other parsers: a panic means a damaged image.
-        catch_unwind(|| self.decode_unguarded(bytes)).ok().flatten()
+        let stored = catch_unwind(|| self.decode_unguarded(bytes)).ok().flatten()?;
+        if mode == ImageMode::Rgb { self.in_color(stored) } else { Some(self.image(stored.values)) }
     }
 
     /// Verifies all checksums: if they are correct, so are the values.
-    fn decode_unguarded(&self, bytes: &[u8]) -> Option<Image> {
+    fn decode_unguarded(&self, bytes: &[u8]) -> Option<Stored> {
         let mut options = DecodeOptions::default();
         options.set_ignore_adler32(false);
         options.set_skip_ancillary_crc_failures(false);
@@ -75,17 +94,26 @@ impl PlainPng {
             vec![0; reader.output_buffer_size().filter(|&size| size == self.width * self.height * values)?];
         reader.next_frame(&mut pixels).ok()?;
         reader.finish().ok()?;
-        let pixels = match (self.kind, reader.info().palette.as_deref()) {
-            (RGB, _) => pixels,
-            (GRAY, _) => pixels.iter().flat_map(|&value| [value; IN_COLOR]).collect(),
-            (_, palette) => {
-                let colors = palette?.as_chunks::<IN_COLOR>().0;
+        Some(Stored { values: pixels, palette: reader.info().palette.as_deref().map(<[u8]>::to_vec) })
+    }
+
+    fn in_color(&self, stored: Stored) -> Option<Image> {
+        let Stored { values, palette } = stored;
+        Some(self.image(match self.kind {
+            RGB => values,
+            GRAY => values.iter().flat_map(|&value| [value; IN_COLOR]).collect(),
+            _ => {
+                let palette = palette?;
+                let colors = palette.as_chunks::<IN_COLOR>().0;
                 // An index that is not in the palette is left to Pillow.
                 let of_pixel = |&number: &u8| colors.get(usize::from(number)).copied();
-                pixels.iter().map(of_pixel).collect::<Option<Vec<_>>>()?.into_flattened()
+                values.iter().map(of_pixel).collect::<Option<Vec<_>>>()?.into_flattened()
             }
-        };
-        Some(Image::new(self.width, self.height, IN_COLOR, DType::UInt8, pixels))
+        }))
+    }
+
+    fn image(&self, values: Vec<u8>) -> Image {
+        Image::new(self.width, self.height, values.len() / (self.width * self.height), DType::UInt8, values)
     }
 
     /// True if all chunks are either skipped by Pillow or understood identically by this crate: no transparency, no

@@ -34,7 +34,7 @@ from torchvision.transforms import v2
 
 from cases.image_folders import DAMAGES, KINDS, PLAIN_PNGS, damage, image_file, image_folder
 from cases.image_lists import setting
-from sluicegate.recognition import torchvision_files
+from sluicegate.recognition import pillow_files
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -67,13 +67,13 @@ def test_every_kind_of_file(tmp_path: Path, make: Callable[[], Any], monkeypatch
     for kind in KINDS:
         image_file(tmp_path / "cat" / kind, kind, draw, (draw.randint(20, 90), draw.randint(20, 90)))
     left: set[str] = set()
-    decode = torchvision_files._Pillow.decode
+    decode = pillow_files._Pillow.decode
 
     def counting(self: Any, path: bytes) -> Any:
         left.add(Path(path.decode()).stem)
         return decode(self, path)
 
-    monkeypatch.setattr(torchvision_files._Pillow, "decode", counting)
+    monkeypatch.setattr(pillow_files._Pillow, "decode", counting)
     dataset = ImageFolder(str(tmp_path), transform=make())
     assert_as_torch(dataset, shuffle=True)
     assert_as_torch(dataset, num_workers=2)

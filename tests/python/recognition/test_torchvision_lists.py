@@ -113,7 +113,7 @@ PYTHON: dict[str, tuple[str, Callable[[Any], None], str]] = {
         "labels are not all of type",
     ),
     "too few labels": ("DTD", setting(_labels=[1]), "there are 10 files and 1 labels"),
-    "masks": ("OxfordIIITPet", setting(_target_types=["segmentation"]), "only category or binary-category alone"),
+    "masks": ("OxfordIIITPet", setting(_target_types=["segmentation"]), "masks are Pillow images"),
     "two targets": ("OxfordIIITPet", setting(_target_types=["category"] * 2), "only category or binary-category alone"),
     "no targets": ("CelebA", setting(target_type=[]), "only attr or identity alone"),
     "boxes": ("CelebA", setting(target_type=["bbox"]), "only attr or identity alone"),

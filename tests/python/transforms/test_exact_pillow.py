@@ -87,16 +87,16 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
 def test_what_python_does_says_why(name: str) -> None:
     make, reason = REFUSED[name]
     with pytest.raises(NotRecognizedError) as error:
-        exact_steps(make(), 3)
+        exact_steps(make(), "RGB")
     assert reason in str(error.value)
 
 
 def test_a_policy_that_was_changed_is_not_recognized() -> None:
     for policy in (v1.AutoAugment(), v2.AutoAugment()):
-        exact_steps(before_floats(policy), 3)
+        exact_steps(before_floats(policy), "RGB")
         vars(policy)["policies" if isinstance(policy, v1.AutoAugment) else "_policies"].pop()
         with pytest.raises(NotRecognizedError, match="policies were replaced"):
-            exact_steps(before_floats(policy), 3)
+            exact_steps(before_floats(policy), "RGB")
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_a_pillow_with_other_values_is_not_relied_on(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(ImageEnhance.Contrast, "enhance", rounded, raising=False)
     check_arithmetic(("Equalize", "Hue"), "v1")
     with pytest.raises(NotRecognizedError, match=r"different values \(Brightness\)"):
-        exact_steps(before_floats(v2.ColorJitter(hue=0.1)), 3)
+        exact_steps(before_floats(v2.ColorJitter(hue=0.1)), "RGB")
 
 
 @pytest.mark.usefixtures("forgotten_arithmetic")
