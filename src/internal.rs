@@ -38,7 +38,6 @@ pub use crate::pipeline::{
     TaskKind, WorkerEnd, Workers, end_with,
 };
 pub use crate::rng::GeneratorPlace;
-#[cfg(feature = "image")]
 pub use crate::rng::{GENERATOR_WORDS, GeneratorStream, generator_words};
 pub use crate::sample::Moments;
 pub use crate::sampler::{

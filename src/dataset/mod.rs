@@ -25,7 +25,6 @@ mod pixel_images;
 mod ragged;
 #[cfg(feature = "image")]
 mod room_filling;
-#[cfg(feature = "image")]
 mod sample_generator;
 pub(crate) mod selected;
 mod slices;

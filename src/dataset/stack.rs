@@ -4,10 +4,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::blocks::BlocksOfParts;
+use super::sample_generator::generator_of;
 use super::{BlockSize, Blocks, Dataset, Drawing, ReadMany, VariableSize, read_batch, write_sizes};
+use crate::rng::GeneratorPlace;
 use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema, SizesWriter, TorchGenerator};
 
 /// Datasets of the same length, read side by side: sample i has the fields of sample i of every part.
+///
+/// If several parts are random and report their draws ([`Drawing`]), each draws after the one before it, sample by sample.
 ///
 /// # Example
 /// ```
@@ -92,6 +96,9 @@ impl Dataset for Stack {
     }
 
     fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
+        if self.random_parts().count() > 1 {
+            return self.read_many(&[index], &mut into.as_batch());
+        }
         self.parts.iter().try_for_each(|(part, fields)| part.read(index, &mut into.fields_mut(fields.clone())))
     }
 
@@ -113,7 +120,8 @@ impl Dataset for Stack {
     }
 
     fn as_drawing(&self) -> Option<&dyn Drawing> {
-        self.random_part().and_then(|part| part.as_drawing()).map(|_| self as &dyn Drawing)
+        let is_drawing = self.is_random() && self.random_parts().all(|part| part.as_drawing().is_some());
+        is_drawing.then_some(self as &dyn Drawing)
     }
 
     fn origin(&self, index: usize, field: usize) -> Option<String> {
@@ -124,9 +132,17 @@ impl Dataset for Stack {
 
 impl ReadMany for Stack {
     fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
-        self.parts
-            .iter()
-            .try_for_each(|(part, fields)| read_batch(&**part, indices, &mut into.fields_mut(fields.clone())))
+        let later = self.places_of_later_parts(indices, into)?;
+        let mut random = 0;
+        self.parts.iter().try_for_each(|(part, fields)| {
+            let mut into = into.fields_mut(fields.clone());
+            random += usize::from(part.is_random());
+            let places = random.checked_sub(2).and_then(|number| later.get(number)).filter(|_| part.is_random());
+            match places {
+                Some(places) => read_batch(&**part, indices, &mut into.with_places(places)),
+                None => read_batch(&**part, indices, &mut into),
+            }
+        })
     }
 }
 
@@ -145,17 +161,35 @@ impl Stack {
         Some((self.parts.get(part)?.0.as_blocks()?, within))
     }
 
-    /// Returns the only random part. With several, each would draw from the position where the first one begins.
-    fn random_part(&self) -> Option<&dyn Dataset> {
-        let mut random = self.parts.iter().map(|(part, _)| &**part).filter(|part| part.is_random());
-        random.next().filter(|_| random.next().is_none())
+    fn random_parts(&self) -> impl Iterator<Item = &dyn Dataset> {
+        self.parts.iter().map(|(part, _)| &**part).filter(|part| part.is_random())
+    }
+
+    /// Returns, for each random part after the first, where the samples at `indices` begin to draw; empty if that is
+    /// not known.
+    fn places_of_later_parts(&self, indices: &[usize], into: &BatchWriter<'_>) -> Result<Vec<Vec<GeneratorPlace>>> {
+        let drawing: Vec<&dyn Drawing> = self.random_parts().map_while(|part| part.as_drawing()).collect();
+        let is_known = |row| into.place(row).is_some() || into.key(row).is_some();
+        if drawing.len() < 2 || drawing.len() < self.random_parts().count() || !(0..indices.len()).all(is_known) {
+            return Ok(Vec::new());
+        }
+        let mut places = vec![Vec::with_capacity(indices.len()); drawing.len() - 1];
+        for (row, &index) in indices.iter().enumerate() {
+            let mut generator = generator_of(into.place(row), into.key(row))?;
+            drawing[0].advance(index, &mut generator)?;
+            for (part, places) in drawing[1..].iter().zip(&mut places) {
+                places.push(generator.place(places.last()));
+                part.advance(index, &mut generator)?;
+            }
+        }
+        Ok(places)
     }
 }
 
 impl Drawing for Stack {
     fn advance(&self, index: usize, generator: &mut TorchGenerator) -> Result<()> {
-        let drawing = self.random_part().and_then(|part| part.as_drawing());
-        drawing.map_or(Ok(()), |drawing| drawing.advance(index, generator))
+        let mut drawing = self.random_parts().filter_map(|part| part.as_drawing());
+        drawing.try_for_each(|drawing| drawing.advance(index, generator))
     }
 }
 

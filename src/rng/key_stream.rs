@@ -10,7 +10,6 @@ pub(crate) enum Purpose {
     /// The randomness of a sample.
     Sample = 2,
     /// The generators that are active while a sample is fetched.
-    #[cfg(feature = "image")]
     Generator = 3,
     /// The next slot of a shuffle buffer.
     ShuffleBuffer = 8,

@@ -20,7 +20,6 @@ mod draws;
 mod exponential;
 mod feistel;
 mod generator_place;
-#[cfg(feature = "image")]
 mod generator_words;
 mod key_stream;
 mod mt19937;
@@ -40,7 +39,6 @@ pub(crate) use digest::digest;
 pub(crate) use draws::Draws;
 pub(crate) use exponential::exponential;
 pub use generator_place::GeneratorPlace;
-#[cfg(feature = "image")]
 pub use generator_words::{GENERATOR_WORDS, GeneratorStream, generator_words};
 pub(crate) use key_stream::{KeyStream, Purpose};
 pub use mt19937::TorchGenerator;

@@ -1,6 +1,5 @@
 //! [`TorchGenerator`]: torch's random number generator on the CPU.
 
-#[cfg(feature = "image")]
 use super::generator_words::{GeneratorStream, generator_words};
 
 /// The same generator as `torch.Generator().manual_seed(seed)`, number for number.
@@ -57,12 +56,10 @@ impl TorchGenerator {
     }
 
     /// Returns torch's global generator as it is while a Python dataset fetches the sample with this `key`.
-    #[cfg(feature = "image")]
     pub(crate) fn of_global_key(key: u64) -> Self {
         Self::of_stream(key, GeneratorStream::GlobalTorch)
     }
 
-    #[cfg(feature = "image")]
     fn of_stream(key: u64, stream: GeneratorStream) -> Self {
         let mut state = [0; STATE_WORDS];
         generator_words(key, stream, &mut state);

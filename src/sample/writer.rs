@@ -114,20 +114,21 @@ pub struct BatchWriter<'a> {
 enum Randomness<'a> {
     Unknown,
     Keys(&'a [u64]),
-    Places(&'a [GeneratorPlace]),
+    /// Positions of a generator, from this row of the whole batch on.
+    Places(&'a [GeneratorPlace], usize),
 }
 
 impl<'a> Randomness<'a> {
     fn key(self, row: usize) -> Option<u64> {
         match self {
             Self::Keys(keys) => keys.get(row).copied(),
-            Self::Unknown | Self::Places(_) => None,
+            Self::Unknown | Self::Places(..) => None,
         }
     }
 
     fn place(self, row: usize) -> Option<&'a GeneratorPlace> {
         match self {
-            Self::Places(places) => places.get(row),
+            Self::Places(places, first) => places.get(row.checked_sub(first)?),
             Self::Unknown | Self::Keys(_) => None,
         }
     }
@@ -157,7 +158,7 @@ impl<'a> BatchWriter<'a> {
     #[doc(hidden)]
     #[must_use]
     pub fn with_places(self, places: &'a [GeneratorPlace]) -> Self {
-        Self { randomness: Randomness::Places(places), ..self }
+        Self { randomness: Randomness::Places(places, self.rows.start), ..self }
     }
 
     /// Returns the key of the sample in row `row`, like [`SampleWriter::key`].

@@ -66,6 +66,4 @@ def mask_parts(
         mask = pillow_files(masks, [], target_transform, form.mode, folder)
     except NotRecognizedError as error:
         raise NotRecognizedError(f"target_transform is called in Python: {error}") from None
-    if image.is_random and mask.is_random:
-        raise NotRecognizedError("both transform and target_transform are random")
     return _core.Dataset.stack([("image", image), ("mask", mask)]), [0, 1], ("tensor", "tensor")

@@ -89,11 +89,15 @@ def masked(name: str, root: Path, draw: random.Random, count: int = 10) -> tuple
 
 
 def random_masks(draw: random.Random, mode: str) -> Any:
-    """Return a random pipeline for masks, in which every step is recognized and none is random."""
+    """Return a random pipeline for masks, in which every step is recognized."""
     kind, size = draw.choice((v1, v2)), draw.choice((24, (17, 30), [33, 12]))
     steps: list[Any] = [kind.Resize((21, 26), draw.choice(INTERPOLATIONS))]
     if draw.random() < 0.5:
         steps = [kind.Resize(20, draw.choice(INTERPOLATIONS), draw.choice((None, 47))), kind.CenterCrop(size)]
+    if draw.random() < 0.3:
+        steps = [kind.RandomResizedCrop(size, interpolation=draw.choice(INTERPOLATIONS))]
+    if draw.random() < 0.3:
+        steps.insert(draw.randint(0, len(steps)), kind.RandomVerticalFlip(draw.choice((0.5, 1.0))))
     if mode == "L" and draw.random() < 0.3:
         steps.append(kind.Pad(2, fill=7))
     end = draw.choice(([v1.ToTensor()], [v1.PILToTensor()], [v2.ToImage()], [v2.PILToTensor()]))
@@ -139,19 +143,36 @@ def test_random_pipelines_make_the_batches_of_torch(tmp_path: Path, part: int) -
             raise AssertionError(f"script {seed}: {dataset}") from error
 
 
+RANDOM_MASKS = v2.Compose([v2.RandomResizedCrop(16, interpolation=0), v2.RandomHorizontalFlip(), v2.ToImage()])
+
+
 @pytest.mark.parametrize("name", MODES)
-def test_a_random_mask_beside_an_image_that_is_not_random(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("images", [IMAGES, v1.Compose([v1.Resize((9, 9)), v1.ToTensor()])])
+def test_a_mask_draws_after_its_image(tmp_path: Path, name: str, images: Any) -> None:
     dataset, _, _ = masked(name, tmp_path, random.Random(2))
-    random_mask = v2.Compose([v2.RandomResizedCrop(16, interpolation=0), v2.RandomHorizontalFlip(), v2.ToImage()])
-    set_transforms(dataset, v1.Compose([v1.Resize((9, 9)), v1.ToTensor()]), random_mask)
+    set_transforms(dataset, images, RANDOM_MASKS)
     for num_workers in (0, 2):
         assert_as_torch(dataset, num_workers=num_workers)
+        assert_as_torch(ConcatDataset([Subset(dataset, [5, 2]), dataset]), num_workers=num_workers)
+
+
+def test_with_a_seed_a_mask_draws_after_its_image(tmp_path: Path) -> None:
+    dataset, _, _ = masked("VOCSegmentation", tmp_path, random.Random(2))
+    set_transforms(dataset, IMAGES, RANDOM_MASKS)
+    seen = []
+    for num_workers, native in ((0, True), (2, True), (0, False)):
+        loader = sluicegate.DataLoader(dataset, 3, True, num_workers=num_workers, native=native, seed=7)
+        assert loader.explain().engine == ("rust" if native else "python")
+        seen.append([*loader, *loader])
+    assert_same(seen[0], seen[1])
+    assert_same(seen[0], seen[2])
 
 
 @pytest.mark.parametrize("name", MODES)
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_an_epoch_of_masks_is_resumed(tmp_path: Path, name: str, num_workers: int) -> None:
     dataset, _, _ = masked(name, tmp_path, random.Random(3))
+    set_transforms(dataset, IMAGES, RANDOM_MASKS)
     given: dict[str, Any] = {"batch_size": 3, "shuffle": True, "num_workers": num_workers}
     torch.manual_seed(5)
     loader = sluicegate.DataLoader(dataset, **given)
@@ -225,7 +246,6 @@ PYTHON: dict[str, tuple[Callable[[Any], None], str]] = {
     "no target_transform": (lambda dataset: set_transforms(dataset, IMAGES), "without a target_transform"),
     "no transform": (lambda dataset: set_transforms(dataset, None, MASKS), "without a transform"),
     "a function of both": (setting(transforms=_both), "transforms is called with image and label"),
-    "both random": (lambda dataset: set_transforms(dataset, IMAGES, IMAGES), "target_transform"),
     "a Lambda": (
         lambda dataset: set_transforms(dataset, IMAGES, v1.Compose([*MASKS.transforms, v1.Lambda(torch.squeeze)])),
         "target_transform is called in Python: transform 3, `Lambda`",
