@@ -257,7 +257,7 @@ class PackCollate:
             # The rest of a piece that does not fit is not lost: it is the first piece of another row.
             count = len(piece.tokens[:room])
             if count == 0:
-                raise ValueError(f"a piece of document {piece.document} has no room in its row")
+                raise ValueError(f"a piece of document {piece.document} does not fit in its row")
             _refuse_other_fields(piece, pieces[0], columns)
             for name, parts in columns.items():
                 values = (piece.fields or {})[name] if name != "input_ids" else piece.tokens

@@ -90,8 +90,8 @@ class Accelerator(accelerate.Accelerator):  # type: ignore[misc]
             isinstance(each, PreparedLoader) and each.shard is not None for each in self._dataloaders
         ):
             raise ValueError(
-                "even_batches: with a seed all processes of a sluicegate.DataLoader get the same number of batches, "
-                f"got {even_batches}; leave it out, or give the loader no seed"
+                "even_batches: with seed=, a sluicegate.DataLoader always gives all processes the same number of "
+                f"batches, got {even_batches}; leave even_batches out, or build the loader without seed="
             )
         return super().join_uneven_inputs(joinables, even_batches)
 

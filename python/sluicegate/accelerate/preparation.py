@@ -106,8 +106,8 @@ def check_settings(accelerator: accelerate.Accelerator, loader: DataLoader[Any])
     state = accelerator.state
     if accelerator.dispatch_batches:
         raise ValueError(
-            "dispatch_batches: a sluicegate.DataLoader reads in every process, got True, which makes one process read "
-            "for all; leave the setting out of DataLoaderConfiguration"
+            "dispatch_batches: a sluicegate.DataLoader reads in every process, so one process can't read for all of "
+            "them, got True; leave dispatch_batches out of DataLoaderConfiguration"
         )
     if state.distributed_type == DistributedType.XLA:
         raise ValueError("prepare: a sluicegate.DataLoader can't feed XLA devices; use torch.utils.data.DataLoader")
@@ -117,7 +117,7 @@ def check_settings(accelerator: accelerate.Accelerator, loader: DataLoader[Any])
         mesh = accelerator.torch_device_mesh or getattr(state, "ds_device_mesh", None)
     if mesh is not None:
         raise ValueError(
-            f"prepare: a sluicegate.DataLoader can't be divided by a device mesh, got {mesh}; give the loader "
+            f"prepare: a sluicegate.DataLoader can't be sharded by a device mesh, got {mesh}; pass the loader "
             "shard=(rank, world_size) of its data-parallel group, and leave it out of prepare()"
         )
     is_drawn = (
@@ -125,13 +125,14 @@ def check_settings(accelerator: accelerate.Accelerator, loader: DataLoader[Any])
     )
     if accelerator.use_seedable_sampler and is_drawn:
         raise ValueError(
-            "use_seedable_sampler: a loader that shuffles without a seed would get another sampler, got True; give the "
-            "sluicegate.DataLoader seed=, which makes its order reproducible, or leave the setting out"
+            "use_seedable_sampler: it would replace the sampler of a loader that shuffles without a seed, got True; "
+            "pass seed= to the sluicegate.DataLoader, which makes its order reproducible, or leave "
+            "use_seedable_sampler out"
         )
     if not accelerator.even_batches and accelerator.num_processes > 1 and _is_arithmetic(loader):
         raise ValueError(
-            "even_batches: with a seed all processes get the same number of batches, of the same sizes, got False; "
-            "leave the setting out (gather_for_metrics drops the padding), or give the loader no seed"
+            "even_batches: with seed=, all processes get the same number of batches, of the same sizes, got False; "
+            "leave even_batches out (gather_for_metrics drops the padding), or build the loader without seed="
         )
 
 
@@ -139,45 +140,47 @@ def check_loader(loader: DataLoader[Any], accelerator: accelerate.Accelerator) -
     """Refuse a loader that can't be prepared; ValueError or TypeError says why."""
     if type(loader) is not DataLoader:
         raise TypeError(
-            f"prepare: {type(loader).__name__} is a subclass of sluicegate.DataLoader, whose methods would be lost; "
-            "prepare a DataLoader itself"
+            f"prepare: expected a sluicegate.DataLoader, got its subclass {type(loader).__name__}, whose methods "
+            "would be lost; prepare a DataLoader itself"
         )
     progress = progress_of(loader)
     if progress.pending is not None or progress.left_out.is_something:
         raise ValueError(
-            "prepare: a state was loaded into this loader, or batches are to be skipped; prepare it first, and call "
-            "load_state_dict, skip, or skip_samples of the loader that prepare() returns"
+            "prepare: this loader already has a loaded state, or batches or samples to skip; prepare it first, then "
+            "call load_state_dict, skip, or skip_samples on the loader that prepare() returns"
         )
     here = accelerator.process_index, accelerator.num_processes
     if loader.shard is not None and resolved_shard(loader.shard) != here:
         raise ValueError(
-            f"prepare: this is process {here[0]} of {here[1]}, got shard={loader.shard!r}; leave shard out"
+            f"prepare: shard= must be {here}, the rank and world size of this process, got {loader.shard!r}; leave "
+            "shard= out"
         )
     if accelerator.num_processes == 1:
         return
     if isinstance(loader.dataset, IterableDataset):
         raise ValueError(
-            "prepare: an IterableDataset can't be divided so that all processes take the same number of steps; leave "
-            "the loader out of prepare(), and give it device=accelerator.device"
+            "prepare: an IterableDataset can't be sharded so that all processes take the same number of steps; leave "
+            "the loader out of prepare(), and pass it device=accelerator.device"
         )
     if not loader.in_order:
         raise ValueError(
-            "prepare: several processes must take the same steps, got in_order=False; give the loader in_order=True"
+            "prepare: with several processes, batches must be delivered in order, got in_order=False; pass the loader "
+            "in_order=True"
         )
     if loader.batch_sampler is None and not isinstance(loader.sampler, BatchSampler):
         raise ValueError(
-            "prepare: there are no batches to divide among processes, got batch_size=None; give a batch_size"
+            "prepare: there are no batches to divide among processes, got batch_size=None; pass a batch_size"
         )
     sampler = get_sampler(loader)
     if isinstance(sampler, DistributedSampler):
         raise ValueError(
             f"prepare: {type(sampler).__name__} divides the samples among processes, and prepare() would divide them "
-            "again; give the loader shuffle=True or another sampler"
+            "again; pass the loader shuffle=True or a different sampler"
         )
     if not _is_arithmetic(loader) and any(map(_has_own_state, (loader.batch_sampler, sampler))):
         raise ValueError(
-            f"prepare: {type(sampler).__name__} has a state of its own, which can't be resumed by several processes "
-            "without a seed; give the loader seed="
+            f"prepare: {type(sampler).__name__} has its own state_dict, from which several processes can't resume "
+            "without a seed; pass seed= to the loader"
         )
 
 
@@ -212,8 +215,8 @@ def _shard(loader: DataLoader[Any], accelerator: accelerate.Accelerator) -> dict
         size, processes = arguments.get("batch_size"), accelerator.num_processes
         if size is None or size % processes:
             raise ValueError(
-                f"split_batches: the batch_size can't be divided by {processes} processes, got {size}; give the loader "
-                "a batch_size that is a multiple, and no batch_sampler"
+                f"split_batches: batch_size must be a multiple of the number of processes, {processes}, got {size}; "
+                "pass the loader such a batch_size, and no batch_sampler"
             )
         arguments["batch_size"] = size // processes
     remainder = "exact" if loader.remainder == "pad" else loader.remainder

@@ -146,8 +146,9 @@ class PreparedLoader(DataLoader[_T_co]):
         """
         if isinstance(self._index_sampler, ProcessBatches):
             raise ValueError(
-                "skip_samples: without a seed a process whose batch is left empty takes fewer steps than the others, "
-                "which wait for it forever; give the loader seed=, or take the samples out of the dataset"
+                "skip_samples: without a seed, a process whose batch becomes empty would take fewer steps than the "
+                "others, which would wait for it forever; pass seed= to the loader, or remove the samples from the "
+                "dataset"
             )
         super().skip_samples(indices)
 

@@ -45,8 +45,9 @@ def load_positions(accelerator: accelerate.Accelerator, folder: str | Path) -> N
         return
     if not _path(folder, 0).exists():
         warnings.warn(
-            f"load_state: {folder} has no positions of loaders, because another Accelerator saved it, so the epoch "
-            "starts over; call skip_first_batches to skip what was trained",
+            f"load_state: {folder} has no loader positions, because it was not saved by "
+            "sluicegate.accelerate.Accelerator, so the epoch starts over; call skip_first_batches to skip the batches "
+            "already trained on",
             UserWarning,
             stacklevel=4,
         )
@@ -56,7 +57,7 @@ def load_positions(accelerator: accelerate.Accelerator, folder: str | Path) -> N
     positions = load(_path(folder, accelerator.process_index % there))["positions"]
     if len(positions) != len(loaders):
         raise ValueError(
-            f"load_state: {folder} has the positions of {len(positions)} loaders, and {len(loaders)} are prepared; "
+            f"load_state: {folder} has the positions of {len(positions)} loaders, but {len(loaders)} are prepared; "
             "prepare the same loaders as when it was saved"
         )
     for loader, position in zip(loaders, positions, strict=True):

@@ -64,9 +64,9 @@ class SpillFile:
             os.ftruncate(self._descriptor, self._end)
             raise OSError(
                 error.errno,
-                f"{os.strerror(error.errno or 0)}: a sample of {len(content)} bytes can't be spilled after "
-                f"{self._end - self._start} bytes that wait there; make room, or pass a different spill_dir, a smaller "
-                "stream, or when_full='block'",
+                f"{os.strerror(error.errno or 0)}: can't spill a sample of {len(content)} bytes after the "
+                f"{self._end - self._start} bytes that are waiting there; free disk space, or pass a different "
+                "spill_dir, a smaller stream, or when_full='block'",
                 self.folder,
             ) from error
         self._end += len(content)

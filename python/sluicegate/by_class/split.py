@@ -173,8 +173,8 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
                 self._look_ahead(lambda: name in self._position.seen)
             if name not in self._position.seen:
                 raise KeyError(
-                    f"no class {name!r}; the buffers reach only as far as {self.classes_seen}, so pass classes=[...] "
-                    "if it comes later in the stream"
+                    f"class {name!r} has not been seen; filling the buffers found only {self.classes_seen}; pass "
+                    "classes=[...] if it comes later in the stream"
                 )
         elif name not in self._rule.classes:
             raise KeyError(f"expected one of classes={self._rule.classes}, but got {name!r}")
@@ -235,7 +235,8 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
         if self._rule.when_full == "drop":
             raise RuntimeError(
                 "state_dict: the samples that when_full='drop' drops depend on when each class is read, so they can't "
-                "be reproduced; pass when_full='spill' or 'block', or checkpoint between two passes without a state"
+                "be reproduced; pass when_full='spill' or 'block', or checkpoint only between two passes, where no "
+                "state is needed"
             )
         with self._lock:
             return split_state(self._position, self._rule.classes, self._rule.iterable)
@@ -301,7 +302,7 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
             if not running.ended and running.is_read_but_for(name):
                 raise RuntimeError(
                     f"class {name!r} was already iterated in the running pass over the stream, which other classes "
-                    "still read; iterate each class once per pass, to its end, or call new_pass() to leave the "
+                    "still read; iterate each class once per pass, to its end, or call new_pass() to abandon the "
                     "running one"
                 )
             self._position.knows_all |= running.ended

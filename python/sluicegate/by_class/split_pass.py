@@ -336,7 +336,8 @@ class SplitPass:
                 self._has_warned = True
                 warnings.warn(
                     f"class {name!r} has waited for {waited:.0f} seconds: the buffer of class {full!r} is full "
-                    f"({self._buffer_size} samples), and thread {hope}, which reads it, takes none; the wait continues",
+                    f"({self._buffer_size} samples), and thread {hope}, which reads that class, is not taking any; "
+                    "still waiting",
                     RuntimeWarning,
                     stacklevel=4,
                 )
@@ -358,7 +359,7 @@ class SplitPass:
     def _deadlock_in_words(self, name: Hashable, full: Hashable) -> str:
         part = self._part(full)
         if part.reader is threading.current_thread():
-            who = "this very thread reads both"
+            who = "this thread reads both"
         elif part.reader is None:
             who = "that class is not being read"
         elif part.reader.is_alive():

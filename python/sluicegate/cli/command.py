@@ -25,7 +25,7 @@ def _picture(text: str) -> Path:
     if path.suffix.lower() != ".png":
         raise argparse.ArgumentTypeError(f"expected a name that ends in .png, got {text!r}")
     if not path.absolute().parent.is_dir():
-        raise argparse.ArgumentTypeError(f"{str(path.absolute().parent)!r} is not a folder: make it first")
+        raise argparse.ArgumentTypeError(f"{str(path.absolute().parent)!r} is not a folder; create it first")
     return path
 
 
@@ -35,7 +35,8 @@ def _parser() -> argparse.ArgumentParser:
     jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB")
     demo = jobs.add_parser(
         "demo",
-        help="train a small CNN with torch's loader and with sluicegate's, kill and resume a training, run two scripts",
+        help="train a small CNN with torch's loader and with sluicegate's, kill and resume a training run, run two "
+        "scripts",
         description="Train a small CNN on 6,000 photographs of clothes twice, once with torch's loader and once with "
         "sluicegate's, and compare losses, loading rate and waiting. Then train on a part of them, altered at random, "
         "kill the training process in the middle of an epoch, resume it in another, and compare with one that was not "
@@ -44,11 +45,13 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     picture = Path("sluicegate-demo.png")
-    demo.add_argument("--output", type=_picture, default=picture, metavar="FILE.png", help="where the picture goes")
-    demo.add_argument("--epochs", type=_positive, default=8, metavar="N", help="epochs of each training")
-    demo.add_argument("--batch-size", type=_positive, default=64, metavar="N", help="samples in a batch")
-    demo.add_argument("--samples", type=_positive, default=6_000, metavar="N", help="images to train on, at most 6000")
-    demo.add_argument("--seed", type=int, default=0, metavar="N", help="torch.manual_seed before each training")
+    demo.add_argument("--output", type=_picture, default=picture, metavar="FILE.png", help="path of the chart to write")
+    demo.add_argument("--epochs", type=_positive, default=8, metavar="N", help="epochs per training run")
+    demo.add_argument("--batch-size", type=_positive, default=64, metavar="N", help="batch size")
+    demo.add_argument("--samples", type=_positive, default=6_000, metavar="N", help="training images, at most 6000")
+    demo.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="seed for torch.manual_seed before each training run"
+    )
     return parser
 
 

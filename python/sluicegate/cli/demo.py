@@ -270,7 +270,7 @@ def _table(theirs: Run, ours: Run) -> str:
         row("training loop waits for data", lambda r: f"{r.waiting:.1%}", "of its time"),
         row("training loop, s", lambda r: f"{r.training_seconds:.1f}", ""),
         row("last training loss", lambda r: f"{r.losses[-1].item():.6f}", same(lambda r: r.losses[-1].item())),
-        row("right on held-out images", lambda r: f"{r.accuracy:.1%}", same(lambda r: r.accuracy)),
+        row("accuracy on held-out images", lambda r: f"{r.accuracy:.1%}", same(lambda r: r.accuracy)),
     ]
     widths = [max(len(row[i]) for row in rows) for i in range(3)]
     lines = [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}  {d}".rstrip() for a, b, c, d in rows]

@@ -101,8 +101,9 @@ class DeviceDestination(Destination):
         """Refuse to deliver during a graph capture: copies would become part of the graph or end the capture."""
         if self._copies.accelerator.is_capturing():
             raise RuntimeError(
-                "a batch was asked for while a graph is captured on this stream: copies of a DataLoader with device= "
-                "can't be part of a graph. Take the batch before the capture, and copy it into the graph's own input"
+                "a batch was requested while a graph is being captured on this stream: the copies that a DataLoader "
+                "with device= makes can't be part of a graph. Get the batch before the capture, and copy it into the "
+                "graph's own input"
             )
 
     def begin(self, batch: Any) -> Copying:

@@ -133,7 +133,7 @@ class CsvLabels:
         if len(whole) < len(rows) and self.missing == "error":
             line = next(line for line, _, labels in rows if not all(labels))
             raise ValueError(
-                f"{self.path}, line {line}: the label is empty, in {len(rows) - len(whole)} rows in total; pass "
+                f"{self.path}, line {line}: the label is empty (as in {len(rows) - len(whole)} rows in total); pass "
                 "missing='skip' to leave them out"
             )
         return whole
@@ -177,8 +177,8 @@ class CsvLabels:
                 found = indices[cell]
                 if len(found) > 1:
                     raise ValueError(
-                        f"{self.path}, line {line}: {cell!r} may be {paths[found[0]]!r} or {paths[found[1]]!r}; "
-                        "write the path relative to root"
+                        f"{self.path}, line {line}: {cell!r} is ambiguous, {paths[found[0]]!r} or "
+                        f"{paths[found[1]]!r}; write the path relative to root"
                     )
                 if not found:
                     unknown.append(number)

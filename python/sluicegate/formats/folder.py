@@ -96,8 +96,10 @@ class FolderDataset(NativeDataset):
         )
         if len(core) == 0 and not self.damages:
             meant = f" matches {self.pattern!r}" if self.pattern else ""
-            ends = f" ends in {' or '.join(self.extensions)}" if self.extensions else ""
-            raise FileNotFoundError(f"no file below {self.root!r}{' that' * bool(meant or ends)}{meant}{ends}")
+            ends = f"{' and' * bool(meant)} ends in {' or '.join(self.extensions)}" if self.extensions else ""
+            raise FileNotFoundError(
+                f"root: no file in {self.root!r} or its subfolders{' that' * bool(meant or ends)}{meant}{ends}"
+            )
         self.classes = names
         self.class_to_idx = {name: number for number, name in enumerate(names)}
         structure: dict[str, Any] = {"bytes": 0, "path": 1}

@@ -126,7 +126,9 @@ class Hdf5Dataset(ArrayWindows):
             opened = _core.hdf5_windows(arrays, self._core_arguments())
             # The chunks were found in the file that is read only if it is the same before and after.
             if _version(self.path) != before:
-                raise OSError(f"{self.path} changed while it was opened: leave it alone, and open it again")
+                raise OSError(
+                    f"{self.path} changed while it was being opened; open it again when no other program writes to it"
+                )
             self._set_windows(*opened, texts)
             self._set_reason(arrays)
             return

@@ -232,7 +232,7 @@ def _check_place(dataset: Any, path: str) -> None:
     import h5py
 
     if not os.path.samefile(dataset.file.filename, path):
-        raise LibraryOnlyError(f"it is in another file, {dataset.file.filename!r}, to which a link leads")
+        raise LibraryOnlyError(f"a link points to another file, {dataset.file.filename!r}")
     properties = dataset.id.get_create_plist()
     if properties.get_layout() == h5py.h5d.VIRTUAL:
         raise LibraryOnlyError("its elements are in other files (a virtual dataset)")
@@ -246,8 +246,8 @@ def _codecs(dataset: Any, element: int) -> list[dict[str, Any]]:
     for code, name, values in _filters(dataset):
         if code not in _CODECS:
             raise LibraryOnlyError(
-                f"the filter {name} (number {code}) is not read in Rust, only deflate, shuffle, fletcher32, szip, lzf, "
-                "Blosc, and Zstandard"
+                f"the filter {name} (number {code}) is not supported in Rust, only deflate, shuffle, fletcher32, "
+                "szip, lzf, Blosc, and Zstandard"
             )
         codec: dict[str, Any] = {"id": _CODECS[code]}
         if codec["id"] == "shuffle":
@@ -267,8 +267,8 @@ def _check_filters(dataset: Any) -> None:
     for code, name, _ in _filters(dataset):
         if not h5py.h5z.filter_avail(code):
             raise NotReadError(
-                f"the filter {name} (number {code}) is not read, because the HDF5 library does not have it here: "
-                "import the package that adds it, such as hdf5plugin, first, or write the array with another filter"
+                f"the filter {name} (number {code}) is not available in this HDF5 library; first import the package "
+                "that adds it, such as hdf5plugin, or write the array with a different filter"
             )
 
 

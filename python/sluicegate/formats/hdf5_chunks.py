@@ -82,11 +82,11 @@ class _Chunks:
                 stored = os.pread(file.fileno(), size, place)
                 is_inside = all(np.less(start, dataset.shape))
                 if not is_inside or self._found(start) != stored:
-                    raise LibraryOnlyError("the HDF5 library lists its chunks at wrong places")
+                    raise LibraryOnlyError("the HDF5 library lists its chunks at wrong offsets")
                 different.add(stored)
         if is_doubtful and len(different) < number:
             raise LibraryOnlyError(
-                "an axis after the first may grow, and too few of its chunks differ to find out how HDF5 orders them"
+                "an axis after the first is resizable, and too few of its chunks differ to infer how HDF5 orders them"
             )
 
     def _found(self, start: tuple[int, ...]) -> Any:
@@ -118,4 +118,4 @@ class _Chunks:
 
         is_shuffled = filters == [_SHUFFLE] and cut(plain.reshape(dataset.dtype.itemsize, -1).T) == values
         if cut(plain) == values and not is_shuffled:
-            raise LibraryOnlyError("its chunks at the edges are stored without the filters")
+            raise LibraryOnlyError("its edge chunks are stored without the filters")

@@ -31,7 +31,7 @@ def hdf5_arrays(
         import h5py  # Optional: only this needs it.
     except ImportError as error:
         raise ImportError(
-            "Hdf5Dataset finds the chunks of HDF5 with the package h5py: install it (pip install h5py)"
+            "Hdf5Dataset needs the package h5py to find the chunks of HDF5 files; install it (pip install h5py)"
         ) from error
     try:
         with h5py.File(path, "r") as file:
@@ -56,7 +56,7 @@ class _NamedError(Exception):
 
 
 def _not_whole(path: str, error: Exception) -> ValueError:
-    text = f"{path}: expected a file of HDF5 or netCDF that is whole: {error}; write or copy it again"
+    text = f"{path}: not a complete HDF5 or netCDF file: {error}; write or copy it again"
     return ValueError(_printable(text))
 
 
@@ -111,13 +111,15 @@ class _Index:
         for name, reason in unread.items():
             if name not in coordinates and not isinstance(reason, NoNumbersError):
                 raise _NamedError(
-                    f"{self._path}: array {name!r}: {_with_remedy(reason)}; pass fields= with the arrays to read, if "
-                    "this is none of them"
+                    f"{self._path}: array {name!r}: {_with_remedy(reason)}; to leave it out, pass fields= with the "
+                    "arrays to read"
                 )
         if not kept:
             reasons = "".join(f"; {name!r}: {reason}" for name, reason in unread.items())
             group = self._group.name
-            raise _NamedError(f"path: expected a file with numbers in group {group!r}, but got {self._path!r}{reasons}")
+            raise _NamedError(
+                f"path: expected a file with arrays of numbers in group {group!r}, but got {self._path!r}{reasons}"
+            )
         return kept
 
     def _find(self, name: str) -> Any:
@@ -146,5 +148,5 @@ class _Index:
 
 def _with_remedy(error: NotReadError) -> str:
     if isinstance(error, LibraryOnlyError):
-        return f"{error}; leave out fallback=False, and h5py reads it"
+        return f"{error}; leave out fallback=False to read it with h5py"
     return str(error)

@@ -46,7 +46,7 @@ def record_members(
     kind = dataset.id.get_type()
     if _has_variable_text(kind) and not by_library:
         # The library gives the places that members have in memory, where such text has another size than in the file.
-        raise LibraryOnlyError("its records have text of variable length")
+        raise LibraryOnlyError("its records have variable-length text")
     end = 0
     members: list[Member] = []
     for own in dataset.dtype.names:
@@ -75,7 +75,7 @@ def record_members(
         base, shape = dtype.subdtype if dtype.subdtype else (dtype, ())
         members.append((shown, base.str, offset, shape))
     if not members:
-        raise NoNumbersError("its records have no members that are numbers or text of a fixed length")
+        raise NoNumbersError("its records have no members that are numbers or fixed-length text")
     return members
 
 
@@ -93,7 +93,7 @@ def fill_value(dataset: Any) -> Any:
     try:
         return dataset.fillvalue
     except (RuntimeError, TypeError, ValueError) as error:
-        raise NotReadError(f"its fill value is not read ({error}); read it with h5py") from error
+        raise NotReadError(f"its fill value can't be read ({error}); read it with h5py") from error
 
 
 def check_numbers(dtype: np.dtype[Any], kind: Any) -> None:
@@ -108,14 +108,12 @@ def check_numbers(dtype: np.dtype[Any], kind: Any) -> None:
     base = dtype.subdtype[0] if dtype.subdtype else dtype
     if base.kind not in "biufc":
         is_text = h5py.check_string_dtype(base) is not None
-        what = "text" if is_text else "data of variable length" if base.kind == "O" else f"data type {base}"
-        raise NoNumbersError(
-            f"{what} is not read here, only numbers, bools, and text of a fixed length are; read it with h5py"
-        )
+        what = "text" if is_text else "variable-length data" if base.kind == "O" else f"data type {base}"
+        raise NoNumbersError(f"{what} is not supported, only numbers, bools, and fixed-length text; read it with h5py")
     if base.itemsize > 16 or (base.kind == "f" and base.itemsize > 8):
-        raise NotReadError(f"data type {base} is not read: torch has none of that size")
+        raise NotReadError(f"data type {base} is not supported: torch has no type of that size")
     if not _is_plain(base, kind):
-        raise LibraryOnlyError("its numbers have an unusual layout of bits, which only HDF5 converts")
+        raise LibraryOnlyError("its numbers have an unusual bit layout, which only HDF5 converts")
 
 
 def _check_text(kind: Any) -> None:

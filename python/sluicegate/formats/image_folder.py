@@ -231,7 +231,7 @@ class ImageFolderDataset(NativeDataset):
         if self.labels == "folder":
             return indices, self._folder_labels(indices)
         if not indices and not self.allow_empty:
-            raise FileNotFoundError(f"root: no file{self._meant()} in {self.root!r} or its folders")
+            raise FileNotFoundError(f"root: no file{self._meant()} in {self.root!r} or its subfolders")
         if self.labels is None:
             return indices, None
         paths = self._files.paths()
@@ -276,7 +276,10 @@ class ImageFolderDataset(NativeDataset):
 
     def _checked(self, target_transform: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
         if target_transform is not None and self.labels is None:
-            raise ValueError("target_transform: samples have no labels, got labels=None; leave one of the two out")
+            raise ValueError(
+                "target_transform: samples have no labels to transform, got labels=None; leave out target_transform, "
+                "or pass labels"
+            )
         return target_transform
 
     def _refuse_empty(self, names: list[str]) -> None:

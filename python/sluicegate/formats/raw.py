@@ -105,7 +105,7 @@ def checked_layout(dtype: Any, shape: _Shape, header_bytes: int) -> tuple[Any, t
     header_bytes = checked_number("header_bytes", header_bytes)
     if isinstance(dtype, np.dtype) and dtype.names is not None and sizes:
         raise ValueError(
-            f"shape: expected none, because the structured {dtype} has its shapes, but got {shape!r}; leave it out"
+            f"shape: expected none, because the structured {dtype} includes its shapes, but got {shape!r}; leave it out"
         )
     return dtype, sizes, header_bytes
 

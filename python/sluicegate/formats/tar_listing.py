@@ -47,8 +47,8 @@ class Listing(NamedTuple):
         for archive, said, count in zip(self.archives, self.samples, found, strict=True):
             if said is not None and said != count:
                 warnings.warn(
-                    f"{self.path!r} says that {archive!r} has {said:,} samples, but found {count:,}, all of which "
-                    "are read; make the list again",
+                    f"{self.path!r} lists {said:,} samples in {archive!r}, but found {count:,}, all of which are "
+                    "read; write the list again",
                     stacklevel=4,
                 )
                 return

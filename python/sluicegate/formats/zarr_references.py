@@ -59,7 +59,7 @@ def _metadata(path: str) -> dict[str, Any]:
         try:
             found = json.load(file)
         except (ValueError, RecursionError) as error:
-            raise _damaged(path, f"expected JSON: {error}") from error
+            raise _damaged(path, f"invalid JSON: {error}") from error
     if not isinstance(found, dict):
         raise _damaged(path, "expected a JSON object")
     return found

@@ -181,8 +181,8 @@ class ImageField:
         self._open(0)
         if self._rest is not None and channels == "last":
             raise ValueError(
-                f"channels: 'last' needs a fully recognized transform, because others take channels first, but got "
-                f"{self._reason}; pass channels='first', and call `.permute` after the transform"
+                "channels: 'last' needs a transform that runs wholly in Rust, because others take channels first, but "
+                f"got {self._reason}; pass channels='first', and call `.permute` after the transform"
             )
         if self._rest is not None and self._rest.takes_pillow and self.moves_fields:
             raise ValueError(
@@ -278,7 +278,7 @@ class ImageField:
         if self._reason is not None:
             return self._reason
         if self.pipeline is None:
-            return "images are of any size: end with a transform that gives them one"
+            return "images may have any size: end with a transform that gives them all one size"
         return self.single_reason
 
     @property

@@ -64,7 +64,7 @@ class MovedDecoder:
         if self._drops_boxes:
             return "`SanitizeBoundingBoxes` drops boxes, so their number is known only after each sample is made"
         if self._draws_by_boxes:
-            return "`RandomIoUCrop` draws by the boxes of each sample, so samples are made one by one"
+            return "the draws of `RandomIoUCrop` depend on the boxes of each sample, so samples are made one by one"
         return None
 
     def decode(
@@ -116,7 +116,7 @@ class MovedDecoder:
             return None
         if boxes[0] is None:
             raise TypeError(
-                f"boxes: `RandomIoUCrop` draws by the boxes of each image, got None in {self._fields.boxes[0]!r}; pass "
+                f"boxes: `RandomIoUCrop` needs the boxes of each image, got None in {self._fields.boxes[0]!r}; pass "
                 "an array of shape (0, 4) for an image without boxes"
             )
         try:

@@ -151,16 +151,17 @@ class ImageSamples:
                 name, counts = self._names[each], (row_count(before), row_count(after))
                 if found := self._with_rows(field, values, *counts):
                     raise ValueError(
-                        f"boxes: the transform made {counts[1]} boxes of the {counts[0]} in {name!r}, but {found[0]!r} "
-                        f"still has {counts[0]} rows; pass the fields that belong to the boxes, box_fields={found}, "
-                        "or box_fields=() if none does"
+                        f"boxes: the transform changed the number of boxes in {name!r} from {counts[0]} to "
+                        f"{counts[1]}, but {found[0]!r} still has {counts[0]} rows; pass the fields that belong to "
+                        f"the boxes, box_fields={found}, or box_fields=() if there are none"
                     )
         for each, before, after in zip(keypoints, points, moved.keypoints, strict=True):
             name, counts = self._names[each], (row_count(before), row_count(after))
             if found := self._with_rows(field, values, *counts, but=[*keypoints, *fields.values()]):
                 raise ValueError(
-                    f"keypoints: the transform made {counts[1]} key points of the {counts[0]} in {name!r}, but "
-                    f"{found[0]!r} still has {counts[0]} rows; clamp key points, or leave them outside of the image"
+                    f"keypoints: the transform changed the number of key points in {name!r} from {counts[0]} to "
+                    f"{counts[1]}, but {found[0]!r} still has {counts[0]} rows; clamp key points, or leave them "
+                    "outside of the image"
                 )
         for each, before, after in zip(masks, given[1], moved.masks, strict=True):
             if each in self.images and row_count(before) and row_count(after) == 0:
@@ -231,9 +232,9 @@ class ImageSamples:
                 if pipeline is None and of_image is None:
                     return str(image.python_reason)
                 if pipeline is None:
-                    return f"the channels of the masks in `{self._names[field]}` depend on the file: give them a mode"
+                    return f"the channels of the masks in `{self._names[field]}` depend on the file: pass a mode"
                 if kind != "bytes":
-                    return f"`{self._names[field]}` may be without an image"
+                    return f"`{self._names[field]}` may have no image"
                 fields.append((field, pipeline, of_image, None))
             elif of_image is not None and field not in formats:
                 return f"the masks in `{self._names[field]}` are arrays: only files of images are moved in the core"

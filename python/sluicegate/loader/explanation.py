@@ -125,14 +125,15 @@ def _refused_draws(settings: LoaderSettings, source: BatchSource) -> Refusal | N
     """Return the same for a loader whose samples the core can read, if Python must draw their random values."""
     if lacks_seed(source, settings.seed):
         drawn = _drawn(settings.dataset) or type(settings.dataset).__name__
-        return Refusal(f"{drawn} draws random values, which Python draws without a seed", "give seed= to the loader")
+        return Refusal(f"without a seed, Python draws the random values of {drawn}", "pass seed= to the loader")
     if draws_from_seed(source, settings.seed):
-        return Refusal(f"{type(settings.collate_fn).__name__} draws what it masks, which Python does with a seed")
+        return Refusal(f"with a seed, Python draws the random values of {type(settings.collate_fn).__name__}")
     if settings.seed is not None and not settings.seed_samples and source.draws_in_order:
-        return Refusal("seed_samples is False, so random values follow from no seed", "leave out seed_samples")
+        return Refusal("seed_samples is False, so random values do not follow from the seed", "leave out seed_samples")
     if lacks_order(source, settings.seed, in_order=bool(settings.in_order)):
         return Refusal(
-            "in_order is False, and an error changes what is drawn after it", "leave out in_order, or give seed="
+            "in_order is False, and an error would change the random values drawn after it",
+            "leave out in_order, or pass seed=",
         )
     return None
 
@@ -148,9 +149,9 @@ def _unread(settings: LoaderSettings) -> Refusal:
     if (reason := _python_reason(dataset)) is not None:
         return Refusal(reason)
     if isinstance(dataset, NativeDataset):
-        return Refusal(f"{name} has a part that Python runs")
+        return Refusal(f"a part of {name} runs in Python")
     if is_untouched(dataset) or type(dataset).__module__ == "datasets.arrow_dataset":
-        return Refusal(f"{name} has a form or a part that the core does not read")
+        return Refusal(f"{name}, or a part of it, has a form that the core can't read")
     return Refusal(f"dataset class {name} is not recognized", "use a native dataset")
 
 

@@ -50,10 +50,11 @@ class BatchInspector:
         """
         if self.settings.is_stream:
             raise ValueError(
-                "samples_of: an IterableDataset has no order to look at; look at with_ids() while the epoch runs"
+                "samples_of: the order of an IterableDataset is unknown; iterate over with_ids() to see the ids of "
+                "each batch"
             )
         if epoch < 0 or batch_index < 0:
-            raise IndexError(f"batch_index, epoch: both count from 0, got batch {batch_index} of epoch {epoch}")
+            raise IndexError(f"batch_index, epoch: must be at least 0, got batch {batch_index} of epoch {epoch}")
         ordering = self.settings.ordering
         if ordering is not None:
             request = self._planned(ordering, batch_index, epoch)
@@ -62,7 +63,7 @@ class BatchInspector:
         if request is not None and (samples := self.progress.left_out.samples):
             request = without(request, samples)
         if request is None:
-            raise IndexError(f"batch_index: epoch {epoch} has no batch {batch_index}, or all its samples are left out")
+            raise IndexError(f"batch_index: epoch {epoch} has no batch {batch_index}, or all its samples are skipped")
         return request
 
     def replayed(self, batch_index: int, epoch: int) -> Any:
@@ -160,7 +161,7 @@ def _given(sampler: Any) -> Iterator[Any]:
 
 def _only_it_knows(sampler: Any) -> ValueError:
     return ValueError(
-        "samples_of: only the batch that was received last is known, because asking "
-        f"{type(sampler).__name__} about others would change its position; look at with_ids() while the epoch runs, "
-        "or use one of sluicegate's samplers with seed="
+        f"samples_of: only the last received batch is known, because asking {type(sampler).__name__} about others "
+        "would change its position; iterate over with_ids() to see the ids of each batch, or use one of sluicegate's "
+        "samplers with seed="
     )

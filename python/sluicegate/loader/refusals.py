@@ -28,7 +28,7 @@ def refused_native(settings: LoaderSettings) -> Refusal | None:
 def refused_batches(settings: LoaderSettings) -> Refusal | None:
     """Return why samples do not become batches in the core."""
     if not settings.auto_collation:
-        return Refusal("batch_size is None, so samples are not collated", "give batch_size")
+        return Refusal("batch_size is None, so samples are not collated", "pass batch_size")
     return None
 
 
@@ -51,7 +51,7 @@ def refused_set_up(settings: LoaderSettings) -> Refusal | None:
 def refused_ids(settings: LoaderSettings) -> Refusal | None:
     """Return the reason why Python has to inspect each sample."""
     if settings.sample_id is not None:
-        return Refusal("with_ids(sample_id=...) looks at each sample", "use ids.sample_indices")
+        return Refusal("with_ids(sample_id=...) inspects each sample in Python", "use ids.sample_indices")
     return None
 
 

@@ -30,7 +30,9 @@ def process_reason(settings: LoaderSettings) -> Refusal | None:
 
 def _stream_reason(stream: NativeStream, settings: LoaderSettings) -> Refusal | None:
     if settings.seed is None and stream.random_transform is not None:
-        return Refusal(f"{stream.random_transform} draws from the generator of its worker without a seed", "give seed=")
+        return Refusal(
+            f"without a seed, {stream.random_transform} draws from the generator of its worker", "pass seed="
+        )
     if not stream.is_repeatable:
         return Refusal("a source can be read only once")
     return None

@@ -366,8 +366,8 @@ class WorkerIterator(EpochIterator):
                 "raise timeout"
             )
         warnings.warn(
-            f"DataLoader has waited for {limit:g} seconds: {report}; the wait continues, pass timeout= to end it "
-            "with an error",
+            f"DataLoader has waited for {limit:g} seconds: {report}; still waiting; pass timeout= to raise an error "
+            "instead",
             RuntimeWarning,
             stacklevel=6,
         )

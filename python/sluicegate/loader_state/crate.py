@@ -33,8 +33,8 @@ def of_crate(settings: LoaderSettings, state: Mapping[str, Any], fingerprint: di
     """
     if settings.ordering is None or fingerprint["order"] is None:
         raise ValueError(
-            "load_state_dict: the state is from the Rust crate, whose orders follow from seeds; pass the loader seed=, "
-            "or one of sluicegate's samplers with seed="
+            "load_state_dict: the state is from the Rust crate, whose orders are always seeded; pass seed= to the "
+            "loader, or use one of sluicegate's samplers with seed="
         )
     for name in ("epoch", "batches_received", "position"):
         check_number(name, state.get(name))

@@ -266,7 +266,7 @@ def _check_inner(name: str, place: Any) -> None:
         raise was_changed(f"{name}.state", states, f"should only have the keys {', '.join(sorted(_OF_STREAM))}")
     at = check_number(f"{name}.at", place["at"])
     if at > check_number(f"{name}.samples", place["samples"]):
-        raise was_changed(f"{name}.at", at, f"`{name}.samples`, which were read, is {place['samples']}")
+        raise was_changed(f"{name}.at", at, f"only {place['samples']} samples were read (`{name}.samples`)")
     check_flag(f"{name}.ended", place["ended"])
     if states.get("after") is not None:
         _check_inner(f"{name}.state.after", states["after"])

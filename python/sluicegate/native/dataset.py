@@ -173,7 +173,7 @@ class NativeDataset(Dataset[Any]):
         Example: "transform 3, `Lambda`: not recognized".
         """
         if not has_methods(self, FORMAT_METHODS):
-            return f"class {type(self).__name__} has methods of its own, which Python calls"
+            return f"class {type(self).__name__} overrides methods, which Python calls"
         return None if self.is_native else self._core_reason
 
     @property

@@ -207,10 +207,10 @@ def drawn(
 
 def _warn_of_other_requests(index_sampler: Any) -> None:
     warnings.warn(
-        f"load_state_dict: {name_of_asked(index_sampler)} does not yield the indices again that it yielded before the "
-        "state was saved: it draws in the middle of an epoch, and something else draws from the same generator; if its "
-        "indices depend on those before, the rest of the epoch may repeat samples and leave some out; give it a "
-        "generator of its own, or state_dict and load_state_dict",
+        f"load_state_dict: {name_of_asked(index_sampler)} does not yield the same indices as before the state was "
+        "saved: it draws in the middle of an epoch, and other code draws from the same generator; if its indices "
+        "depend on earlier ones, the rest of the epoch may repeat some samples and leave others out; give it its own "
+        "generator, or define state_dict and load_state_dict in it",
         UserWarning,
         stacklevel=10,
     )

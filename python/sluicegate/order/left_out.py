@@ -27,7 +27,9 @@ class LeftOut:
         """
         epoch, numbers = operator.index(epoch), set(map(operator.index, batches))
         if epoch < 0 or min(numbers, default=0) < 0:
-            raise ValueError(f"batches, epoch: both count from 0, got batch {min(numbers, default=0)} of epoch {epoch}")
+            raise ValueError(
+                f"batches, epoch: must be at least 0, got batch {min(numbers, default=0)} of epoch {epoch}"
+            )
         self.batches.setdefault(epoch, set()).update(numbers)
         self.is_something = True
 

@@ -126,7 +126,7 @@ class NamedBatches:
         arrays = {name: _array(name, value) for name, value in found.items()}
         counts = {name: len(array) for name, array in arrays.items()}
         if len(set(counts.values())) > 1:
-            raise ValueError(f"dataset: expected as many samples in each field of a batch, but got {counts}")
+            raise ValueError(f"dataset: expected the same number of samples in each field of a batch, but got {counts}")
         return arrays
 
     def _by_name(self, batch: Any) -> dict[str, Any]:

@@ -86,7 +86,7 @@ class NumberFunction:
         if type(function) is not types.FunctionType:
             return found
         if getattr(function, "__builtins__", None) is not vars(builtins):
-            raise NotRecognizedError("it has different builtins")
+            raise NotRecognizedError("its builtins were replaced")
         for name in self._names:
             value = function.__globals__.get(name, vars(builtins).get(name))
             if name in _CALLED and value is _CALLED[name]:

@@ -197,7 +197,7 @@ def replaced_part(dataset: Any, form: Form) -> str | None:
     """Return why `dataset`, or torchvision's code for it, is not as in torchvision; None if it is."""
     cls, own = type(dataset), vars(dataset)
     if "__getitems__" in own or hasattr(cls, "__getitems__"):
-        return f"{cls.__name__} was given a method __getitems__"
+        return f"a method __getitems__ was added to {cls.__name__}"
     if not _has_plain_defaults():
         return (
             "torch's default dtype or device is not float32 or cpu, a global hook of modules is registered, or "

@@ -107,7 +107,7 @@ def _pairs(dataset: Any, name: str) -> list[tuple[Any, Any]]:
 def _column(dataset: Any, name: str, kinds: tuple[type, ...] | None = None) -> list[Any]:
     values = vars(dataset)[name]
     if type(values) is not list or not (kinds is None or all(type(each) in kinds for each in values)):
-        raise NotRecognizedError(f"{name} is not a list as torchvision makes it")
+        raise NotRecognizedError(f"{name} is not a list in torchvision's form")
     return values
 
 

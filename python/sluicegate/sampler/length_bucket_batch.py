@@ -102,7 +102,7 @@ class LengthBucketBatchSampler(LengthsBatchSampler):
             self.balance,
         )
 
-    _UNKNOWN = "how many batches of max_tokens an epoch has depends on its order"
+    _UNKNOWN = "the number of batches with max_tokens depends on the order of the epoch"
 
     def _known_len(self) -> int | None:
         if self.batch_size is None:

@@ -45,7 +45,7 @@ class LengthsBatchSampler(CoreBatchSampler):
             return len(self.batches(self.epoch))
         if self._length is None:
             raise TypeError(
-                f"{self._UNKNOWN}, which is drawn when it is iterated; pass seed= to {type(self).__name__} to know the "
-                "length before"
+                f"{self._UNKNOWN}, which is drawn when the sampler is iterated; pass seed= to {type(self).__name__} "
+                "to know the length beforehand"
             )
         return self._length

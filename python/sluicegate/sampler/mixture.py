@@ -93,7 +93,7 @@ class MixtureSampler(Positional, data.Sampler[int]):
             if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
                 raise ValueError(f"{name} should be a positive integer value, but got {name}={value}")
         if stop == StopCriteria.CYCLE_FOREVER and num_samples is None:
-            raise ValueError("num_samples: expected the length of an epoch under CYCLE_FOREVER, but got None; pass it")
+            raise ValueError("num_samples: expected the length of an epoch with CYCLE_FOREVER, but got None; pass it")
         self.data_source = data_source
         self.weights = weights
         self.stop = stop

@@ -152,7 +152,7 @@ class PackedBatchSampler(LengthsBatchSampler):
             seed if self.shuffle else None,
         )
 
-    _UNKNOWN = "how many rows documents fill depends on their order"
+    _UNKNOWN = "the number of rows depends on the order of the documents"
 
     def _known_len(self) -> int | None:
         if self.strategy != "concat":

@@ -33,6 +33,6 @@ def drawn_seed(generator: torch.Generator | None) -> int:
 def missing_seed(name: str) -> ValueError:
     """Return the error for when an order is requested and there is no seed."""
     return ValueError(
-        f"{name} has no seed, so its order is drawn when it is iterated and cannot be computed before; pass seed= to "
-        "the sampler or to the loader"
+        f"{name} has no seed, so its order is drawn when it is iterated and cannot be computed beforehand; pass seed= "
+        "to the sampler or to the loader"
     )

@@ -57,7 +57,5 @@ def core_of(sampler: Any, seed: int | None) -> _core.Sampler:
     own = sampler if isinstance(sampler, Positional) else translated(sampler)
     if own is None:
         name = type(sampler).__name__
-        raise ValueError(
-            f"sampler: expected one of sluicegate's samplers of indices, because of seed mode, but got {name}"
-        )
+        raise ValueError(f"sampler: with seed=, expected one of sluicegate's index samplers, but got {name}")
     return own.core(seed)

@@ -224,7 +224,7 @@ class NativeStream(ResumableStream[Any]):
         Example: "transform 3, `Lambda`: not recognized".
         """
         if type(self).__iter__ is not NativeStream.__iter__:
-            return f"class {type(self).__name__} has an `__iter__` of its own, which Python calls"
+            return f"class {type(self).__name__} overrides `__iter__`, which Python calls"
         return self.images_reason
 
     @property
@@ -248,7 +248,7 @@ class NativeStream(ResumableStream[Any]):
             return reason
         random = [name for name, image in images.items() if image.is_random]
         if len(random) > 1:
-            return f"`{random[0]}` and `{random[1]}` are drawn in turn, so samples are made one by one"
+            return f"`{random[0]}` and `{random[1]}` draw in turn, so samples are made one by one"
         return None
 
     def _hand_over(self, fields: Fields) -> HandOver:

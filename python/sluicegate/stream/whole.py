@@ -124,9 +124,9 @@ def _hides_rank() -> bool:
     if str(asking.f_globals.get("__name__")).startswith("torch.distributed"):
         return False  # A collective needs the real rank: with another it would wait forever.
     warnings.warn_explicit(
-        f"shard_iterable: {whole.split.stream} asks torch.distributed for its rank, and gets 0 of 1, because "
-        f"shard_iterable splits the stream among {whole.split.world_size} ranks; if the rank serves another purpose, "
-        "ask for it before the stream is read",
+        f"shard_iterable: {whole.split.stream} asks torch.distributed for its rank and gets rank 0 of 1, because "
+        f"shard_iterable splits the stream among {whole.split.world_size} ranks; if it needs the rank for another "
+        "purpose, get it before the stream is read",
         UserWarning,
         asking.f_code.co_filename,
         asking.f_lineno,

@@ -49,8 +49,8 @@ class ExclusiveLock:
                 os.close(lock)
                 if error.errno in (errno.EACCES, errno.EAGAIN):
                     raise RuntimeError(
-                        f"another process or thread {self.use}, and has the lock {self.path!r}; wait for it, or pass a "
-                        f"different {self.argument}"
+                        f"another process or thread {self.use}, and holds the lock {self.path!r}; wait for it, or "
+                        f"pass a different {self.argument}"
                     ) from None
                 # The file system has no locks.
                 with suppress(OSError):

@@ -27,7 +27,7 @@ def open_own(path: str) -> int:
     if stat.S_ISREG(found.st_mode) and found.st_nlink <= 1 and found.st_uid == os.geteuid():
         return descriptor
     os.close(descriptor)
-    raise OSError(errno.EPERM, "this is not a file that this user has made; remove it", path)
+    raise OSError(errno.EPERM, "expected a regular file that this user owns, with one hard link; remove it", path)
 
 
 def open_new(path: str) -> int:

@@ -85,7 +85,10 @@ class RandAugment(_Policy):
         """Return the transform as a list for the core."""
         bins = self.num_magnitude_bins
         if not -bins <= self.magnitude < bins:
-            raise IndexError(f"magnitude: expected one of {bins} strengths, from 0, but got {self.magnitude}")
+            raise IndexError(
+                f"magnitude: expected an integer from 0 to {bins - 1}, below num_magnitude_bins, but got "
+                f"{self.magnitude}"
+            )
         strength = {"magnitude": self.magnitude % bins, "num_magnitude_bins": bins}
         return [{"RandAugment": {"num_ops": self.num_ops, **strength, **self._warp()}}]
 

@@ -200,7 +200,7 @@ def _scaled(image: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     if before.is_floating_point:
         if (before, dtype) in _UNSAFE:
             raise RuntimeError(
-                f"dtype: expected a type whose values {before} can represent, because of scale=True, but got {dtype}"
+                f"dtype: with scale=True, expected a type whose largest value {before} can represent, but got {dtype}"
             )
         return image.mul(torch.iinfo(dtype).max + _BELOW_NEXT).to(dtype)
     if before == torch.bool and dtype.is_floating_point:

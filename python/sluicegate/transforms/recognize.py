@@ -196,9 +196,9 @@ def _check(own: Transform, mode_of_pillow: str | None, dtype: str, has_places: b
         # torchvision raises the same error when it is called
         raise NotRecognizedError(str(error)) from None
     if spec is None:
-        raise NotRecognizedError("only Python can do it")
+        raise NotRecognizedError("it runs only in Python")
     if spec != mask_spec:
-        raise NotRecognizedError("it fills masks with other values than images")
+        raise NotRecognizedError("it fills masks with different values than images")
     is_conversion = isinstance(own, conversion.ToImage)
     if mode_of_pillow not in (None, *_MODES_LIKE_PILLOW) and not is_conversion:
         raise NotRecognizedError(f"mode={mode_of_pillow!r}: Pillow's values differ")
@@ -215,7 +215,10 @@ def _check_boxes(own: Transform, box_fields: int) -> None:
     """
     if box_fields == 1:
         return
-    for kind, what in ((only_boxes.SanitizeBoundingBoxes, "drops boxes"), (only_boxes.RandomIoUCrop, "draws by boxes")):
+    for kind, what in (
+        (only_boxes.SanitizeBoundingBoxes, "drops boxes"),
+        (only_boxes.RandomIoUCrop, "draws by the boxes"),
+    ):
         if any(isinstance(each, kind) for each in _all(own)):
             raise NotRecognizedError(f"it {what} of one field, but there are {box_fields} fields of boxes")
 
@@ -230,7 +233,7 @@ def _check_key_points(own: Transform) -> None:
     """Raise `NotRecognizedError` if `own` rotates the image: torch adds up products for key points in its own order."""
     turning = (warp.RandomRotation, warp.RandomAffine, perspective.RandomPerspective)
     if any(isinstance(each, turning) for each in _all(own)):
-        raise NotRecognizedError("key points turn with the image, and only torchvision turns those")
+        raise NotRecognizedError("key points rotate with the image, and only torchvision rotates those")
 
 
 def _check_marks(own: Transform, later: Sequence[Any]) -> None:
@@ -262,10 +265,10 @@ def _all(own: Transform) -> Iterator[Any]:
 def why_not(transform: Any) -> str:
     """Return the reason why a transform is not recognized."""
     if type(transform) is torch.nn.Sequential:
-        return "something is hooked to it"
+        return "it has hooks, or its `forward` was replaced"
     for kind in type(transform).__mro__:
         if kind.__name__ in _ours() and kind.__module__.startswith(("torchvision.transforms", __package__)):
             if kind is type(transform):
-                return "something is hooked to it"
+                return "it has hooks, or its `forward` was replaced"
             return f"a subclass of `{kind.__name__}`, which may do something else"
     return "not recognized"

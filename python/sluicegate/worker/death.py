@@ -11,11 +11,11 @@ _CAUSES: dict[int, str] = {
     signal.SIGKILL: "usually the kernel, because the machine or its cgroup ran out of memory: use fewer workers, "
     "a smaller batch_size or prefetch_factor, and see `dmesg` or `memory.events`",
     signal.SIGBUS: "usually a shared memory file system that is full (the dataset or the collate_fn put tensors into "
-    "/dev/shm: raise its size, --shm-size in containers), or a mapped file that was cut",
+    "/dev/shm: raise its size, --shm-size in containers), or a memory-mapped file that was truncated",
     signal.SIGSEGV: "usually a native extension that the dataset uses, which may not survive a fork: try "
     "multiprocessing_context='spawn', or num_workers=0 to see it in this process",
-    signal.SIGABRT: "usually a native extension that gave up; its last words are on stderr",
-    signal.SIGTERM: "another process asked it to end, for example a scheduler",
+    signal.SIGABRT: "usually a native extension that aborted; its message is on stderr",
+    signal.SIGTERM: "another process, such as a scheduler, asked it to end",
 }
 
 # The innermost frame of a thread that waits for another one, as `faulthandler` writes it.
@@ -48,17 +48,16 @@ def exited(pid: int, code: int | None, doing: str, has_begun: bool, method: str)
     text = f"DataLoader worker (pid(s) {pid}) exited unexpectedly with exit code {code}. "
     if has_begun or method == "fork":
         return (
-            f"{text}{doing}. Something in it called os._exit or sys.exit, or it could not start: see what it wrote to "
+            f"{text}{doing}. Something in it called os._exit or sys.exit, or it could not start: see its output on "
             "stderr"
         )
     main = getattr(sys.modules.get("__main__"), "__file__", None)
     where = "the main module" if main is None else f"the main module, {main},"
     return (
-        f"{text}It ended before it began: with multiprocessing_context={method!r} each worker first imports {where} "
-        "and that failed; its traceback is on stderr. Usually the loader is used outside of "
+        f"{text}It exited before it started: with multiprocessing_context={method!r} each worker first imports "
+        f"{where} and that failed; its traceback is on stderr. Usually the loader is used outside of "
         '`if __name__ == "__main__":`, so that the import starts workers again: put what the script does (not its '
-        "classes and functions) under that "
-        "line, or use multiprocessing_context='fork'"
+        "classes and functions) under that line, or use multiprocessing_context='fork'"
     )
 
 

@@ -56,7 +56,7 @@ def unpack(data: bytes) -> BaseException:
     try:
         text, note, pickled, parts = pickle.loads(data)
     except Exception as error:
-        return RuntimeError(f"an exception in a worker can't be read: {type(error).__name__}: {as_text(error)}")
+        return RuntimeError(f"an exception from a worker can't be unpickled: {type(error).__name__}: {as_text(error)}")
     unpacked = None
     with suppress(Exception):
         unpacked = None if pickled is None else pickle.loads(pickled)

@@ -22,7 +22,7 @@ def limits_in_words() -> str:
     limits = [f"{_open_files()} of {files} files are open (ulimit -n)"]
     space, _ = resource.getrlimit(resource.RLIMIT_AS)
     if space != resource.RLIM_INFINITY:
-        limits.append(f"{_address_space():,} of {space:,} bytes of address space are taken (ulimit -v)")
+        limits.append(f"{_address_space():,} of {space:,} bytes of address space are used (ulimit -v)")
     return f"in process {os.getpid()} {', '.join(limits)}; raise the limit that ran out"
 
 
@@ -63,7 +63,7 @@ def descriptor_limit_named(count: int) -> Iterator[None]:
         if getattr(error, "errno", None) not in (errno.EMFILE, errno.ENFILE) and "ulimit -n" not in as_text(error):
             raise
         raise RuntimeError(
-            f"Too many open files: {count} workers take about {8 + 4 * count} ({error}; {limits_in_words()}). Please "
-            "increase the limit using `ulimit -n` in the shell, or use fewer workers. Batches take none: "
-            "`torch.multiprocessing.set_sharing_strategy` makes no difference here"
+            f"Too many open files: {count} workers need about {8 + 4 * count} file descriptors ({error}; "
+            f"{limits_in_words()}). Please increase the limit using `ulimit -n` in the shell, or use fewer workers. "
+            "Batches need none: `torch.multiprocessing.set_sharing_strategy` makes no difference here"
         ) from error

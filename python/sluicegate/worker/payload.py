@@ -68,7 +68,7 @@ class Payload:
             finally:
                 os.close(descriptor)
         if self._objects is None:
-            raise RuntimeError("the objects for this worker could not be unpickled; the first `load` raised why")
+            raise RuntimeError("the objects for this worker could not be unpickled; the first `load` raised the reason")
         return self._objects
 
     def close(self) -> None:

@@ -282,7 +282,7 @@ class _Loop:
     def _fetch(self, content: bytes) -> None:
         if self.fetcher is None:
             # Like torch's worker when its fetcher could not be made; the reason was the previous answer.
-            error: Exception = RuntimeError("this worker could not begin: see the error of its first batch")
+            error: Exception = RuntimeError("this worker could not start; see the error of its first batch")
             self._answer("failed", self._packed(error))
             return
         try:

@@ -199,7 +199,7 @@ class ProcessWorkers(WorkerGroup):
         process, since = self.workers[worker], self._memory.busy_since(worker)
         name = f"worker {worker} (pid {process.pid})"
         if not since:
-            return f"{name} has not begun with {self._working_on(worker)}"
+            return f"{name} has not started {self._working_on(worker)}"
         seconds = (time.clock_gettime_ns(time.CLOCK_MONOTONIC) - since) / 1e9
         text = f"{name} has been busy for {seconds:.1f} seconds with {self._working_on(worker)}"
         # Only now: a process that has not begun has no handler for this signal and would be ended by it.

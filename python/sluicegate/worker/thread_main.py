@@ -20,7 +20,7 @@ from .pace import Pace
 from .report import Reporter
 from .thread_answer import ThreadAnswer
 
-_NOT_BEGUN = "this worker could not begin: see its first error"
+_NOT_BEGUN = "this worker could not start; see its first error"
 
 
 class ThreadWorker:

@@ -192,7 +192,7 @@ class ThreadWorkers(WorkerGroup):
         thread, lane = self.workers[worker], self._lanes[worker]
         name = f"worker {worker} (thread {thread.name})"
         if lane.since is None or lane.doing is None:
-            return f"{name} has not begun"
+            return f"{name} has not started"
         _, number, index = lane.doing
         what, seconds = request_in_words(index), time.monotonic() - lane.since
         text = f"{name} has been fetching batch {number} ({what}) for {seconds:.1f} seconds"

@@ -85,7 +85,7 @@ class ShardManifest:
             raise ValueError(f"{self.path!r} is damaged; pass resume=False to write all shards again")
         if resume and known is not None and known["arguments"] != self.arguments:
             raise ValueError(
-                f"{self.path!r}: expected the arguments that these shards were begun with, {known['arguments']}, "
+                f"{self.path!r}: expected the arguments that these shards were started with, {known['arguments']}, "
                 f"but got {self.arguments}; pass the same arguments, or resume=False"
             )
         if known is not None:

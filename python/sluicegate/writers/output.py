@@ -109,7 +109,9 @@ def write_shards(
     """
     pattern = local("pattern", pattern)
     if pattern.format(0) == pattern.format(1):
-        raise ValueError(f"pattern: expected a place for the number, such as {form.example!r}, but got {pattern!r}")
+        raise ValueError(
+            f"pattern: expected a placeholder for the shard number, as in {form.example!r}, but got {pattern!r}"
+        )
     shard_bytes = operator.index(shard_bytes)
     if not 1 <= shard_bytes < 2**63:
         raise ValueError(f"shard_bytes should be from 1 to 2**63 - 1, but got {shard_bytes}")

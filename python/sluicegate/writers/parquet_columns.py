@@ -221,7 +221,7 @@ def _is_blob(field: ParquetField) -> bool:
 def _array(value: Any) -> Array:
     if isinstance(value, torch.Tensor):
         if value.dtype in (torch.bfloat16, torch.complex32) or str(value.dtype).startswith("torch.float8"):
-            raise TypeError(f"Parquet has no {str(value.dtype).removeprefix('torch.')}; convert it")
+            raise TypeError(f"Parquet has no type {str(value.dtype).removeprefix('torch.')}; convert it")
         value = value.detach().cpu().numpy()
     elif not isinstance(value, (np.ndarray, np.generic)):
         raise TypeError(
@@ -229,7 +229,7 @@ def _array(value: Any) -> Array:
         )
     array = np.asarray(value)
     if array.dtype.name not in _DTYPES:
-        raise TypeError(f"Parquet has no {array.dtype.name}; convert it")
+        raise TypeError(f"Parquet has no type {array.dtype.name}; convert it")
     return array
 
 

@@ -286,4 +286,4 @@ def _check_keys(found: Mapping[str, Any], form: dict[str, Form]) -> None:
     if missing:
         raise MisfitError(ValueError(f"key {missing[0]!r} is missing; pass None where there is no value"))
     more = next(name for name in found if name not in form)
-    raise MisfitError(ValueError(f"key {more!r} is not in the first ones, which have {', '.join(form)}"))
+    raise MisfitError(ValueError(f"key {more!r} is not in those of the first samples, which have {', '.join(form)}"))

@@ -98,7 +98,7 @@ class ZarrJob:
             # As text, because NaN is not equal to itself.
             if json.dumps(known.get(name), sort_keys=True) != json.dumps(given, sort_keys=True):
                 raise ValueError(
-                    f"{name}: expected {known.get(name)!r}, with which {self.path!r} was begun, but got {given!r}; "
+                    f"{name}: expected {known.get(name)!r}, with which {self.path!r} was started, but got {given!r}; "
                     "pass the same, or resume=False to write the store again"
                 )
 

@@ -104,10 +104,11 @@ class WindowDataset(NativeDataset):
             _check_type("ds", ds)
             if input_dims is None:
                 raise ValueError(
-                    f"input_dims: expected the length of a window by dimension, of {list(ds.sizes)}, but got None"
+                    f"input_dims: expected window lengths by dimension, for one or more of {list(ds.sizes)}, but got "
+                    "None"
                 )
         elif input_dims is not None or input_overlap is not None or batch_dims is not None:
-            raise ValueError("input_dims: expected None with a BatchGenerator, which has its own; leave it out")
+            raise ValueError("input_dims: expected None with a BatchGenerator, which has its own windows; leave it out")
         if target_transform is not None and target is None:
             raise ValueError("target_transform: expected None without target, but got a function; pass target")
         self.ds = ds
@@ -187,7 +188,7 @@ class WindowDataset(NativeDataset):
             AttributeError: a `BatchGenerator` joins several windows to one.
         """
         if self._inputs.windows is None:
-            raise AttributeError("windows: a BatchGenerator that joins or caches windows has none")
+            raise AttributeError("windows: not available for a BatchGenerator that joins or caches windows")
         return self._inputs.windows
 
     @property

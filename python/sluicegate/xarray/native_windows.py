@@ -55,7 +55,7 @@ def native_windows(variables: Mapping[Any, xarray.Variable], windows: Windows, c
     first = next(iter(stored.values()))
     for name, part in stored.items():
         if (part.store, part.engine) != (first.store, first.engine):
-            raise NotStoredError(f"{_shown(name)} is in another store than the first variable")
+            raise NotStoredError(f"{_shown(name)} is in a different store than the first variable")
     regions = _regions(stored, windows)
     lengths = dict(zip(windows.dimensions, windows.lengths, strict=True))
     kind: Any = ZarrDataset if first.engine == "zarr" else Hdf5Dataset
@@ -75,7 +75,7 @@ def native_windows(variables: Mapping[Any, xarray.Variable], windows: Windows, c
     except (ValueError, OSError, ImportError) as error:
         raise NotStoredError(f"cannot be read by {kind.__name__}: {error}") from error
     if len(dataset) != len(windows):
-        raise NotStoredError(f"its dimensions have other sizes for {kind.__name__} than for xarray")
+        raise NotStoredError(f"its dimensions have different sizes in {kind.__name__} and in xarray")
     for (name, variable), part, (_, dtype, shape) in zip(
         variables.items(), stored.values(), dataset.core.fields, strict=True
     ):
@@ -106,7 +106,9 @@ def _regions(stored: Mapping[Any, StoredVariable], windows: Windows) -> dict[str
     for name, part in stored.items():
         for dimension, *region in zip(part.dimensions, part.sizes, part.starts, part.lengths, strict=True):
             if regions.setdefault(dimension, (region[0], region[1], region[2])) != tuple(region):
-                raise NotStoredError(f"{_shown(name)} has other elements of {dimension!r} than another variable")
+                raise NotStoredError(
+                    f"{_shown(name)} selects different elements of {dimension!r} than another variable"
+                )
     for dimension in windows.dimensions:
         if dimension not in regions:
             raise NotStoredError(f"there is no variable with dimension {dimension!r}")
@@ -126,7 +128,7 @@ def _is_decoded(stored: Mapping[Any, StoredVariable]) -> bool:
         are_default &= part.decoding == _stored(name, groups[folder].variables[own_name]).decoding
         are_plain &= not part.decoding
     if not (are_default or are_plain):
-        raise NotStoredError("variables are decoded in another way than by default")
+        raise NotStoredError("variables are not decoded with xarray's defaults")
     return are_default
 
 

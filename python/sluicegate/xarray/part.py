@@ -38,7 +38,7 @@ class Part:
         self.windows = windows
         self.native: NativeWindows | None = None
         self.structure: Any = 0
-        self.reason: str | None = "the generator of xbatcher joins or caches windows"
+        self.reason: str | None = "the BatchGenerator joins or caches windows"
         self._generator = generator
         self._reader: _core.Reader | None = None
         if windows is not None:

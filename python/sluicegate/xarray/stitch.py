@@ -58,7 +58,7 @@ def stitch(
     windows, data = dataset.windows, dataset.data
     if missing := [dimension for dimension in windows.dimensions if dimension not in dims]:
         raise ValueError(
-            f"dims: expected all dimensions of the windows, {list(windows.dimensions)}, but {missing} lack"
+            f"dims: expected all dimensions of the windows, {list(windows.dimensions)}, but {missing} are missing"
         )
     if os.path.exists(path):
         raise FileExistsError(f"path: expected a folder that does not exist, but got {os.fspath(path)!r}")

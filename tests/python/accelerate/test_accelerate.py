@@ -108,13 +108,13 @@ def test_batches_arrive_on_the_device_of_the_accelerator() -> None:
         (2, {"even_batches": False}, lambda: DataLoader([1], sampler=RandomSampler([1], seed=7)), "even_batches"),
         (2, {"split_batches": True}, lambda: DataLoader([1], 3, seed=7), "split_batches.*multiple"),
         (2, {"split_batches": True}, lambda: DataLoader([1], 3), "round multiple of the number of processes"),
-        (2, {}, lambda: DataLoader(GeneratorStream([9])), "IterableDataset can't be divided"),
+        (2, {}, lambda: DataLoader(GeneratorStream([9])), "IterableDataset can't be sharded"),
         (2, {}, lambda: DataLoader([1], in_order=False), "in_order=True"),
-        (2, {}, lambda: DataLoader([1], batch_size=None), "give a batch_size"),
+        (2, {}, lambda: DataLoader([1], batch_size=None), "pass a batch_size"),
         (2, {}, lambda: DataLoader([1], sampler=DistributedSampler([1], 2, 1)), "divide them again"),
-        (2, {}, lambda: DataLoader([1], sampler=StatefulSampler(1)), "StatefulSampler has a state of its own.*seed="),
-        (2, {}, lambda: DataLoader([1], seed=7, shard=(0, 2)), r"process 1 of 2, got shard=\(0, 2\)"),
-        (1, {}, lambda: DataLoader([1], seed=7, shard=(1, 2)), r"process 0 of 1, got shard=\(1, 2\)"),
+        (2, {}, lambda: DataLoader([1], sampler=StatefulSampler(1)), "StatefulSampler has its own state_dict.*seed="),
+        (2, {}, lambda: DataLoader([1], seed=7, shard=(0, 2)), r"must be \(1, 2\), .*, got \(0, 2\)"),
+        (1, {}, lambda: DataLoader([1], seed=7, shard=(1, 2)), r"must be \(0, 1\), .*, got \(1, 2\)"),
     ],
 )
 def test_what_a_loader_can_not_follow_is_refused(processes: int, config: dict[str, Any], make: Any, words: str) -> None:
@@ -157,7 +157,7 @@ def test_a_subclass_or_a_loader_with_a_place_is_refused() -> None:
     class Own(DataLoader[Any]):
         pass
 
-    with pytest.raises(TypeError, match="Own is a subclass"):
+    with pytest.raises(TypeError, match="got its subclass Own"):
         prepared(one_of(1), Own([1]), True)
     loader: DataLoader[Any] = DataLoader([1])
     loader.load_state_dict(loader.state_dict())

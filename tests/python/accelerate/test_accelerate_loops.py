@@ -317,5 +317,5 @@ def test_other_loaders_than_were_saved_are_refused(tmp_path: Path) -> None:
     accelerator.prepare(DataLoader(torch.arange(4)))
     accelerator.save_state(str(tmp_path))
     accelerator.prepare(DataLoader(torch.arange(4)))
-    with pytest.raises(ValueError, match="positions of 1 loaders, and 2 are prepared"):
+    with pytest.raises(ValueError, match="positions of 1 loaders, but 2 are prepared"):
         accelerator.load_state(str(tmp_path))

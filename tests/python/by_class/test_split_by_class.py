@@ -70,7 +70,7 @@ def test_classes_are_found_as_the_stream_goes() -> None:
     assert loaders.classes_seen == []
     assert list(loaders) == ["a", "b"]
     assert len(loaders) == 2
-    with pytest.raises(KeyError, match=r"no class 'c'; the buffers reach only as far as \['a', 'b'\]"):
+    with pytest.raises(KeyError, match=r"class 'c' has not been seen; filling the buffers found only \['a', 'b'\]"):
         loaders["c"]
     assert "b" in loaders
     assert "c" not in loaders

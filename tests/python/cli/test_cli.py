@@ -39,7 +39,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["demo", "--epochs", "0"], "argument --epochs: expected a whole number of at least 1, got '0'"),
         (["demo", "--samples", "many"], "argument --samples: expected a whole number of at least 1, got 'many'"),
         (["demo", "--output", "demo.jpg"], "argument --output: expected a name that ends in .png, got 'demo.jpg'"),
-        (["demo", "--output", "no/such/folder/demo.png"], "is not a folder: make it first"),
+        (["demo", "--output", "no/such/folder/demo.png"], "is not a folder; create it first"),
     ],
 )
 def test_bad_arguments_are_named(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -203,7 +203,7 @@ def test_a_graph_that_is_captured_refuses_a_batch_and_loses_none() -> None:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         still += 1
-        with pytest.raises(RuntimeError, match="Take the batch before the capture"):
+        with pytest.raises(RuntimeError, match="Get the batch before the capture"):
             next(iterator)
     graph.replay()
     assert still.tolist() == [1, 1, 1]

@@ -217,7 +217,7 @@ def test_a_graph_that_is_captured_refuses_a_batch_and_loses_none(monkeypatch: py
             iterator = iter(DataLoader(dataset, 2, device="cuda", **workers))
             first = next(iterator)
             device.is_capturing_now = True
-            with pytest.raises(RuntimeError, match="Take the batch before the capture"):
+            with pytest.raises(RuntimeError, match="Get the batch before the capture"):
                 next(iterator)
             device.is_capturing_now = False
             assert_same(ordered([first, *iterator], {}), list(torch.utils.data.DataLoader(dataset, 2)))

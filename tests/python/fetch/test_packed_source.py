@@ -283,7 +283,7 @@ def test_changes_are_seen_at_the_next_batch(tmp_path: Path) -> None:
     ("indices", "error", "text"),
     [
         ([2], ValueError, "expected a batch that begins with the first piece of a row"),
-        ([5, 2, 2, 2, 2, 2, 2, 2, 2], ValueError, "a piece of document 2 has no room in its row"),
+        ([5, 2, 2, 2, 2, 2, 2, 2, 2], ValueError, "a piece of document 2 does not fit in its row"),
         ([4], IndexError, "index: expected a piece of 3 documents, but got 4"),
         ([5, 8 * 3 + 2], IndexError, "index: expected a piece of 3 documents, but got 26"),
         ([-1], IndexError, "index: expected a piece of 3 documents, but got -1"),

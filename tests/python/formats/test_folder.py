@@ -123,9 +123,9 @@ def test_links_that_lead_out_are_followed_when_told(root: Path, tmp_path_factory
 def test_what_is_missing_is_named(root: Path) -> None:
     with pytest.raises(FileNotFoundError, match="nowhere"):
         FolderDataset(root / "nowhere")
-    with pytest.raises(FileNotFoundError, match=r"no file below '.*' that ends in \.gif"):
+    with pytest.raises(FileNotFoundError, match=r"root: no file in '.*' or its subfolders that ends in \.gif"):
         FolderDataset(root, extensions="gif")
-    with pytest.raises(FileNotFoundError, match=r"no file below '.*' that matches '\*\.gif'"):
+    with pytest.raises(FileNotFoundError, match=r"root: no file in '.*' or its subfolders that matches '\*\.gif'"):
         FolderDataset(root / "*.gif")
     with pytest.raises(NotADirectoryError):
         FolderDataset(root / "top.jpg")

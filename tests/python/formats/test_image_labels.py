@@ -206,7 +206,7 @@ def test_what_gives_no_label_is_an_error(root: Path) -> None:
 
 def test_no_image_at_all_is_an_error_or_nothing(tmp_path: Path) -> None:
     for labels in (PATTERN, None, number_of):
-        with pytest.raises(FileNotFoundError, match=r"root: no file that ends in \.jpg, .* or its folders"):
+        with pytest.raises(FileNotFoundError, match=r"root: no file that ends in \.jpg, .* or its subfolders"):
             ImageFolderDataset(tmp_path, labels=labels)
         assert list(DataLoader(ImageFolderDataset(tmp_path, T.CenterCrop(1), labels=labels, allow_empty=True))) == []
 
@@ -260,7 +260,7 @@ def test_rows_name_files_in_four_ways(root: Path, name_of: Callable[[str], str])
 def test_what_is_missing_in_a_table_is_an_error_or_left_out(root: Path) -> None:
     text = "file,label\ncat_1,x\ndog_2,\nnone,z\ncat_0,y\ndog_4,x\n"
     with pytest.raises(
-        ValueError, match=r"labels.csv, line 3: the label is empty, in 1 rows in total; pass missing='skip'"
+        ValueError, match=r"labels.csv, line 3: the label is empty \(as in 1 rows in total\); pass missing='skip'"
     ):
         ImageFolderDataset(root, labels=table(root, text))
     text = text.replace("dog_2,\n", "")
@@ -286,7 +286,7 @@ def test_what_is_wrong_with_a_table_names_the_line(root: Path) -> None:
         ("", {}, r"labels\.csv, line 0: expected a column 'file', but got the columns \[\]"),
         ("file,class\n", {}, r"line 1: expected a column 'label', but got the columns \['file', 'class'\]"),
         ("file,label\ncat_1.pgm\n", {}, "line 2: expected 2 columns, but got 1"),
-        ("file,label\ncat_1,1\n", {}, "line 2: 'cat_1' may be 'a/cat_1.pgm' or 'c/cat_1.pgm'"),
+        ("file,label\ncat_1,1\n", {}, "line 2: 'cat_1' is ambiguous, 'a/cat_1.pgm' or 'c/cat_1.pgm'"),
         ("file,label\ndog_2,1\na/dog_2.pgm,1\n", {}, "lines 2 and 3: both label 'a/dog_2.pgm'"),
         ("file,label\ndog_2,x\n", {"type": int}, r"line 2: expected int, but got \['x'\]"),
         (f"file,label\ndog_2,{1 << 70}\n", {}, "64 bits"),

@@ -47,8 +47,9 @@ WAYS: list[tuple[Any, str, str | None]] = [
     ),
     (
         None,
-        "decoded in Rust, batches made in Python: images are of any size: end with a transform that gives them one)",
-        "images are of any size: end with a transform that gives them one",
+        "decoded in Rust, batches made in Python: images may have any size: end with a transform that gives them all "
+        "one size)",
+        "images may have any size: end with a transform that gives them all one size",
     ),
 ]
 
@@ -103,13 +104,13 @@ def test_what_else_keeps_images_out_of_the_core(tmp_path: Path, kind: Any) -> No
     if kind is TarStream:
         cases: list[tuple[dict[str, Any], dict[str, Any], str]] = [
             ({"jpg": image}, {"on_missing": "none"}, "a field may be missing"),
-            ({"jpg": ImageField(RANDOM), "other": ImageField(RANDOM)}, {}, "`jpg` and `other` are drawn in turn"),
+            ({"jpg": ImageField(RANDOM), "other": ImageField(RANDOM)}, {}, "`jpg` and `other` draw in turn"),
             ({"jpg": ImageField(FIXED, masks="other"), "other": ImageField()}, {}, "boxes or masks move"),
         ]
     else:
         cases = [
-            ({"jpg": image}, {"on_missing": "none"}, "`jpg` may be without an image"),
-            ({"jpg": ImageField(FIXED, boxes="b"), "b": "json"}, {"on_missing": "none"}, "`jpg` may be without"),
+            ({"jpg": image}, {"on_missing": "none"}, "`jpg` may have no image"),
+            ({"jpg": ImageField(FIXED, boxes="b"), "b": "json"}, {"on_missing": "none"}, "`jpg` may have no"),
             ({"jpg": ImageField(FIXED, masks="other"), "other": ImageField(mode="unchanged")}, {}, "channels of the"),
         ]
     for fields, options, reason in cases:
@@ -145,11 +146,11 @@ def test_a_subclass_is_read_in_python(tmp_path: Path) -> None:
 
 def test_a_random_transform_without_a_seed_is_named(tmp_path: Path) -> None:
     dataset = of_tar(tmp_path, ImageField(RANDOM))
-    reason = "transform 2, `RandomHorizontalFlip` draws random values, which Python draws without a seed"
+    reason = "without a seed, Python draws the random values of transform 2, `RandomHorizontalFlip`"
     around: list[Any] = [Subset(dataset, [0, 2]), ConcatDataset([dataset, dataset]), StackDataset(a=dataset)]
     for each in (dataset, *around):
         loader = DataLoader(each)
-        assert (loader.explain().reason, loader.explain().remedy) == (reason, "give seed= to the loader")
+        assert (loader.explain().reason, loader.explain().remedy) == (reason, "pass seed= to the loader")
         assert not isinstance(iter(loader), NativeIterator)
         assert DataLoader(each, seed=0).explain().engine == "rust"
         assert isinstance(iter(DataLoader(each, seed=0)), NativeIterator)

@@ -62,7 +62,12 @@ CASES: list[tuple[Any, dict[str, Any], str, str | None]] = [
     (torch.utils.data.Subset(Reasoned(3), [0]), {}, "python", "transform Lambda is not recognized"),
     (torch.utils.data.ConcatDataset([Rows(3), Asked(3)]), {}, "python", "it says so"),
     (torch.utils.data.StackDataset(a=Rows(3), b=Asked(3)), {}, "python", "it says so"),
-    (torch.utils.data.Subset(Rows(3), [0]), {}, "python", "Subset has a form or a part that the core does not read"),
+    (
+        torch.utils.data.Subset(Rows(3), [0]),
+        {},
+        "python",
+        "Subset, or a part of it, has a form that the core can't read",
+    ),
     (Stream(3), {}, "python", "iterable-style dataset class Stream is iterated in Python"),
 ]
 

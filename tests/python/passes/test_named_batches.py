@@ -136,7 +136,7 @@ def test_an_array_without_a_length_has_one() -> None:
         (iter([{"x": {"y": X}}]), None, TypeError, "field 'x': .* got dict"),
         (iter([{"x": np.array(["a"])}]), None, TypeError, "field 'x': .* got an array of <U1"),
         (iter([{"x": torch.tensor(1)}]), None, TypeError, "field 'x': .* got a number"),
-        (iter([{"x": X, "y": Y[:3]}]), None, ValueError, "dataset: expected as many samples in each field"),
+        (iter([{"x": X, "y": Y[:3]}]), None, ValueError, "dataset: expected the same number of samples in each field"),
         (iter([{}]), None, ValueError, "dataset: expected at least one field"),
     ],
 )

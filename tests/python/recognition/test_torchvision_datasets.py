@@ -188,8 +188,8 @@ PYTHON: dict[str, tuple[Callable[[], Any], str]] = {
     "labels of 32 bits": (lambda: _with("MNIST", targets=torch.zeros(40, dtype=torch.int32)), "labels are not"),
     "too few labels": (lambda: _with(targets=[1]), "40 images and 1 labels"),
     "all of QMNIST's labels": (lambda: _with("QMNIST", compat=False), "compat=False"),
-    "an own __getitems__": (lambda: _with(__getitems__=lambda indices: indices), "given a method __getitems__"),
-    "a hook": (_hooked, "transform 1, `RandomHorizontalFlip`: something is hooked to it"),
+    "an own __getitems__": (lambda: _with(__getitems__=lambda indices: indices), "a method __getitems__ was added"),
+    "a hook": (_hooked, "transform 1, `RandomHorizontalFlip`: it has hooks, or its `forward` was replaced"),
     "an own transform": (
         lambda: made("MNIST", v1.Compose([v1.ToTensor(), v1.Lambda(_double)])),
         "transform 2, `Lambda`: not recognized",

@@ -263,7 +263,9 @@ def test_torchs_own_workers_split_it_once_too() -> None:
 
 
 def test_a_stream_that_gets_another_rank_says_so_in_a_warning() -> None:
-    with pytest.warns(UserWarning, match=r"ByRank asks torch.distributed for its rank, .* among 2 ranks") as told:
+    with pytest.warns(
+        UserWarning, match=r"ByRank asks torch.distributed for its rank and gets rank 0 of 1, .* among 2 ranks"
+    ) as told:
         assert read(lambda: shard_iterable(ByRank()), 2) == list(range(SAMPLES))
     assert {warning.filename for warning in told} == {__file__}
     # Only workers share it, and its ranks are torch's.

@@ -73,7 +73,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         "expected one of nearest, bilinear",
     ),
     "one strength": (lambda: before_floats(v1.TrivialAugmentWide(1)), "num_magnitude_bins is 1"),
-    "a strength that is not there": (lambda: before_floats(v1.RandAugment(magnitude=31)), "one of 31 strengths"),
+    "a strength that is not there": (lambda: before_floats(v1.RandAugment(magnitude=31)), "an integer from 0 to 30"),
     "gray sometimes": (
         lambda: before_floats(v2.RandomApply([v2.Grayscale()])),
         "it changes the kind of image, but not always",

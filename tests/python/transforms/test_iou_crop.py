@@ -208,7 +208,9 @@ def test_without_boxes_there_is_an_error() -> None:
     """torchvision refuses such a sample too. None does not mean a sample without boxes."""
     file = encoded(photograph(1, WIDTH, HEIGHT))
     field = ImageField(ours.RandomIoUCrop(), boxes="box")
-    with pytest.raises(TypeError, match=r"boxes: `RandomIoUCrop` draws by .* got None in 'box'; .* shape \(0, 4\)"):
+    with pytest.raises(
+        TypeError, match=r"boxes: `RandomIoUCrop` needs the boxes of each image, got None in 'box'; .* shape \(0, 4\)"
+    ):
         field.decode_moved(file, 0, [None], [])
     with pytest.raises(DamagedImageError, match="RandomIoUCrop draws by the boxes of an image"):
         field.decode(file)
@@ -299,7 +301,7 @@ def test_the_reason_for_samples_one_by_one_is_said(tmp_path: Path) -> None:
     crop = ours.Compose([ours.RandomIoUCrop(), ours.Resize((40, 40))])
     image = ImageField(crop, boxes="box")
     dataset = TarDataset(path, {"jpg": image, **fields})
-    reason = "`RandomIoUCrop` draws by the boxes of each sample, so samples are made one by one"
+    reason = "the draws of `RandomIoUCrop` depend on the boxes of each sample, so samples are made one by one"
     assert image.python_reason == dataset.python_reason == reason
     assert not dataset.is_native
     loader = DataLoader(dataset, batch_size=4, seed=1, shuffle=True)

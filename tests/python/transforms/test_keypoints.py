@@ -133,7 +133,7 @@ def geometry(of: Any) -> Any:
 def test_in_a_dataset(tmp_path: Path, module: Any, kind: Any) -> None:
     image = ImageField(geometry(module), keypoints="points", boxes="box", box_fields="label")
     dataset = kind(str(tar(tmp_path)), {"jpg": image, **FIELDS})
-    reason = "transform 1, `RandomAffine`: key points turn with the image, and only torchvision turns those"
+    reason = "transform 1, `RandomAffine`: key points rotate with the image, and only torchvision rotates those"
     assert dataset.python_reason == reason
     assert reason in repr(dataset)
     torch.manual_seed(3)

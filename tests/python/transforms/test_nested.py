@@ -100,7 +100,7 @@ def test_scriptable_pipelines_are_recognized(root: Path) -> None:
     )
     hooked = nn.Sequential(v2.CenterCrop(9))
     hooked.register_forward_hook(lambda *_: None)
-    assert ImageField(hooked).python_reason == "`Sequential`: something is hooked to it"
+    assert ImageField(hooked).python_reason == "`Sequential`: it has hooks, or its `forward` was replaced"
 
     class Own(nn.Sequential):
         pass

@@ -132,9 +132,9 @@ def test_what_is_there_is_kept_and_what_is_lost_is_made_again(tmp_path: pathlib.
 def test_two_jobs_are_not_mixed(tmp_path: pathlib.Path, name: str) -> None:
     paths = write(name, tmp_path)
     before = contents(tmp_path)
-    with pytest.raises(ValueError, match=r"begun with, .*resume=False"):
+    with pytest.raises(ValueError, match=r"started with, .*resume=False"):
         write(name, tmp_path, shard_bytes=77_777)
-    with pytest.raises(ValueError, match=r"begun with, .*resume=False"):
+    with pytest.raises(ValueError, match=r"started with, .*resume=False"):
         write(name, tmp_path, Samples(name, 150))
     others = [FORMATS[name][1](index + (index == LENGTH - 1)) for index in range(LENGTH)]
     with pytest.raises(ValueError, match=f"sample {LENGTH - 1} differs from the one written"):
@@ -157,7 +157,7 @@ def test_two_jobs_are_not_mixed(tmp_path: pathlib.Path, name: str) -> None:
         with pytest.raises(FileExistsError, match="does not exist; remove the file"):
             write(name, foreign, resume=resume)
     assert (foreign / FORMATS[name][2].format(0)).read_text() == "foreign"
-    with pytest.raises(ValueError, match="a place for the number"):
+    with pytest.raises(ValueError, match="a placeholder for the shard number"):
         FORMATS[name][0]([], tmp_path / "no-number.bin")
 
 

@@ -155,7 +155,11 @@ MESSAGES = [{"role": "a", "n": 1, "l": [[0.5]]}]
         ([{"role": "a", "n": 2**63, "l": []}], ValueError, r"'x\[0\].n': expected a value in the range of int64"),
         ([{"role": "a", "n": np.int8(1), "l": []}], ValueError, r"'x\[0\].n': it is int8"),
         ([{"role": "a", "n": 1}], ValueError, r"'x\[0\]': key 'l' is missing; pass None"),
-        ([MESSAGES[0] | {"z": 1}], ValueError, r"'x\[0\]': key 'z' is not in the first ones, which have role, n, l"),
+        (
+            [MESSAGES[0] | {"z": 1}],
+            ValueError,
+            r"'x\[0\]': key 'z' is not in those of the first samples, which have role, n, l",
+        ),
         ([MESSAGES[0] | {"l": [[1], [True]]}], ValueError, r"'x\[0\].l\[1\]\[0\]': it is bool True"),
         ([MESSAGES[0] | {"l": [1.5]}], TypeError, r"'x\[0\].l\[0\]': expected a list of float64.* but got float"),
         (

@@ -110,7 +110,7 @@ def test_what_can_not_be_written_is_named(
     with pytest.raises(error, match=words):
         write_tar(wrong, tmp_path / "a-{}.tar")
     assert not list(tmp_path.glob("*.tar"))
-    with pytest.raises(ValueError, match="a place for the number"):
+    with pytest.raises(ValueError, match="a placeholder for the shard number"):
         write_tar(wrong, tmp_path / "a.tar")
 
 

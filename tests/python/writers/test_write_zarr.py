@@ -165,7 +165,10 @@ def test_names_of_fields(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"chunks": {"time": 4}}, r"chunks: expected \{'time': 2, 'lat': 3\}, with which .*store' was begun, but got"),
+        (
+            {"chunks": {"time": 4}},
+            r"chunks: expected \{'time': 2, 'lat': 3\}, with which .*store' was started, but got",
+        ),
         ({"shards": {"time": 8}}, "shards: expected"),
         ({"dims": {"x": ["t", "lat", "lon"], "y": ["t"]}}, "dims: expected"),
         ({"compression": None}, "compression: expected 'zstd'"),

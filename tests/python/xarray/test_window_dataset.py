@@ -173,7 +173,7 @@ OTHERS: dict[str, tuple[Callable[[Any], Any], str]] = {
             .drop_vars("time")
             .assign(temperature=data["temperature"].variable.isel(time=slice(2, 11)))
         ),
-        "other elements",
+        "different elements",
     ),
 }
 
@@ -204,7 +204,7 @@ def test_another_scale_than_that_of_the_store_is_followed(store: Path) -> None:
     data["temperature"].attrs["scale_factor"] = 7.0
     data = xarray.decode_cf(data)[["temperature"]]
     dataset = WindowDataset(data, {"time": 2, "y": 4, "x": 4})
-    assert "decoded in another way" in str(dataset.python_reason)
+    assert "not decoded with xarray's defaults" in str(dataset.python_reason)
     _assert_equals(dataset, xbatcher.BatchGenerator(data, {"time": 2, "y": 4, "x": 4}))
 
 
@@ -324,7 +324,7 @@ def test_blocks_are_rows_of_chunks(store: Path) -> None:
 def test_window_dataset_names_invalid_arguments() -> None:
     data = _weather()
     for arguments, error, message in (
-        ({"ds": data}, ValueError, "input_dims: expected the length"),
+        ({"ds": data}, ValueError, "input_dims: expected window lengths"),
         ({"ds": np.zeros(3), "input_dims": {"x": 1}}, TypeError, "wrap an array in xarray.DataArray"),
         ({"ds": data, "input_dims": {"z": 1}}, ValueError, r"input_dims: expected dimensions of the data.* 'z'"),
         ({"ds": data, "input_dims": {"x": 10}}, ValueError, "at most 9 for dimension 'x'.* got 10"),
