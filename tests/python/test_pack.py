@@ -103,7 +103,7 @@ def test_torchs_loader_gives_the_same_batches(tmp_path: Path, strategy: str, num
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_resume_at_every_position_goes_on_with_the_same_batches(strategy: str) -> None:
+def test_packed_batches_resume_at_every_position(strategy: str) -> None:
     lengths = [number * number % 29 for number in range(60)]
     documents = texts(lengths)
 

@@ -82,7 +82,7 @@ def test_a_pattern_without_a_match_is_named(folder: Path) -> None:
         expand("{a,z}-*.bin")
 
 
-def test_what_is_no_path_is_refused(folder: Path) -> None:
+def test_values_that_are_not_paths_are_refused(folder: Path) -> None:
     with pytest.raises(ValueError, match="at least one"):
         expand([])
     for wrong in ([1], [None]):

@@ -103,7 +103,7 @@ def test_every_public_name_of_torch_is_here(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SUBCLASSED_BY_USERS)
-def test_what_users_subclass_is_torchs_own(name: str) -> None:
+def test_base_classes_for_users_are_torchs_own(name: str) -> None:
     assert getattr(sluicegate, name) is getattr(torch.utils.data, name)
 
 

@@ -176,7 +176,7 @@ def test_the_collate_map_can_be_changed_in_place(data: ModuleType, monkeypatch: 
     assert_same(list(iterator), [[torch.tensor([0, -1])], [torch.tensor([-2, -3])]])
 
 
-def test_an_error_of_collate_passes_through_and_iteration_goes_on(data: ModuleType) -> None:
+def test_an_error_of_collate_is_raised_and_iteration_continues(data: ModuleType) -> None:
     def picky(samples: list[int]) -> list[int]:
         if 2 in samples:
             raise KeyError("two")

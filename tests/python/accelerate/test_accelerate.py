@@ -117,7 +117,9 @@ def test_batches_arrive_on_the_device_of_the_accelerator() -> None:
         (1, {}, lambda: DataLoader([1], seed=7, shard=(1, 2)), r"must be \(0, 1\), .*, got \(1, 2\)"),
     ],
 )
-def test_what_a_loader_can_not_follow_is_refused(processes: int, config: dict[str, Any], make: Any, words: str) -> None:
+def test_settings_that_a_prepared_loader_cannot_follow_are_refused(
+    processes: int, config: dict[str, Any], make: Any, words: str
+) -> None:
     with pytest.raises(ValueError, match=words):
         prepared(one_of(processes, **config), make(), True)
 

@@ -116,9 +116,7 @@ ENDS: dict[str, Any] = {
 @pytest.mark.filterwarnings("ignore:DrawingStream has no state_dict")
 @pytest.mark.parametrize("by_hand", [False, True])
 @pytest.mark.parametrize("make", ENDS.values(), ids=ENDS.keys())
-def test_the_end_is_told_and_resumed_from_any_step_wherever_it_is_known(
-    tmp_path: Path, make: Any, by_hand: bool
-) -> None:
+def test_end_of_dataloader_is_right_after_a_resume_from_any_step(tmp_path: Path, make: Any, by_hand: bool) -> None:
     accelerator = Accelerator(cpu=True)
     state = ""
 
@@ -160,7 +158,7 @@ def test_ids_are_those_of_the_batch_in_the_loop() -> None:
 
 
 @pytest.mark.parametrize("in_order", [True, False])
-def test_the_last_batch_is_told_whatever_is_left_out(in_order: bool) -> None:
+def test_end_of_dataloader_is_right_when_batches_and_samples_are_skipped(in_order: bool) -> None:
     accelerator = Accelerator(cpu=True)
     loader = accelerator.prepare(DataLoader(torch.arange(12), batch_size=2, num_workers=2, in_order=in_order))
     loader.skip([1, 5])
@@ -234,13 +232,13 @@ def test_an_abandoned_epoch_is_as_with_torchs_loader() -> None:
     assert known[0] == known[1]
 
 
-def test_what_has_no_rows_is_gathered_as_by_accelerate() -> None:
+def test_scalars_are_gathered_as_by_accelerate() -> None:
     accelerator = Accelerator(cpu=True)
     loader = accelerator.prepare(DataLoader(torch.arange(3), batch_size=2, seed=7, shard=(0, 1)))
     assert [accelerator.gather_for_metrics(batch.sum()).item() for batch in loader] == [1, 2]
 
 
-def test_what_is_skipped_while_a_batch_is_ahead_is_part_of_the_state() -> None:
+def test_batches_skipped_while_one_is_prefetched_are_part_of_the_state() -> None:
     loader = Accelerator(cpu=True).prepare(DataLoader(GeneratorStream([9]), batch_size=2))
     batches = iter(loader)
     next(batches)

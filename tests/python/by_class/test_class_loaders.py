@@ -156,7 +156,7 @@ def test_a_scan_shows_its_progress_on_a_terminal_alone(
         (Stream(3), None, "dataset: expected a map-style dataset.*Stream, which is iterable"),
     ],
 )
-def test_what_has_no_label_is_refused(dataset: Any, labels: Any, message: str) -> None:
+def test_samples_without_a_usable_label_are_refused(dataset: Any, labels: Any, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         class_loaders(dataset, labels)
 

@@ -33,7 +33,7 @@ def test_block_is_an_error_where_one_thread_reads_both() -> None:
     assert list(second) == []
 
 
-def test_block_is_an_error_where_nobody_can_come(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_block_is_an_error_if_no_other_thread_can_empty_the_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threading, "enumerate", lambda: [threading.current_thread()])
     with pytest.raises(RuntimeError, match="that class is not being read"):
         places(split_by_class(stream("b" * 9 + "a"), "kind", classes="ab", buffer_size=4)["a"])
@@ -69,7 +69,7 @@ def test_block_is_an_error_where_the_reader_has_ended_or_waits_too(monkeypatch: 
         next(iterator)
 
 
-def test_two_threads_that_wait_for_each_other_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_threads_that_wait_for_each_other_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deadlines, "SPLIT_GRACE", 0.2)
     # One thread holds an iterator of b, but now reads c; the other one reads a.
     loaders = split_by_class(stream("b" * 9 + "ac"), "kind", batch_size=None, classes="abc", buffer_size=4)

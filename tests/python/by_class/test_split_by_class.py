@@ -104,7 +104,7 @@ def test_a_sample_of_another_class_is_an_error_once_or_is_dropped() -> None:
     assert loaders.dropped == {"x": 3}
 
 
-def test_an_error_of_the_stream_goes_to_who_reads_and_the_others_are_told() -> None:
+def test_an_error_of_the_stream_is_raised_in_its_reader_and_named_in_the_others() -> None:
     def breaking() -> Any:
         yield from stream("ab")
         raise OSError("the disk is gone")
@@ -122,7 +122,7 @@ def test_an_error_of_the_stream_goes_to_who_reads_and_the_others_are_told() -> N
         next(first)
 
 
-def test_a_stream_that_goes_on_after_an_error_is_read_on() -> None:
+def test_a_stream_that_continues_after_an_error_is_read_to_its_end() -> None:
     class Flaky(IterableDataset[Any]):
         def __iter__(self) -> Any:
             self.place = -1
@@ -180,7 +180,7 @@ def test_a_loop_that_was_left_begins_again() -> None:
         gc.collect()
 
 
-def test_who_leaves_early_is_waited_for_no_longer() -> None:
+def test_a_class_whose_iterator_is_dropped_does_not_block_the_others() -> None:
     loaders = split_by_class(
         stream("b" + "a" * 3 + "b" * 50 + "a"), "kind", batch_size=None, classes="ab", buffer_size=4
     )
@@ -192,7 +192,7 @@ def test_who_leaves_early_is_waited_for_no_longer() -> None:
     assert loaders.dropped == {"b": 50}
 
 
-def test_what_nobody_read_is_counted_when_the_next_pass_begins() -> None:
+def test_unread_samples_are_counted_as_dropped_when_the_next_pass_begins() -> None:
     loaders = split_by_class(stream("aabbb"), "kind", classes="ab")
     assert places(loaders["a"]) == places(loaders["a"]) == [0, 1]
     assert loaders.dropped == {"b": 3}
@@ -249,7 +249,7 @@ def test_workers_may_load_the_stream() -> None:
     assert {name: places(loaders[name]) for name in loaders} == {name: list(range(name, 30, 3)) for name in range(3)}
 
 
-def test_it_is_freed_with_what_waits() -> None:
+def test_a_split_is_freed_with_its_waiting_samples() -> None:
     class Heavy:
         pass
 

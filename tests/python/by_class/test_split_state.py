@@ -46,7 +46,7 @@ def read_in_turns(loaders: Any, turns: random.Random, count: int | None, iterato
 @pytest.mark.parametrize("classes", [None, ["a", "b", ("c", 1)]])
 @pytest.mark.parametrize("when_full", ["block", "spill"])
 @pytest.mark.parametrize("is_drawn", [False, True])
-def test_all_classes_go_on_from_one_state(is_drawn: bool, when_full: str, classes: Any) -> None:
+def test_all_classes_resume_from_one_state(is_drawn: bool, when_full: str, classes: Any) -> None:
     def made() -> Any:
         buffer_size = 40 if when_full == "block" or classes is None else 2
         return split_by_class(
@@ -109,7 +109,7 @@ def test_a_stream_that_is_another_one_is_found_out() -> None:
 @pytest.mark.filterwarnings("ignore:the stream of a split_by_class is fast-forwarded")
 @pytest.mark.parametrize("is_first", [True, False])
 @pytest.mark.parametrize("ended", ["", "ab"])
-def test_who_has_only_its_end_to_see_takes_no_part_in_the_next_pass(ended: str, is_first: bool) -> None:
+def test_a_class_that_resumes_at_its_end_is_not_read_in_the_next_pass(ended: str, is_first: bool) -> None:
     def made() -> Any:
         samples = [{"k": name, "x": number} for number, name in enumerate("abcabcab")]
         return split_by_class(samples, "k", 3, classes="abc")
@@ -143,7 +143,7 @@ def test_who_has_only_its_end_to_see_takes_no_part_in_the_next_pass(ended: str, 
 
 @pytest.mark.filterwarnings("ignore:the stream of a split_by_class is fast-forwarded")
 @pytest.mark.parametrize("seed", [None, 2])
-def test_a_shuffle_buffer_goes_on_with_its_pass(seed: int | None) -> None:
+def test_a_shuffle_buffer_resumes_within_its_pass(seed: int | None) -> None:
     def made() -> Any:
         samples = [{"k": "ab"[number % 2], "x": number} for number in range(12)]
         return split_by_class(shard_iterable(ShuffleBuffer(samples, 4, seed)), "k", None, classes="ab")

@@ -70,7 +70,7 @@ def test_the_verdict(
     assert "1, 8" in told  # Step 41 with 32 batches per epoch: the first after the checkpoint.
 
 
-def test_a_killed_training_that_differed_before_is_told(
+def test_losses_that_differ_before_the_kill_are_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(demo_resume, "_Training", training(rest(), LOSSES | {7: 0.5}))

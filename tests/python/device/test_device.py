@@ -113,7 +113,7 @@ def test_batches_are_made_in_pinned_memory(
     assert not [tensor for tensor in elsewhere if tensor.numel() * tensor.element_size() // 4 >= small]
 
 
-def test_what_is_copied_late_is_not_overwritten_and_would_be_without_the_allocator(
+def test_late_copies_are_protected_by_the_pinned_allocator(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rows = torch.arange(300.0).reshape(300, 1).expand(300, 6000).contiguous()
@@ -223,7 +223,7 @@ def test_a_graph_that_is_captured_refuses_a_batch_and_loses_none(monkeypatch: py
             assert_same(ordered([first, *iterator], {}), list(torch.utils.data.DataLoader(dataset, 2)))
 
 
-def test_what_is_ahead_on_a_device_stays_in_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prefetch_bytes_includes_batches_ahead_on_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
     use_device(monkeypatch, StandInDevice(StandInMemory()))
     size = 4 * 4096
     for dataset in (TensorDataset(torch.zeros(40, 4096)), Rows(40)):
@@ -309,7 +309,7 @@ def test_objects_move_themselves_and_the_device_is_careful_with_their_memory() -
     assert device.waits_for_consumer == 1, "without such objects for what was made before the first batch"
 
 
-def test_who_keeps_a_small_tensor_keeps_little_else() -> None:
+def test_keeping_a_small_tensor_of_a_batch_frees_the_large_ones() -> None:
     copies = DeviceCopies(StandInDevice(StandInMemory()), None)  # type: ignore[arg-type]
     _, labels = copies.begin([torch.zeros(100, 100), torch.arange(10)]).finish()
     assert labels.untyped_storage().nbytes() == 128
@@ -375,7 +375,7 @@ def test_a_device_that_is_not_there_is_named_in_iter() -> None:
 
 
 @pytest.mark.parametrize("workers", WORKERS)
-def test_no_block_is_kept_by_what_was_left_half_way(
+def test_an_iterator_dropped_half_way_keeps_no_pinned_block(
     monkeypatch: pytest.MonkeyPatch, dataset: Any, workers: dict[str, Any]
 ) -> None:
     memory = StandInMemory()

@@ -83,7 +83,7 @@ def same_as_torch(number: int, names: list[str] | None = None, epochs: int = 1, 
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_nothing_tells_them_from_torchs(chunk: int) -> None:
+def test_large_samples_are_indistinguishable_from_torchs(chunk: int) -> None:
     for number in drawn.numbers(DRAWS // CHUNKS):
         same_as_torch(number, epochs=2)
 
@@ -96,7 +96,7 @@ def test_each_kind_of_sample_is_delivered_as_torch_does(name: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
 @pytest.mark.parametrize("name", MAKERS)
-def test_one_of_another_kind_is_delivered_as_torch_does(name: str, dtype: str) -> None:
+def test_a_large_sample_of_a_different_type_has_torchs_outcome(name: str, dtype: str) -> None:
     for first, other, odd in itertools.product(["fresh", "fresh_array"], [(3, 40, 40), (1, 40, 40)], [0, 2]):
         outcomes = []
         for cls in (DataLoader, torch.utils.data.DataLoader):
@@ -108,7 +108,7 @@ def test_one_of_another_kind_is_delivered_as_torch_does(name: str, dtype: str) -
 
 
 @pytest.mark.parametrize("arguments", [{}, {"persistent_workers": True}], ids=str)
-def test_nothing_tells_them_from_those_of_torchs_workers(arguments: dict[str, Any]) -> None:
+def test_large_samples_from_workers_are_indistinguishable_from_torchs(arguments: dict[str, Any]) -> None:
     for number in drawn.numbers(WORKER_DRAWS):
         same_as_torch(number, epochs=2, num_workers=1 + number % 2, **arguments)
 
@@ -178,7 +178,7 @@ class Noted(Dataset[Any]):
         return tensor, gone
 
 
-def test_what_lies_in_an_attribute_lives_until_the_batch_is_made() -> None:
+def test_samples_in_attributes_of_tensors_live_until_the_batch_is_made() -> None:
     ours, torchs = (list(cls(Noted(), batch_size=4)) for cls in (DataLoader, torch.utils.data.DataLoader))
     assert_same(ours, torchs)
     assert torchs[1][1].tolist() == [4] * 4
@@ -223,7 +223,7 @@ class Addresses(Dataset[Any]):
         return tensor, tensor.data_ptr()
 
 
-def test_what_others_put_into_torchs_map_gets_the_samples_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_functions_added_to_torchs_collate_map_get_the_samples_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
 
     def keep(samples: Any, *, collate_fn_map: Any = None) -> Any:

@@ -208,7 +208,7 @@ def test_rows_of_several_values_and_documents_of_one_length() -> None:
     assert last["logits"][-1, -1].tolist() == [2.0, 2.0]
 
 
-def test_another_length_than_was_said_is_an_error_that_names_the_document(tmp_path: Path) -> None:
+def test_a_length_that_differs_from_lengths_is_an_error_that_names_the_document(tmp_path: Path) -> None:
     columns = {"input_ids": [np.arange(3), np.arange(4)], "labels": [np.arange(3), np.arange(3)]}
     documents = json_lines(columns, tmp_path)
     for lengths, message in (

@@ -140,7 +140,7 @@ def test_documents_are_read_as_every_format(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("arguments", [{"seed": 3}, {}, {"sampler_seed": 9}, {"seed": 3, "shard": (1, 2)}], ids=str)
-def test_a_resume_at_every_position_goes_on_with_any_number_of_workers(
+def test_packing_resumes_at_every_position_with_any_number_of_workers(
     tmp_path: Path, strategy: str, arguments: dict[str, Any]
 ) -> None:
     documents = written(tmp_path, texts(LENGTHS))
@@ -164,7 +164,7 @@ def test_a_resume_at_every_position_goes_on_with_any_number_of_workers(
             assert_same(list(resumed), following)
 
 
-def test_a_state_goes_on_with_another_number_of_ranks(tmp_path: Path) -> None:
+def test_packing_resumes_on_a_different_number_of_ranks(tmp_path: Path) -> None:
     documents = written(tmp_path, texts(LENGTHS))
     whole = list(packed(documents, seed=3, strategy="first_fit"))
     for steps, world_size in itertools.product(range(1, 5), (1, 2, 3)):
@@ -226,7 +226,7 @@ class OwnDocuments(TokenDocumentsDataset):
         return [tokens + 1 for tokens in super().read_pieces(pieces)]
 
 
-def test_what_is_not_exactly_ours_is_left_to_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_subclasses_and_patched_parts_are_packed_in_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     documents = written(tmp_path, texts(LENGTHS))
     expected = list(packed(documents, seed=3))
 

@@ -170,7 +170,7 @@ def test_text_that_is_none_is_an_error_where_it_is_read(tmp_path: Path) -> None:
         dataset[0]
 
 
-def test_what_is_no_arrow_file(tmp_path: Path) -> None:
+def test_files_that_are_not_arrow_are_refused_with_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "a.arrow"
     with pytest.raises(FileNotFoundError, match=r"a\.arrow"):
         ArrowDataset(path)

@@ -404,7 +404,7 @@ def test_samples_after_a_damaged_header_are_left_out(tmp_path: Path) -> None:
     assert f"x.tar, byte {at}: the checksum" in damage
 
 
-def test_what_was_replaced_in_place_is_read_or_named(tmp_path: Path) -> None:
+def test_a_file_replaced_while_open_is_an_error_and_can_be_opened_again(tmp_path: Path) -> None:
     path = tmp_path / "x.raw"
     path.write_bytes(bytes(100))
     dataset: Any = RawDataset(path, dtype="u1", shape=(10,))

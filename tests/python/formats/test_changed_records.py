@@ -153,7 +153,7 @@ LISTS: dict[str, tuple[Callable[[Path, str], Path], int]] = {
 
 
 @pytest.mark.parametrize("kind", LISTS)
-def test_no_change_of_a_list_beside_archives_makes_a_sample_wrong(tmp_path: Path, kind: str) -> None:
+def test_no_change_of_a_list_next_to_archives_makes_a_sample_wrong(tmp_path: Path, kind: str) -> None:
     generator = random.Random(f"{SEED} {kind}")
     put, count = LISTS[kind]
     for letter in "ab":

@@ -127,7 +127,7 @@ def test_headers_and_arguments_that_do_not_fit_are_refused(tmp_path: Path) -> No
             CsvDataset(one, delimiter=delimiter)
 
 
-def test_it_reads_what_pythons_csv_reads(tmp_path: Path) -> None:
+def test_random_files_read_as_by_pythons_csv_module(tmp_path: Path) -> None:
     """Random texts full of quotes, commas, and line feeds, across block boundaries."""
     dice = random.Random(1)
     for size in (5, 40, 3000):

@@ -151,7 +151,7 @@ def png(*chunks: tuple[bytes, bytes]) -> bytes:
 
 @pytest.mark.parametrize("kind", [b"iCCP", b"zTXt", b"iTXt", b"IDAT"])
 @pytest.mark.parametrize("mode", ["RGB", "P"])
-def test_what_an_image_has_beside_its_pixels_is_bounded(kind: bytes, mode: Any) -> None:
+def test_metadata_of_an_image_takes_bounded_memory(kind: bytes, mode: Any) -> None:
     deflate = zlib.compressobj(1)
     much = b"".join(deflate.compress(bytes(16 * MIB)) for _ in range(UNPACKED // 16)) + deflate.flush()
     head = {b"iCCP": b"x\0\0", b"zTXt": b"x\0\0", b"iTXt": b"x\0\1\0\0\0", b"IDAT": b""}[kind]

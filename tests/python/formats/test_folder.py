@@ -110,7 +110,9 @@ def test_names_that_are_not_utf_8_are_decoded_as_python_does(tmp_path: Path) -> 
     check_format(dataset, [{"bytes": name, "path": os.fsdecode(name)} for name in in_order])
 
 
-def test_links_that_lead_out_are_followed_when_told(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_links_out_of_the_folder_are_followed_only_with_follow_links(
+    root: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     outside = tmp_path_factory.mktemp("outside")
     (outside / "y.jpg").write_bytes(b"out")
     (root / "elsewhere").symlink_to(outside)
@@ -120,7 +122,7 @@ def test_links_that_lead_out_are_followed_when_told(root: Path, tmp_path_factory
     assert dataset[-1] == {"bytes": b"out", "path": "elsewhere/y.jpg"}
 
 
-def test_what_is_missing_is_named(root: Path) -> None:
+def test_missing_folders_and_files_are_named(root: Path) -> None:
     with pytest.raises(FileNotFoundError, match="nowhere"):
         FolderDataset(root / "nowhere")
     with pytest.raises(FileNotFoundError, match=r"root: no file in '.*' or its subfolders that ends in \.gif"):
@@ -171,7 +173,7 @@ def test_several_folders_follow_one_another(tmp_path: Path, form: str) -> None:
     assert all((tmp_path / "x" / sample["path"]).read_bytes() == sample["bytes"] for sample in dataset)
 
 
-def test_one_of_several_folders_may_hold_another(root: Path) -> None:
+def test_one_of_several_folders_may_contain_another(root: Path) -> None:
     dataset = FolderDataset([root / "cat", root], extensions=".jpg")
     below = ["cat/10.jpg", "cat/9.jpg", "cat/more/1.JPG", "cat/more-2/1.jpg"]
     assert [sample["path"] for sample in dataset][:4] == below

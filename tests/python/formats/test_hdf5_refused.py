@@ -23,7 +23,7 @@ from sluicegate import BlockShuffleSampler, DataLoader, Hdf5Dataset
 h5py = pytest.importorskip("h5py")
 
 
-def test_what_is_not_read_is_named(tmp_path: Path) -> None:
+def test_arrays_and_files_that_are_not_supported_are_named(tmp_path: Path) -> None:
     path = tmp_path / "file.h5"
     values = np.arange(20)
     with h5py.File(path, "w") as file:

@@ -91,7 +91,7 @@ HOWS = ["link", "link to nothing", "link to itself", "name of another", "FIFO", 
 
 
 @pytest.mark.parametrize("name", ["index", "unpacked", "tar", "parquet", "tokens"])
-def test_what_others_place_is_neither_followed_nor_waited_for(
+def test_files_placed_by_other_users_are_neither_followed_nor_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setenv("SLUICEGATE_CACHE", str(tmp_path / "user"))

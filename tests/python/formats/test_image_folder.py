@@ -117,7 +117,7 @@ def test_links_are_followed_or_refused(root: Path, tmp_path_factory: pytest.Temp
         ImageFolderDataset(links, follow_links=False)
 
 
-def test_what_is_wrong_names_the_file(root: Path) -> None:
+def test_errors_name_the_image_file(root: Path) -> None:
     path = root / "cat" / "10.jpg"
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) * 2 // 3])
@@ -141,7 +141,7 @@ def test_arguments_travel(root: Path) -> None:
     assert other.samples == dataset.samples
 
 
-def test_which_side_is_up(root: Path) -> None:
+def test_exif_orientation_rotates_images_only_on_request(root: Path) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     file = io.BytesIO()

@@ -184,7 +184,7 @@ def test_target_transform_is_called_with_labels_and_the_cache_stays(root: Path, 
     assert dataset.cached_bytes == kept
 
 
-def test_what_gives_no_label_is_an_error(root: Path) -> None:
+def test_invalid_label_arguments_and_unmatched_paths_are_errors(root: Path) -> None:
     cases: list[tuple[Any, type[Exception], str]] = [
         (r"(cat|dog)_", ValueError, r"does not match 1 of 5 paths, such as 'c/ape_3.pgm'; change"),
         (r"(cat)|dog|ape", ValueError, r"does not match 3 of 5 paths, such as 'dog_4.pgm'"),
@@ -257,7 +257,7 @@ def test_rows_name_files_in_four_ways(root: Path, name_of: Callable[[str], str])
     assert ImageFolderDataset(root, labels=table(root, text, delimiter=";")).targets == [4, 1, 2, 0, 3]
 
 
-def test_what_is_missing_in_a_table_is_an_error_or_left_out(root: Path) -> None:
+def test_missing_labels_in_a_table_are_an_error_or_skipped(root: Path) -> None:
     text = "file,label\ncat_1,x\ndog_2,\nnone,z\ncat_0,y\ndog_4,x\n"
     with pytest.raises(
         ValueError, match=r"labels.csv, line 3: the label is empty \(as in 1 rows in total\); pass missing='skip'"
@@ -280,7 +280,7 @@ def test_what_is_missing_in_a_table_is_an_error_or_left_out(root: Path) -> None:
         ImageFolderDataset(root, labels=table(root, "file,label\nx,y\n", missing="skip"))
 
 
-def test_what_is_wrong_with_a_table_names_the_line(root: Path) -> None:
+def test_errors_in_a_table_of_labels_name_the_line(root: Path) -> None:
     (root / "c" / "cat_1.pgm").write_bytes(b"P5 1 1 255 7")
     cases: list[tuple[str | bytes, dict[str, Any], str]] = [
         ("", {}, r"labels\.csv, line 0: expected a column 'file', but got the columns \[\]"),

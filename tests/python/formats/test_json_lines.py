@@ -140,7 +140,7 @@ def test_an_error_names_file_line_and_byte(
         assert dataset[2] == {"a": 2}
 
 
-def test_a_large_file_keeps_an_index_where_it_is_told_to(tmp_path: Path) -> None:
+def test_a_large_file_keeps_its_index_in_index_folder(tmp_path: Path) -> None:
     lines = [json.dumps({"n": n, "pad": "y" * 500}) for n in range(10_000)]
     (tmp_path / "data").mkdir()
     path = put(tmp_path / "data" / "x.jsonl", "\n".join(lines))

@@ -78,7 +78,7 @@ def test_folders_follow_one_another(tmp_path: Path, form: str) -> None:
         MdsDataset([*folders, other])
 
 
-def test_an_unpacked_shard_beside_a_compressed_one_is_read(tmp_path: Path) -> None:
+def test_an_unpacked_shard_in_place_of_a_compressed_one_is_read(tmp_path: Path) -> None:
     packed = written(tmp_path / "x", {"int": "int"}, [[{"int": struct.pack("<q", 5)}]], "zstd")
     raw = written(tmp_path / "y", {"int": "int"}, [[{"int": struct.pack("<q", 5)}]])
     shutil.copy(f"{raw}/shard.00000.mds", packed)

@@ -129,7 +129,7 @@ def test_nested_columns_equal_pyarrows_objects(tmp_path: Path, opened: Open, see
 
 
 @FORMATS
-def test_only_what_no_tensor_holds_is_made_of_objects(tmp_path: Path, opened: Open) -> None:
+def test_only_values_without_a_tensor_type_become_objects(tmp_path: Path, opened: Open) -> None:
     items = [[{"k": n, "v": [float(n)] * 2, "t": str(n)}] * n for n in range(3)]
     of_item = pa.struct({"k": pa.int64(), "v": pa.list_(pa.float32(), 2), "t": pa.string()})
     table = pa.table(
@@ -161,7 +161,7 @@ NULLED = [
 
 
 @FORMATS
-def test_nulls_are_errors_that_name_row_and_column_or_what_is_told(tmp_path: Path, opened: Open) -> None:
+def test_nulls_are_errors_that_name_row_and_column_or_are_replaced(tmp_path: Path, opened: Open) -> None:
     of_item = pa.struct({"role": pa.string(), "content": pa.string(), "n": pa.int32()})
     table = pa.table({"m": pa.array(NULLED, pa.list_(of_item)), "t": pa.array([["x", None]] * 6)})
     dataset = opened(tmp_path, table, columns="m")

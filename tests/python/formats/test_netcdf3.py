@@ -140,7 +140,7 @@ def test_numbers_are_decoded_as_by_xarray(tmp_path: Path) -> None:
     assert checked == 150
 
 
-def test_what_is_wrong_is_named(tmp_path: Path) -> None:
+def test_unknown_fields_and_damaged_files_are_named(tmp_path: Path) -> None:
     path = tmp_path / "file.nc"
     _file(path, 2, None)
     with pytest.raises(ValueError, match=r"fields: expected names of arrays in .*\[\"a\", .*got \"z\""):

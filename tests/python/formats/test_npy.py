@@ -186,7 +186,7 @@ def test_an_array_that_torch_does_not_have_is_refused_with_a_reason(tmp_path: Pa
         NpyDataset(saved(tmp_path, array))
 
 
-def test_what_is_no_npy_file_is_refused(tmp_path: Path) -> None:
+def test_files_that_are_not_npy_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.npy"
     path.write_bytes(b"PK\x03\x04 something else")
     with pytest.raises(ValueError, match=r"x\.npy, byte 0: the file is a zip archive"):

@@ -101,7 +101,7 @@ def test_npz_dataset_can_be_pickled(tmp_path: Path) -> None:
         ({}, None, "there is no array"),
     ],
 )
-def test_what_has_no_rows_is_rejected(contents: Any, fields: Any, reason: str, tmp_path: Path) -> None:
+def test_archives_without_rows_are_refused(contents: Any, fields: Any, reason: str, tmp_path: Path) -> None:
     np.savez(path := tmp_path / "x.npz", **contents)
     with pytest.raises(ValueError, match=reason):
         NpzDataset(path, fields)

@@ -191,7 +191,7 @@ def test_columns_are_named_ordered_and_nested(tmp_path: Path) -> None:
         (pa.array([None]), "values of type Null"),
     ],
 )
-def test_what_there_is_no_tensor_for_is_named(tmp_path: Path, column: pa.Array, reason: str) -> None:
+def test_columns_without_a_tensor_type_are_named(tmp_path: Path, column: pa.Array, reason: str) -> None:
     path = written(tmp_path / "x.parquet", {"x": [1], "odd": column})
     with pytest.raises(ValueError, match=f"column `odd.*{reason}.*leave it out by naming the others in `columns`"):
         ParquetDataset(path)
@@ -422,7 +422,7 @@ def test_truncated_and_flipped_files_are_errors_or_read(tmp_path: Path) -> None:
             assert "damaged.parquet" in str(error)  # noqa: PT017
 
 
-def test_what_is_no_parquet_file_is_refused(tmp_path: Path) -> None:
+def test_files_that_are_not_parquet_are_refused(tmp_path: Path) -> None:
     for contents in (b"", b"PAR1", b"PAR1PAR1", b"x" * 100, b"PAR1" + b"\xff" * 8 + b"\xff\xff\xff\x7fPAR1"):
         (tmp_path / "x.parquet").write_bytes(contents)
         with pytest.raises(ValueError, match=r"x.parquet, byte \d+: the footer: "):

@@ -65,7 +65,7 @@ def test_a_filter_leaves_the_rows_for_which_it_holds(tmp_path: Path, row_group_s
     assert len(again) == 2 * len(filtered(rows, "t", "<", "k10"))
 
 
-def test_what_a_filter_leaves_is_kept_beside_large_files(tmp_path: Path) -> None:
+def test_the_rows_that_a_filter_keeps_are_stored_next_to_large_files(tmp_path: Path) -> None:
     values = np.random.default_rng(3).integers(0, 2**62, 700_000)
     path = written(tmp_path / "x.parquet", {"x": values}, row_group_size=100_000)
     expected = torch.from_numpy(values[values % 2**62 > 2**61])

@@ -95,7 +95,7 @@ def expected_rows(values: list[Any], relation: str, value: Any) -> list[int]:
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("has_index", [True, False])
-def test_what_is_left_is_the_same_with_an_index_and_without(tmp_path: Path, seed: int, has_index: bool) -> None:
+def test_filters_keep_the_same_rows_with_and_without_a_page_index(tmp_path: Path, seed: int, has_index: bool) -> None:
     draw = random.Random(seed)
     rows = 1500
 
@@ -147,7 +147,7 @@ def test_bounds_that_were_cut_off_are_bounds(tmp_path: Path) -> None:
         assert len(ParquetDataset(path, "row", filter=("t", "!=", texts[row]))) == 59_999
 
 
-def test_groups_of_nulls_or_of_the_wrong_value_alone_are_passed_over(tmp_path: Path) -> None:
+def test_row_groups_of_only_nulls_or_one_other_value_are_skipped(tmp_path: Path) -> None:
     table = pa.table({"x": pa.array([None] * 100 + [5] * 100 + [6] * 100, pa.int64()), "row": range(300)})
     path = written(tmp_path / "x.parquet", table, row_group_size=100, write_page_index=False)
     content = Path(path).read_bytes()

@@ -116,7 +116,7 @@ def test_many_files_are_one_after_the_other(tmp_path: Path) -> None:
         ("V0", "no data type"),
     ],
 )
-def test_what_torch_does_not_have_is_refused(tmp_path: Path, dtype: Any, reason: str) -> None:
+def test_data_types_that_torch_lacks_are_refused(tmp_path: Path, dtype: Any, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         RawDataset(written(tmp_path, np.zeros(480, dtype="u1")), dtype=dtype)
 

@@ -44,7 +44,7 @@ def _lines(path: Path, checkpoint: Path, kill_after: int | None = None) -> list[
 
 
 @pytest.mark.timeout(300)
-def test_a_killed_training_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_killed_training_resumes_where_it_was(tmp_path: Path) -> None:
     _reanalysis(tmp_path / "file.nc")
     whole = _lines(tmp_path / "file.nc", tmp_path / "whole")
     assert len(whole) == 2 * 3 + 1

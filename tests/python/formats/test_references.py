@@ -97,7 +97,7 @@ def test_a_store_of_fsspec_has_the_same_values(tmp_path: Path) -> None:
     assert_same(list(ZarrDataset(path, "t")), [torch.from_numpy(row.copy()) for row in expected])
 
 
-def test_what_is_wrong_is_named(tmp_path: Path) -> None:
+def test_invalid_references_are_named(tmp_path: Path) -> None:
     references, _ = _references(tmp_path)
     for key, value, message in (
         ("t/0.0", ["s3://bucket/file.h5", 0, 10], r"\"t/0.0\": the chunk is at \"s3://bucket/file.h5\"; copy"),

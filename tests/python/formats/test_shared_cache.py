@@ -170,7 +170,7 @@ def test_a_dataset_larger_than_the_cache_is_read_with_a_warning(tmp_path: Path) 
 
 @needs_filters
 @pytest.mark.timeout(120)
-def test_where_files_cannot_be_locked_nothing_is_removed(tmp_path: Path) -> None:
+def test_without_file_locks_no_cached_file_is_removed(tmp_path: Path) -> None:
     first, second = (_archives(tmp_path, name) for name in "ab")
     cache, limit = tmp_path / "cache", 4 * _SAMPLES * 4096
     one = Job(cache, limit, first, has_locks=False)

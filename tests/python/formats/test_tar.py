@@ -158,7 +158,7 @@ def _decode_some(sample: dict[str, Any]) -> dict[str, Any]:
         ("npy", npy(np.zeros((2, 3), np.float32))[:-1], "it was cut"),
     ],
 )
-def test_what_is_not_what_it_should_be_is_named(
+def test_members_that_do_not_match_their_field_are_named(
     tmp_path: pathlib.Path, field: Any, contents: bytes, words: str
 ) -> None:
     good = {int: b"1", float: b"1", "str": b"x", "json": b"1", "npy": npy(np.zeros((2, 3), np.float32))}[field]

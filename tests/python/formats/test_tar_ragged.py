@@ -113,7 +113,7 @@ def test_none_and_an_array_of_no_rows_are_told_apart(tmp_path: pathlib.Path, lis
         (b"PK", "not a .npy file"),
     ],
 )
-def test_what_does_not_fit_is_named(tmp_path: pathlib.Path, contents: bytes, words: str) -> None:
+def test_arrays_that_do_not_fit_a_ragged_field_are_named(tmp_path: pathlib.Path, contents: bytes, words: str) -> None:
     good = npy(np.ones((1, 2, 3), np.float32))
     path = put(tmp_path / "0.tar", [("a.npy", good), ("b.npy", contents), ("c.npy", good)])
     dataset = TarDataset(path, {"npy": ["npy"]})

@@ -145,7 +145,7 @@ def test_with_a_seed_images_are_the_same_for_any_number_of_workers_and_ranks(pat
     assert all(image.equal(by_number[number]) for number, image in enumerate(twice[:SAMPLES]))
 
 
-def test_with_a_seed_a_sample_is_drawn_alike_in_batches_and_alone_and_through_buffers(path: str) -> None:
+def test_with_a_seed_a_sample_draws_the_same_alone_in_batches_and_in_buffers(path: str) -> None:
     expected = images(DataLoader(stream(path), batch_size=3, seed=7))
     readers: list[Any] = [
         DataLoader(stream(path), batch_size=4, seed=7, collate_fn=stream(path).collate),
@@ -208,7 +208,9 @@ def check_resumes(make: Callable[[int], Any], there: int, here: int) -> None:
 
 @pytest.mark.parametrize("workers", [(0, 0), (2, 2), (2, 3), (3, 0)])
 @pytest.mark.parametrize("size", [None, 4])
-def test_a_run_with_a_seed_goes_on_from_any_state(path: str, size: int | None, workers: tuple[int, int]) -> None:
+def test_a_seeded_stream_of_images_resumes_from_any_state(
+    path: str, size: int | None, workers: tuple[int, int]
+) -> None:
     def make(num_workers: int) -> Any:
         read: Any = stream(path) if size is None else ShuffleBuffer(stream(path), size, 3)
         return DataLoader(
@@ -277,7 +279,7 @@ def test_a_damaged_image_is_named(tmp_path: pathlib.Path, transform: Any) -> Non
 
 
 @pytest.mark.parametrize("transform", [RANDOM, own])
-def test_or_left_out_and_the_others_are_what_they_were(tmp_path: pathlib.Path, path: str, transform: Any) -> None:
+def test_skipping_damaged_images_does_not_change_the_others(tmp_path: pathlib.Path, path: str, transform: Any) -> None:
     file = damaged(tmp_path)
     whole = images(DataLoader(stream(path, transform), batch_size=3, seed=7))
     for around in (lambda stream: stream, lambda stream: ShuffleBuffer(stream, 3, 3), shard_iterable):
@@ -290,7 +292,7 @@ def test_or_left_out_and_the_others_are_what_they_were(tmp_path: pathlib.Path, p
         assert sorted(text.split(": ")[1] for text in read.damages) == ["sample 2", "sample 7"]
 
 
-def test_what_is_left_out_draws_nothing(tmp_path: pathlib.Path) -> None:
+def test_skipped_samples_draw_no_random_values(tmp_path: pathlib.Path) -> None:
     file = damaged(tmp_path)
     torch.manual_seed(4)
     singles = [sample["jpg"] for sample in stream(file, on_error="skip")]

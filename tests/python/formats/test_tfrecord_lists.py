@@ -65,7 +65,7 @@ def test_protocol_buffers_read_the_same(tmp_path: Path) -> None:
     assert count == 12
 
 
-def test_one_value_in_each_sample_is_no_list_and_any_other_number_is(tmp_path: Path) -> None:
+def test_features_become_lists_unless_every_sample_has_one_value(tmp_path: Path) -> None:
     for values, expected in (
         ([[b"a"], [b"b"]], [b"a", b"b"]),
         ([[b"a"], [b"b", b"c"]], [[b"a"], [b"b", b"c"]]),

@@ -75,7 +75,7 @@ def test_threads_and_processes_that_inherit_nothing_read_the_same(tmp_path: Path
     assert_same(list(served), plain)
 
 
-def test_what_a_sample_holds_is_said_by_output(tmp_path: Path) -> None:
+def test_the_argument_output_determines_the_parts_of_a_sample(tmp_path: Path) -> None:
     path = flat(tmp_path, np.arange(10))
     first, following = torch.arange(3), torch.arange(1, 4)
     assert_same(TokensDataset(path, 3)[0], {"input_ids": first, "labels": first})
@@ -89,7 +89,7 @@ def test_what_a_sample_holds_is_said_by_output(tmp_path: Path) -> None:
     assert batch["input_ids"][1].tolist() == [3, 4, 5]
 
 
-def test_how_many_windows_there_are(tmp_path: Path) -> None:
+def test_the_number_of_windows_follows_from_length_and_stride(tmp_path: Path) -> None:
     path = flat(tmp_path, np.arange(10))
     for length, stride, expected in ((3, None, 3), (3, 1, 8), (3, 4, 2), (10, None, 1), (10, 100, 1)):
         assert len(TokensDataset(path, length, stride=stride)) == expected
@@ -133,7 +133,7 @@ def test_slices_lists_and_batched_reads(tmp_path: Path) -> None:
         dataset["a"]
 
 
-def test_a_resume_in_the_middle_goes_on_with_the_same_windows(tmp_path: Path) -> None:
+def test_a_resume_in_the_middle_yields_the_remaining_windows(tmp_path: Path) -> None:
     dataset = TokensDataset(flat(tmp_path, np.arange(1000)), 4)
     loaders = [DataLoader(dataset, batch_size=7, shuffle=True, seed=7, num_workers=workers) for workers in (0, 2)]
     whole = list(loaders[0])

@@ -84,7 +84,7 @@ def test_only_chunks_of_the_region_are_checked(tmp_path: Path) -> None:
     assert len(whole) == 20
 
 
-def test_what_does_not_fit_is_named(store: Path) -> None:
+def test_regions_that_do_not_fit_the_arrays_are_named(store: Path) -> None:
     for region, message in (
         ({"time": slice(3, 99)}, 'region: expected elements of "time", which has 23, got 3 to 99'),
         ({"time": slice(9, 3)}, 'region: expected elements of "time", which has 23, got 9 to 3'),

@@ -216,7 +216,7 @@ def test_a_fill_value_that_is_nan_keeps_the_data_type(tmp_path: Path, version: i
     assert ZarrDataset(tmp_path, "a")[0].dtype == torch.float32
 
 
-def test_what_xarray_writes_is_read_as_it_reads_it(tmp_path: Path) -> None:
+def test_stores_written_by_xarray_are_read_as_xarray_reads_them(tmp_path: Path) -> None:
     values = numbers("f8", (6, 8, 10)) * 30
     values[0, :2] = np.nan
     dataset = xarray.Dataset(

@@ -167,7 +167,7 @@ def test_the_first_of_a_billion_windows_comes_at_once(tmp_path: Path) -> None:
     assert passed < 1, "it is 10 ms on a machine that has nothing else to do"
 
 
-def test_what_does_not_fit_is_named(store: Path, tmp_path: Path) -> None:
+def test_windows_that_do_not_fit_the_arrays_are_named(store: Path, tmp_path: Path) -> None:
     write(store, 3, "b", numbers("f4", (9, 15, 10)), (4, 5, 6))
     write(store, 3, "c", numbers("f4", (14, 10)), (5, 6))
     for arguments, message in (

@@ -133,7 +133,7 @@ def expected(number: int) -> list[int]:
     return rows
 
 
-def test_there_is_something_to_drop() -> None:
+def test_the_transform_drops_some_or_all_boxes_of_some_samples() -> None:
     kept = [expected(number) for number in range(SAMPLES)]
     assert any(0 < len(rows) < number % 6 for number, rows in enumerate(kept))
     assert any(len(rows) == 0 < number % 6 for number, rows in enumerate(kept))

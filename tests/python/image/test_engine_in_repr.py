@@ -99,7 +99,7 @@ def test_images(tmp_path: Path, dataset_of: Any, transform: Any, words: str, rea
 
 
 @pytest.mark.parametrize("kind", [TarDataset, TarStream])
-def test_what_else_keeps_images_out_of_the_core(tmp_path: Path, kind: Any) -> None:
+def test_other_reasons_for_python_are_named(tmp_path: Path, kind: Any) -> None:
     path, image = tar(tmp_path), ImageField(FIXED)
     if kind is TarStream:
         cases: list[tuple[dict[str, Any], dict[str, Any], str]] = [

@@ -154,7 +154,7 @@ def test_a_path_is_named_in_what_is_wrong(tmp_path):
         decode_image(3)
 
 
-def test_what_there_is_of_a_cut_jpeg_is_pillows(monkeypatch):
+def test_the_intact_part_of_a_truncated_jpeg_equals_pillows(monkeypatch):
     data = FILES["jpeg-420"]
     monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
     for end in (len(data) // 2, len(data) * 3 // 4, len(data) - 30):
@@ -166,14 +166,14 @@ def test_what_there_is_of_a_cut_jpeg_is_pillows(monkeypatch):
             decode_image(data[:end])
 
 
-def test_bytes_that_belong_to_nothing_are_forgiven():
+def test_stray_bytes_in_a_jpeg_are_ignored():
     data = FILES["jpeg-444"]
     assert data.endswith(b"\xff\xd9")
     noisy = data[:-2] + b"\x00" * 7 + b"\xff\xd9"
     assert torch.equal(decode_image(noisy), pillows(noisy, "RGB"))
 
 
-def test_headers_that_say_odd_things_of_what_nobody_asks_for_are_forgiven():
+def test_odd_values_in_unused_header_fields_are_ignored():
     data = bytearray(FILES["jpeg-420"])
     assert data[6:11] == b"JFIF\0"
     data[11] = 9
@@ -230,7 +230,7 @@ def test_a_small_file_can_not_ask_for_any_memory():
 @pytest.mark.parametrize(
     "data", [b"", b"text", b"\xff\xd8", b"\x89PNG\r\n\x1a\n", b"RIFF\0\0\0\0WEBP", b"BM", b"GIF89a"]
 )
-def test_what_is_no_image_says_so(data):
+def test_data_that_is_not_an_image_is_an_error(data):
     with pytest.raises(ValueError, match=r"it has no bytes|no image|not a JPEG|can't be decoded as"):
         decode_image(data)
 

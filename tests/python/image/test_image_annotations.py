@@ -206,7 +206,7 @@ def test_parquet_has_boxes_in_a_struct(tmp_path: Path) -> None:
     assert batch["objects"]["bbox"]["offsets"].tolist() == np.cumsum([0, *map(len, boxes)]).tolist()
 
 
-def test_what_does_not_fit_is_refused(shard: Path, tmp_path: Path) -> None:
+def test_annotations_that_do_not_fit_are_refused(shard: Path, tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="TrivialAugmentWide: expected only images"):
         ImageField(T.TrivialAugmentWide(), boxes="b")
     with pytest.raises(ValueError, match="box_format"):

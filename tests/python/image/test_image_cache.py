@@ -57,7 +57,7 @@ def test_forked_workers_fill_one_cache(root: Path) -> None:
 
 
 @pytest.mark.parametrize("kept", [0, 5])
-def test_what_does_not_fit_is_decoded_again(root: Path, kept: int) -> None:
+def test_images_that_do_not_fit_in_the_cache_are_decoded_again(root: Path, kept: int) -> None:
     expected = epochs(ImageFolderDataset(root, training()))
     size = kept * (RESIZED + 64)
     dataset = ImageFolderDataset(root, training(), cache="memory", cache_bytes=size)

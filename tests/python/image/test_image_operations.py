@@ -314,7 +314,7 @@ def refused(words, image, *steps):
         applied(image, *steps)
 
 
-def test_what_is_refused_is_said():
+def test_refused_operations_are_named():
     image = torch.zeros(3, 6, 5, dtype=torch.uint8)
     refused("ToDtype", image, {"Normalize": {"mean": [0.5], "std": [0.5]}})
     refused("zero", image.float(), {"Normalize": {"mean": [0.5], "std": [0.0]}})

@@ -80,7 +80,7 @@ def test_each_epoch_and_index_draws_its_own(root: Path) -> None:
     assert_same(next(iter(again))[0], second)
 
 
-def test_resumed_epochs_go_on_with_the_same_images(root: Path) -> None:
+def test_resumed_epochs_yield_the_remaining_images(root: Path) -> None:
     dataset = ImageFolderDataset(root, training())
     expected = batches(dataset, seed=7, shuffle=True)
     for position in range(len(expected)):
@@ -108,7 +108,7 @@ def test_without_a_seed_what_is_random_is_drawn_in_torchs_order(root: Path) -> N
     assert_same(batches(dataset, shuffle=True, num_workers=2), with_workers)
 
 
-def test_what_is_not_random_is_read_natively_without_a_seed(root: Path) -> None:
+def test_deterministic_transforms_are_read_natively_without_a_seed(root: Path) -> None:
     dataset = ImageFolderDataset(root, evaluation())
     assert is_read_natively(dataset)
     expected = list(torch.utils.data.DataLoader(dataset, batch_size=5))

@@ -62,7 +62,7 @@ def test_a_data_type_of_masks_is_torchvisions(shard: Path, module: Any) -> None:
     assert_as_torchvisions(dataset[3], expected)
 
 
-def test_what_does_not_go_together_is_refused() -> None:
+def test_called_transforms_refuse_boxes_and_channels_last() -> None:
     with pytest.raises(ValueError, match="transform 1, `Lambda`: not recognized"):
         ImageField(v1.Compose([v1.Lambda(unknown)]), boxes="box")
     with pytest.raises(ValueError, match=r"channels: 'last' needs .* transform 2, `unknown`"):

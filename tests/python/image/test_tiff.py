@@ -86,7 +86,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("given", "words"), REFUSED, ids=str)
-def test_what_would_have_other_pixels_is_refused(given: dict[str, Any], words: str) -> None:
+def test_tiff_files_whose_pixels_would_differ_are_refused(given: dict[str, Any], words: str) -> None:
     channels = COLORS[given["photometric"]] + len(given.get("extra", []))
     with pytest.raises(DamagedImageError, match=f"{words}.*not supported; save it as PNG"):
         decode_image(TiffFile(pixels(channels), **given).encoded())

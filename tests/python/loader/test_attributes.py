@@ -57,7 +57,7 @@ def test_other_attributes_can_be_assigned(data: ModuleType, name: str) -> None:
     assert getattr(loader, name) == 0
 
 
-def test_what_was_given_reads_back(data: ModuleType) -> None:
+def test_arguments_read_back_as_attributes(data: ModuleType) -> None:
     dataset = Rows(5)
     loader = data.DataLoader(dataset, batch_size=3)
     assert loader.dataset is dataset

@@ -230,7 +230,7 @@ def test_skipped_batches_that_are_still_to_come_mean_the_same_in_one_layout_alon
 
 @pytest.mark.parametrize("seed", [21, None])
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_what_is_skipped_is_part_of_the_state(seed: int | None, num_workers: int) -> None:
+def test_skipped_batches_and_samples_are_part_of_the_state(seed: int | None, num_workers: int) -> None:
     made = loader(num_workers=num_workers, seed=seed)
     iterator = iter(made)
     take(iterator, 1)
@@ -249,7 +249,7 @@ def test_what_is_skipped_is_part_of_the_state(seed: int | None, num_workers: int
 
 
 @pytest.mark.parametrize("seed", [21, None])
-def test_what_is_skipped_before_a_resume_is_part_of_the_state(seed: int | None) -> None:
+def test_batches_skipped_before_a_resume_are_part_of_the_state(seed: int | None) -> None:
     made = loader(seed=seed)
     iterator = iter(made)
     take(iterator, 1)

@@ -43,7 +43,7 @@ def swap_replacement(data: ModuleType, batch_sampler: Any) -> None:
 
 
 @pytest.mark.parametrize("swap", [swap_sampler, swap_batch_size, swap_drop_last, swap_replacement])
-def test_what_is_swapped_between_iter_and_the_first_batch_counts(swap: Any) -> None:
+def test_parts_swapped_between_iter_and_the_first_batch_are_used(swap: Any) -> None:
     results = []
     for data in (torch.utils.data, sys.modules["sluicegate"]):
         torch.manual_seed(1)
@@ -84,14 +84,14 @@ print(next(iter(sluicegate.DataLoader(data.TensorDataset(torch.arange(4)), batch
 """
 
 
-def test_what_was_patched_before_the_import_counts() -> None:
+def test_patches_made_before_the_import_are_used() -> None:
     run = subprocess.run([sys.executable, "-c", PATCHED_BEFORE], capture_output=True, text=True, check=True)
     assert run.stdout == "[0, -1]\n"
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # torch's, in __del__
 @pytest.mark.parametrize("num_workers", [1, 2])
-def test_nothing_to_prefetch_is_an_error_and_not_an_empty_epoch(data: ModuleType, num_workers: int) -> None:
+def test_a_prefetch_factor_of_zero_is_an_error_and_not_an_empty_epoch(data: ModuleType, num_workers: int) -> None:
     dataset = data.TensorDataset(torch.arange(4))
     loader = data.DataLoader(dataset, num_workers=num_workers, prefetch_factor=0)
     assert isinstance(error_of(lambda: list(loader)), AssertionError)

@@ -113,7 +113,7 @@ def test_copies_and_pickles_stay_ours() -> None:
     assert [each.loaders for each in patch.replaced] == [1]
 
 
-def test_others_who_wrap_the_constructor_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_wrappers_of_the_constructor_still_work(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[type] = []
     # Registers torch's constructor first, so that the end of the test restores that one.
     monkeypatch.setattr(ImportedEarlier, "__init__", ImportedEarlier.__init__)
@@ -144,7 +144,7 @@ def test_threads_count_together() -> None:
     assert [each.loaders for each in patch.replaced] == [200]
 
 
-def test_it_adds_arguments_that_torchs_loader_does_not_have() -> None:
+def test_patch_adds_arguments_that_torchs_loader_does_not_have() -> None:
     expected = list(sluicegate.DataLoader(Rows(10), 4, shuffle=True, seed=7))
     for generator in ({}, {"generator": torch.Generator()}):
         with sluicegate.patch(seed=7, device="cpu"):
@@ -161,7 +161,7 @@ def test_it_adds_arguments_that_torchs_loader_does_not_have() -> None:
     assert type(made()) is ImportedEarlier
 
 
-def test_it_refuses_arguments_that_the_code_itself_passes() -> None:
+def test_patch_refuses_arguments_that_the_patched_code_itself_passes() -> None:
     with pytest.raises(TypeError, match=r"patch: takes device, .* got 'num_workers'; the code"):
         sluicegate.patch(num_workers=2)
     assert type(made()) is ImportedEarlier

@@ -93,12 +93,12 @@ def anonymous_bytes() -> int:
 
 
 @pytest.mark.parametrize("bound", [0, -1, True, 2.5, "1G"])
-def test_what_is_no_number_of_bytes_is_refused(bound: Any) -> None:
+def test_invalid_prefetch_bytes_are_refused(bound: Any) -> None:
     with pytest.raises(ValueError, match="prefetch_bytes option should be a positive integer or None, but got"):
         DataLoader([0], prefetch_bytes=bound)
 
 
-def test_it_reads_back_and_is_a_part_of_memory_by_default() -> None:
+def test_prefetch_bytes_reads_back_and_defaults_to_a_share_of_memory() -> None:
     assert DataLoader([0], prefetch_bytes=np.int64(5)).prefetch_bytes == 5
     assert DataLoader([0], prefetch_bytes=2**80).stats().prefetch_bytes >= 2**60
     assert DataLoader([0]).prefetch_bytes is None
@@ -130,7 +130,7 @@ def test_workers_are_asked_for_no_more_than_fits(worker_type: str, bound: int) -
 
 
 @pytest.mark.prefetch
-def test_without_a_bound_in_the_way_as_many_as_ever_are_asked_for() -> None:
+def test_without_a_low_bound_prefetch_factor_determines_the_requests() -> None:
     dataset = Counted(400)
     iterator = iter(DataLoader(dataset, 4, num_workers=2, prefetch_factor=8, worker_type="thread"))
     next(iterator)

@@ -78,7 +78,7 @@ for kind in [(0, False), (2, False), (0, True)]:
 
 
 @pytest.mark.timeout(300)
-def test_a_trainer_goes_on_in_the_order_of_a_loader_with_a_seed(tmp_path: Path) -> None:
+def test_a_trainer_resumes_within_an_epoch_of_a_seeded_loader(tmp_path: Path) -> None:
     command = [sys.executable, "-c", PROGRAM, str(tmp_path), json.dumps(STOPS)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stderr[-3000:]

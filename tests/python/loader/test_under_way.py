@@ -22,7 +22,7 @@ def answer(number: int, worker: int, ended: bool = False) -> ThreadAnswer:
     return made
 
 
-def test_what_was_asked_of_a_stream_that_ended_is_passed_over() -> None:
+def test_requests_to_a_stream_that_ended_are_skipped() -> None:
     under_way = asked_in_turns(2, 6)
     assert under_way.keep(answer(0, 0, ended=True))
     assert under_way.next([True, True]) == 0

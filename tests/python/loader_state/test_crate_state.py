@@ -47,7 +47,7 @@ CASES: list[dict[str, Any]] = json.loads(STATES.read_text())
 
 
 @pytest.mark.parametrize("number", range(len(CASES)))
-def test_both_languages_go_on_from_both_states(number: int) -> None:
+def test_both_languages_resume_from_both_states(number: int) -> None:
     case = CASES[number]
     assert len(case["rest"]) > 1
     for name in ("crate", "package"):

@@ -79,7 +79,7 @@ def run(rank: int, folder: Path, queue: Any) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_each_rank_goes_on_in_its_own_part(tmp_path: Path) -> None:
+def test_each_rank_resumes_in_its_own_part(tmp_path: Path) -> None:
     context = torch.multiprocessing.get_context("forkserver")
     queue = context.Queue()
     ranks = [context.Process(target=run, args=(rank, tmp_path, queue)) for rank in range(2)]

@@ -23,7 +23,9 @@ def run() -> Iterator[Run]:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("worlds", [[(2, 2), (3, 1), (1, 4)], [(3, 1), (2, 4)]], ids=str)
-def test_with_a_seed_another_number_of_ranks_goes_on(run: Run, tmp_path: Path, worlds: list[tuple[int, int]]) -> None:
+def test_with_a_seed_a_different_number_of_ranks_resumes(
+    run: Run, tmp_path: Path, worlds: list[tuple[int, int]]
+) -> None:
     read: list[int] = []
     saved: str | None = None
     for world_size, steps in worlds:

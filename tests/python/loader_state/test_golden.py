@@ -188,7 +188,7 @@ def promised() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_what_was_promised_is_kept(name: str, promised: dict[str, Any]) -> None:
+def test_guaranteed_orders_keys_and_states_never_change(name: str, promised: dict[str, Any]) -> None:
     found = json.loads(json.dumps(PARTS[name]()))
     assert set(found) == set(promised[name])
     for key, value in promised[name].items():

@@ -202,7 +202,7 @@ def test_items_of_other_types_are_no_part_of_a_state(items: list[Any]) -> None:
         ("requests_checksum", "x", "should be an integer"),
     ],
 )
-def test_what_was_changed_is_named(key: str, value: Any, words: str) -> None:
+def test_a_changed_value_in_a_state_is_named(key: str, value: Any, words: str) -> None:
     made = loader("of each", 2)
     next(iter(made))
     state = made.state_dict()

@@ -35,7 +35,7 @@ for number, states in asked:
 
 
 @pytest.mark.parametrize("first", range(0, CASES, IN_ONE_PROCESS))
-def test_random_loaders_go_on_in_another_process(run: Run, tmp_path: Path, first: int) -> None:
+def test_random_loaders_resume_in_another_process(run: Run, tmp_path: Path, first: int) -> None:
     asked, expected = [], []
     for number in range(first, first + IN_ONE_PROCESS):
         states = ResumeCase(number).states()
@@ -51,7 +51,7 @@ def test_random_loaders_go_on_in_another_process(run: Run, tmp_path: Path, first
 
 
 @pytest.mark.parametrize("name", [*SAMPLERS, *BATCH_SAMPLERS])
-def test_at_every_position_other_ranks_go_on_in_the_same_order(name: str) -> None:
+def test_other_ranks_resume_the_same_order_at_every_position(name: str) -> None:
     def loader(shard: tuple[int, int], batch_size: int, state: dict[str, Any] | None = None) -> Any:
         given: dict[str, Any] = {"shard": shard, "remainder": "exact", "seed": 6}
         if name in SAMPLERS:

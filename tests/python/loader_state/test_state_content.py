@@ -33,7 +33,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_was_left_comes_back_wherever_it_was_left(kind: str) -> None:
+def test_an_epoch_resumes_wherever_it_was_left(kind: str) -> None:
     for number, state, rest in ends(kind, 0):
         fresh = make(kind)
         fresh.load_state_dict(state)
@@ -90,7 +90,7 @@ def test_iter_is_called_once_for_a_start_and_once_for_a_resume(stream: type, num
 
 
 @pytest.mark.parametrize("num_workers", [0, 3])
-def test_a_stream_without_state_is_read_again_and_that_is_said(num_workers: int) -> None:
+def test_a_stream_without_a_state_is_fast_forwarded_with_a_warning(num_workers: int) -> None:
     loader = make("stream without state", num_workers)
     iterator = iter(loader)
     take(iterator, 3)
@@ -151,7 +151,7 @@ def test_samplers_without_state_are_read_again(kind: str, num_workers: int) -> N
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("kind", ["sequential", "shuffle", "native", "shuffle, generator", "dataset state"])
-def test_epochs_after_a_resume_go_on_as_if_never_interrupted(kind: str, num_workers: int) -> None:
+def test_epochs_after_a_resume_equal_those_of_an_uninterrupted_run(kind: str, num_workers: int) -> None:
     changes = {"persistent_workers": num_workers > 0 and kind == "dataset state"}
     torch.manual_seed(20)
     whole = make(kind, num_workers, **changes)

@@ -146,7 +146,7 @@ def test_every_part_that_is_lost_is_named(case: tuple[str, dict[str, Any]]) -> N
         refuse(loader, {other: value for other, value in state.items() if other != key}, key)
 
 
-def test_a_state_that_does_not_say_some_things_is_an_older_one(case: tuple[str, dict[str, Any]]) -> None:
+def test_a_state_without_newer_keys_is_loaded_as_an_older_one(case: tuple[str, dict[str, Any]]) -> None:
     name, state = case
     rests = []
     for older in (state, {key: value for key, value in state.items() if key not in UNKNOWN_TO_OLDER}):
@@ -163,7 +163,7 @@ def test_no_place_behind_the_end_of_the_epoch_is_taken(name: str) -> None:
         refuse(LOADERS[name](), state | {key: value}, key)
 
 
-def test_a_loader_that_runs_goes_on_when_it_has_refused_a_state() -> None:
+def test_a_running_loader_continues_after_it_refused_a_state() -> None:
     loader = LOADERS["seed"]()
     expected = [batch.tolist() for batch in loader]
     loader = LOADERS["seed"]()
@@ -180,7 +180,7 @@ def buffered() -> tuple[Any, dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("path", "values"), IN_BUFFERS, ids=lambda part: str(part)[:40])
-def test_a_buffer_and_the_loader_around_it_refuse_what_no_buffer_says(path: Any, values: list[Any]) -> None:
+def test_a_shuffle_buffer_and_its_loader_refuse_impossible_values(path: Any, values: list[Any]) -> None:
     _, state = buffered()
     around = saved("shuffled stream")
     for value in values:
@@ -216,7 +216,7 @@ def test_a_stream_inside_of_a_buffer_is_looked_at_too(tmp_path: Any) -> None:
             refuse(made(), put(state, ("inner", "iterable", key), value), key if key != "read" else "")
 
 
-def test_a_part_of_a_stream_refuses_what_no_part_says() -> None:
+def test_a_shard_of_a_stream_refuses_impossible_values() -> None:
     part: Any = shard_iterable(Plain(20), shard=(0, 2))
     list(itertools.islice(part, 3))
     state = part.state_dict()
@@ -225,7 +225,7 @@ def test_a_part_of_a_stream_refuses_what_no_part_says() -> None:
 
 
 @pytest.mark.parametrize("stream", [Plain, GeneratorStream])
-def test_a_stream_that_is_shorter_than_it_was_says_so_and_is_not_read_for_ever(stream: Any) -> None:
+def test_a_stream_shorter_than_its_state_is_an_error_and_not_an_endless_read(stream: Any) -> None:
     loader = DataLoader(stream(20), 3)
     list(itertools.islice(loader, 3))
     state = put(json.loads(json.dumps(loader.state_dict())), ("workers", 0, 2), MUCH)
@@ -259,7 +259,7 @@ def split() -> Any:
 
 
 @pytest.mark.parametrize(("path", "values"), SPLIT, ids=lambda part: str(part)[:40])
-def test_a_split_refuses_what_none_says_and_all_of_its_loaders_stay(path: Any, values: list[Any]) -> None:
+def test_a_split_refuses_impossible_values_and_its_loaders_stay_unchanged(path: Any, values: list[Any]) -> None:
     loaders = split()
     first, second = iter(loaders["a"]), iter(loaders["b"])
     next(first), next(second), next(second)

@@ -100,7 +100,7 @@ class DrawnInIter(torch.utils.data.IterableDataset[int]):
         return iter(numpy.random.permutation(6).tolist())
 
 
-def test_a_stream_that_draws_when_it_is_iterated_over_goes_on_in_persistent_workers() -> None:
+def test_a_stream_that_draws_in_iter_resumes_in_persistent_workers() -> None:
     def make() -> Any:
         return sluicegate.DataLoader(DrawnInIter(), 2, num_workers=1, persistent_workers=True)
 
@@ -209,7 +209,7 @@ class DrawingSampler(torch.utils.data.Sampler[Any]):
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("batched", [False, True], ids=["sampler", "batch_sampler"])
-def test_what_a_sampler_draws_in_iter_follows_from_the_seed(batched: bool, num_workers: int) -> None:
+def test_draws_in_the_iter_of_a_sampler_depend_only_on_the_seed(batched: bool, num_workers: int) -> None:
     def make(seed: int = 7) -> Any:
         sampler = DrawingSampler(batched)
         arguments: Any = {"batch_sampler": sampler} if batched else {"batch_size": None, "sampler": sampler}
@@ -259,7 +259,7 @@ LAYOUTS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("after", LAYOUTS)
 @pytest.mark.parametrize("before", LAYOUTS)
 @pytest.mark.parametrize("native", [False, True], ids=["python", "native"])
-def test_what_was_drawn_ahead_is_drawn_again_for_any_number_of_workers(native: bool, before: str, after: str) -> None:
+def test_indices_drawn_ahead_are_drawn_again_for_any_number_of_workers(native: bool, before: str, after: str) -> None:
     def make(layout: str) -> Any:
         dataset: Any = torch.arange(20) if native else Indices(20)
         return sluicegate.DataLoader(dataset, sampler=EachIndexDrawn(), **LAYOUTS[layout])

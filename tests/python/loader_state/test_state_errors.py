@@ -272,7 +272,7 @@ def test_a_refused_state_does_not_disturb_the_epoch_that_runs() -> None:
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_without_strict_it_goes_on_from_the_same_place_in_the_new_order(num_workers: int) -> None:
+def test_without_strict_a_loader_resumes_at_the_same_position_of_the_new_order(num_workers: int) -> None:
     loader = make("sequential", num_workers, dataset=Indices(16))
     loader.load_state_dict(saved("sequential", 3, dataset=Indices(12)), strict=False)
     assert take(loader) == [[6, 7], [8, 9], [10, 11], [12, 13], [14, 15]]
@@ -303,7 +303,7 @@ def test_in_seed_mode_the_batch_size_may_change() -> None:
     ids=repr,
 )
 @pytest.mark.parametrize("seed", [None, 5])
-def test_what_is_no_state_is_refused(state: Any, seed: int | None) -> None:
+def test_objects_that_are_not_states_are_refused(state: Any, seed: int | None) -> None:
     loader = make("shuffle", seed=seed)
     with pytest.raises((ValueError, TypeError), match=r"state"):
         loader.load_state_dict(state)

@@ -163,7 +163,9 @@ def outcomes(run: Run, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[s
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_follows_is_the_same(name: str, outcomes: tuple[dict[str, Any], dict[str, Any]]) -> None:
+def test_everything_after_the_state_is_the_same_in_another_process(
+    name: str, outcomes: tuple[dict[str, Any], dict[str, Any]]
+) -> None:
     saved, loaded = outcomes[0][name], outcomes[1][name]
     assert isinstance(saved, list), saved
     assert isinstance(loaded, list), loaded

@@ -253,7 +253,7 @@ class DrawnAtOnce(torch.utils.data.Sampler):
 @pytest.mark.parametrize("resumed", [0, 1, 3])
 @pytest.mark.parametrize("native", [False, True])
 @pytest.mark.parametrize("sampler", [None, DrawnAtOnce()], ids=["shuffle", "own sampler"])
-def test_what_was_not_drawn_yet_is_drawn_where_the_uninterrupted_run_draws_it(
+def test_a_resumed_run_draws_at_the_same_points_as_the_uninterrupted_one(
     sampler: Any, native: bool, resumed: int
 ) -> None:
     # The consumer draws from the same generator, after the sampler and before the next epoch.

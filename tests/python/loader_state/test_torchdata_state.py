@@ -144,7 +144,7 @@ def test_every_case_is_recorded() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in READABLE if name not in NOT_ENOUGH])
-def test_facts_are_enough_to_go_on(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_facts_of_a_torchdata_state_suffice_to_resume(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     state = state_of(name)
     assert is_torchdata_state(state)
     loader = (CASES | OLD_CASES)[name].make(Door)
@@ -198,14 +198,14 @@ def test_sorted_keys_are_refused_where_the_version_shows_in_their_order() -> Non
     assert from_torchdata(dict(sorted(state.items()))) == from_torchdata(state)
 
 
-def test_what_is_known_of_workers_between_snapshots() -> None:
+def test_torchdata_states_between_snapshots_have_the_state_of_each_worker() -> None:
     facts = from_torchdata(state_of("stateful dataset, 2 workers, between snapshots"))
     assert (facts.steps_since_snapshot, facts.next_worker, facts.assumes_in_order) == (1, 0, True)
     assert [worker.batches_fetched for worker in facts.workers] == [3, 3]
     assert facts.workers[1].dataset_state == {"fetched": 6, "by": {7: [6]}}
 
 
-def test_what_is_known_of_streams() -> None:
+def test_torchdata_states_of_streams_have_the_place_of_each_iterator() -> None:
     facts = from_torchdata(state_of("stream of stateful iterators, 3 uneven workers"))
     assert [(worker.iterator_state, worker.ended) for worker in facts.workers] == [
         ({"yielded": 3}, True),
@@ -217,7 +217,7 @@ def test_what_is_known_of_streams() -> None:
     assert not from_torchdata(state_of("sequential")).is_stateless_stream
 
 
-def test_a_stateful_sampler_of_batches_is_told_from_one_of_samples() -> None:
+def test_states_of_batch_samplers_are_distinguished_from_those_of_samplers() -> None:
     outer = from_torchdata(state_of("stateful batch sampler")).sampler
     assert (outer.outer_state, outer.state, outer.samples_drawn) == ({"drawn": 3}, None, None)
     inner = from_torchdata(state_of("stateful sampler")).sampler

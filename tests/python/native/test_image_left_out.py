@@ -46,7 +46,7 @@ def pillow_opens(path: Path) -> bool:
     return True
 
 
-def test_what_pillow_refuses_is_left_out_and_told(root: Path) -> None:
+def test_files_that_pillow_refuses_are_skipped_and_reported(root: Path) -> None:
     whole = sorted(path for path in root.glob("*/*") if pillow_opens(path))
     assert len(whole) == 12
     dataset = ImageFolderDataset(root, T.Resize((32, 32)), on_error="skip")
@@ -69,7 +69,7 @@ def test_what_pillow_refuses_is_left_out_and_told(root: Path) -> None:
     assert ImageFolderDataset(root, on_error="skip").damages == clean.damages == []
 
 
-def test_what_is_broken_is_what_the_arguments_refuse(root: Path) -> None:
+def test_the_arguments_determine_which_files_are_damaged(root: Path) -> None:
     def left_out(**arguments: Any) -> list[str]:
         damages = ImageFolderDataset(root, on_error="skip", **arguments).damages
         return [os.path.basename(line.partition(": ")[0]) for line in damages]
@@ -97,7 +97,7 @@ def test_labels_are_those_of_the_images_that_are_left(root: Path) -> None:
     assert_same([images[place] for place in range(12)], [dataset[place][0] for place in range(12)])
 
 
-def test_what_was_found_is_kept_while_files_stay_as_they_are(tmp_path: Path) -> None:
+def test_the_skipped_files_are_stored_until_files_change(tmp_path: Path) -> None:
     root, index = tmp_path / "images", tmp_path / "index"
     (root / "a").mkdir(parents=True)
     large, small = root / "a" / "large.pgm", root / "a" / "small.pgm"

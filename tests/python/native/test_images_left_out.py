@@ -74,7 +74,9 @@ def test_samples_with_broken_images_are_left_out(make: Any, tmp_path: Path) -> N
     assert_same(list(DataLoader(again, batch_size=4)), list(DataLoader(dataset, batch_size=4)))
 
 
-def test_what_was_found_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_skipped_samples_are_stored_until_files_or_arguments_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SLUICEGATE_CACHE", str(tmp_path / "cache"))
     with tarfile.open(tmp_path / "a.tar", "w") as archive:
         for number, content in enumerate([b"no image", *[bytes(1 << 21)] * 2, encoded(photograph(1))]):
@@ -95,7 +97,7 @@ def test_what_was_found_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert len(list(folder.iterdir())) > len(kept)
 
 
-def test_what_is_missing_is_not_broken(tmp_path: Path) -> None:
+def test_samples_without_an_image_are_not_skipped_as_damaged(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "a.tar", "w") as archive:
         for name, content in [("1.jpg", b"no image"), ("1.cls", b"1"), ("2.cls", b"2")]:
             member = tarfile.TarInfo(name)

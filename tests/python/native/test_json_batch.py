@@ -65,7 +65,7 @@ def test_of_random_columns_it_is_that_of_their_objects(seed: int, tmp_path: Path
 
 
 @pytest.mark.parametrize("numbers", [[1, 2, 3], [0.5, 1.5, 2.5], [[1, 2], [3, 4]]])
-def test_it_is_memory_of_torchs_own(numbers: list[Any], tmp_path: Path) -> None:
+def test_batches_of_numbers_are_in_torchs_own_memory(numbers: list[Any], tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps({"a": number}) + "\n" for number in numbers))
     batch = next(iter(DataLoader(JsonLinesStream(path), batch_size=len(numbers))))["a"]

@@ -243,7 +243,9 @@ def test_keys_that_a_sample_lacks_are_errors_whichever_comes_first(tmp_path: Pat
 
 @pytest.mark.parametrize("order", [1, -1])
 @pytest.mark.parametrize("value", [[{"role": "user"}], ["x"], [], 1, [1], {"b": 1}])
-def test_none_next_to_what_is_no_text_is_an_error_or_the_default(tmp_path: Path, value: Any, order: int) -> None:
+def test_none_next_to_values_that_are_not_text_is_an_error_or_the_default(
+    tmp_path: Path, value: Any, order: int
+) -> None:
     path = lines_of(tmp_path, *[{"m": value}, {"m": None}][::order])
     for loader in loaders(path):
         with pytest.raises(
@@ -267,7 +269,7 @@ def test_texts_may_be_none_in_any_sample(tmp_path: Path, texts: list[Any]) -> No
 
 
 @pytest.mark.parametrize("lists", [[[], []], [[None], []], [[None, None], [None]], [[[], []], [[]]], [["a", None]]])
-def test_lists_that_do_not_tell_their_type_stay_lists(tmp_path: Path, lists: list[Any]) -> None:
+def test_lists_of_unknown_type_stay_lists(tmp_path: Path, lists: list[Any]) -> None:
     of = pa.list_(pa.list_(pa.int64())) if any([] in each for each in lists) else pa.list_(pa.string())
     pq.write_table(pa.table({"t": pa.array(lists, of)}), tmp_path / "x")
     expected = list(DataLoader(ParquetDataset(str(tmp_path / "x"), nulls="mask"), batch_size=9))

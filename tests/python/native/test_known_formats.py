@@ -269,7 +269,7 @@ def test_a_stream_of_a_format_with_a_described_header_is_read(tmp_path: Path) ->
         lambda source: CsvStream(source, {"0": int}, header=False),
     ],
 )
-def test_nothing_is_waited_for_to_tell_a_format(stream: Callable[[str], Any]) -> None:
+def test_recognizing_a_format_does_not_wait_for_more_data(stream: Callable[[str], Any]) -> None:
     samples = iter(stream("pipe:printf '1\\n'; sleep 1000"))
     assert next(samples) in ({"0": 1}, 1, ord("1"))
 

@@ -176,7 +176,7 @@ TENSOR_FLAGS: dict[str, Build] = {
 
 @pytest.mark.parametrize("num_workers", [0, 1])
 @pytest.mark.parametrize("kind", TENSOR_FLAGS)
-def test_what_only_torch_can_stack_is_stacked_by_torch(data: ModuleType, kind: str, num_workers: int) -> None:
+def test_tensors_that_only_torch_can_stack_are_stacked_by_torch(data: ModuleType, kind: str, num_workers: int) -> None:
     assert_as_torch(data, TENSOR_FLAGS[kind], batch_size=4, num_workers=num_workers)
 
 

@@ -215,7 +215,7 @@ def test_json_is_parsed_as_python_parses_it(text: str) -> None:
         (b'{"a":' * 100_000, "recursion limit exceeded"),
     ],
 )
-def test_what_is_no_json_names_sample_and_place(text: bytes, reason: str) -> None:
+def test_invalid_json_is_an_error_that_names_the_sample_and_field(text: bytes, reason: str) -> None:
     dataset = texts([b"1", text], "json")
     with pytest.raises(ValueError, match=rf"sample 1, field `json\.x`: invalid JSON: .*{reason}"):
         dataset[1]
@@ -270,7 +270,7 @@ def test_a_subclass_or_a_changed_method_is_a_python_dataset(monkeypatch: pytest.
     assert native_source(dataset, in_worker=False) is None
 
 
-def test_what_is_set_on_the_object_is_pickled_and_what_is_open_is_not() -> None:
+def test_attributes_of_a_dataset_are_pickled_and_open_files_are_not() -> None:
     dataset = Ragged([[1], [2]], ["bytes"])
     dataset.note = "mine"  # type: ignore[attr-defined]
     copy = pickle.loads(pickle.dumps(dataset))

@@ -107,7 +107,7 @@ def test_ids_are_right_when_batches_come_as_completed(mode: dict[str, Any]) -> N
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("mode", [{}, {"seed": 5}], ids=["torch mode", "seed mode"])
-def test_ids_go_on_after_a_resume(num_workers: int, mode: dict[str, Any]) -> None:
+def test_ids_continue_after_a_resume(num_workers: int, mode: dict[str, Any]) -> None:
     loader = make("shuffle", num_workers, **mode)
     take(loader)
     iterator = loader.with_ids()
@@ -125,7 +125,7 @@ def test_ids_go_on_after_a_resume(num_workers: int, mode: dict[str, Any]) -> Non
     check(pairs(fresh), epoch=2)
 
 
-def test_batch_ids_are_stable_and_tell_batches_apart() -> None:
+def test_batch_ids_are_stable_and_unique() -> None:
     names = []
     for num_workers in (0, 2):
         loader = make("shuffle", num_workers, seed=9)
@@ -136,7 +136,7 @@ def test_batch_ids_are_stable_and_tell_batches_apart() -> None:
     assert not set(other) & set(names[0])
 
 
-def test_ids_of_a_stateful_batch_sampler_go_on() -> None:
+def test_ids_of_a_stateful_batch_sampler_continue_after_a_resume() -> None:
     loader = make("stateful batch sampler")
     iterator = loader.with_ids()
     list(itertools.islice(iterator, 2))
@@ -164,7 +164,7 @@ def test_ids_of_a_stream_are_worker_and_ordinal(kind: str, num_workers: int) -> 
 
 @pytest.mark.parametrize("num_workers", [0, 3])
 @pytest.mark.parametrize("kind", ["stateful stream", "own iterator", "stream without state"])
-def test_ordinals_of_a_stream_go_on_after_a_resume(kind: str, num_workers: int) -> None:
+def test_ordinals_of_a_stream_continue_after_a_resume(kind: str, num_workers: int) -> None:
     loader = make(kind, num_workers)
     iterator = loader.with_ids()
     list(itertools.islice(iterator, 2))
@@ -181,7 +181,7 @@ def test_ordinals_of_a_stream_go_on_after_a_resume(kind: str, num_workers: int) 
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("batch_size", [None, 3])
 @pytest.mark.parametrize("by", ["function", "field"])
-def test_a_stream_may_tell_its_samples_itself(num_workers: int, batch_size: int | None, by: str) -> None:
+def test_sample_id_identifies_the_samples_of_a_stream(num_workers: int, batch_size: int | None, by: str) -> None:
     loader = make("stateful stream", num_workers, dataset=Documents([7, 4]), batch_size=batch_size)
     sample_id = name_of if by == "function" else "name"
     for _ in range(2):
@@ -263,7 +263,7 @@ class Whole(NamedRows):
         return {"name": indices}
 
 
-def test_what_has_no_samples_cannot_be_identified() -> None:
+def test_sample_id_requires_getitems_to_return_a_list_of_samples() -> None:
     loader = sluicegate.DataLoader(Whole(), 3, collate_fn=dict)
     with pytest.raises(
         TypeError, match=r"sample_id: Whole.__getitems__ should return a list with one sample per index, but got a dict"
@@ -317,14 +317,14 @@ class Unpicklable:
 
 
 @pytest.mark.parametrize("workers", [{"num_workers": 0}, {"num_workers": 1, "worker_type": "thread"}])
-def test_what_tells_a_sample_may_be_anything_in_this_process(workers: dict[str, Any]) -> None:
+def test_sample_ids_may_be_unpicklable_in_the_same_process(workers: dict[str, Any]) -> None:
     loader = sluicegate.DataLoader(GeneratorStream([5]), 2, **workers)
     told = [[each.sample for each in ids.sample_ids] for _, ids in loader.with_ids(sample_id=Unpicklable)]
     assert told == [plain(batch) for batch in loader]
 
 
 @pytest.mark.parametrize("batch_size", [None, 2])
-def test_what_tells_a_sample_comes_from_another_process_or_is_named(batch_size: int | None) -> None:
+def test_sample_ids_from_worker_processes_must_be_picklable(batch_size: int | None) -> None:
     loader = sluicegate.DataLoader(GeneratorStream([4]), batch_size, num_workers=1)
     found = loader.with_ids(sample_id=Unpicklable)
     for _ in range(4 // (batch_size or 1)):

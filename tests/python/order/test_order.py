@@ -162,7 +162,7 @@ def test_without_order_tasks_go_to_workers_that_have_room(data: ModuleType) -> N
     assert [batch[0].item() for batch in loader] == [1, 3, 4, 5, 6, 7, 8, 9, 0, 2]
 
 
-def test_what_getitems_returns_goes_untouched_to_collate_fn(data: ModuleType) -> None:
+def test_collate_fn_gets_exactly_what_getitems_returns(data: ModuleType) -> None:
     seen: list[Any] = []
 
     def collate(samples: Any) -> Any:

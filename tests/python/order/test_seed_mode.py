@@ -91,7 +91,7 @@ def test_every_sample_draws_something_of_its_own_in_every_epoch() -> None:
     assert by_index(take(loader(seed=8)))[5] != first[5]
 
 
-def test_what_a_sample_draws_does_not_depend_on_order_or_batch() -> None:
+def test_draws_of_a_sample_do_not_depend_on_order_or_batch() -> None:
     shuffled = by_index(take(loader()))
     for changes in ({"shuffle": False}, {"batch_size": 1}, {"batch_size": 29, "num_workers": 2}):
         assert by_index(take(loader(**changes))) == shuffled
@@ -206,7 +206,7 @@ def test_set_epoch_refuses_what_is_no_epoch() -> None:
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_without_seed_samples_the_order_stays_and_draws_are_nobodys(num_workers: int) -> None:
+def test_without_seed_samples_only_the_order_follows_from_the_seed(num_workers: int) -> None:
     seed_globals(1)
     first = take(loader(seed_samples=False, num_workers=num_workers))
     seed_globals(2)

@@ -37,7 +37,7 @@ def read(made: Any) -> tuple[list[list[int]], list[list[bool]]]:
 
 @pytest.mark.parametrize("remainder", REMAINDERS)
 @pytest.mark.parametrize("world_size", [1, 2, 3, 4, 5])
-def test_ranks_are_alike_and_cover_the_epoch(world_size: int, remainder: str) -> None:
+def test_ranks_have_equal_batches_and_cover_the_epoch(world_size: int, remainder: str) -> None:
     for size, batch_size, drop_last in product(SIZES, [1, 3, 4], [False, True]):
         changes = {"batch_size": batch_size, "drop_last": drop_last, "remainder": remainder}
         ranks, marks = [], []
@@ -114,7 +114,7 @@ def test_samplers_are_sharded_by_position() -> None:
     assert sorted(merged(found)) == [1, 5, 7, 8]
 
 
-def test_ranks_that_would_shuffle_each_their_own_way_are_told() -> None:
+def test_ranks_that_would_shuffle_in_different_orders_are_refused() -> None:
     with pytest.raises(ValueError, match="seed"):
         take(loader(10, (0, 2), seed=None))
 

@@ -148,7 +148,7 @@ class CountingAtTheEnd:
 
 
 @pytest.mark.parametrize("seed", [None, 7])
-def test_what_a_sampler_does_after_its_last_index_is_done(seed: int | None) -> None:
+def test_a_sampler_runs_to_its_end_on_every_rank(seed: int | None) -> None:
     samplers = [CountingAtTheEnd() for _ in range(2)]
     loaders = [DataLoader(Indices(SIZE), 2, sampler=samplers[rank], shard=(rank, 2), seed=seed) for rank in range(2)]
     whole = torch.utils.data.DataLoader(Indices(SIZE), SIZE, sampler=CountingAtTheEnd())
@@ -185,7 +185,7 @@ def test_a_state_from_the_midst_of_a_sampler_is_not_for_a_shard() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nobody_is_asked_to_look_at_a_sharded_order(kind: str) -> None:
+def test_samples_of_does_not_ask_stateful_samplers_of_a_shard(kind: str) -> None:
     loader = DataLoader(Indices(SIZE), seed=7, shard=(0, 2), **arguments_of(kind))
     with pytest.raises(ValueError, match=r"asking (Drawing|Counting) about a different epoch"):
         loader.samples_of(0)

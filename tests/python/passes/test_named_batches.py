@@ -140,6 +140,8 @@ def test_an_array_without_a_length_has_one() -> None:
         (iter([{}]), None, ValueError, "dataset: expected at least one field"),
     ],
 )
-def test_what_is_not_a_batch_of_arrays_is_named(dataset: Any, fields: Any, error: type[Exception], words: str) -> None:
+def test_items_that_are_not_batches_of_arrays_are_named(
+    dataset: Any, fields: Any, error: type[Exception], words: str
+) -> None:
     with pytest.raises(error, match=words):
         list(NamedBatches(dataset, fields).starting_at(0))

@@ -282,7 +282,7 @@ def test_a_state_of_other_samples_is_refused(tmp_path: Path) -> None:
     assert statistics(x, state=path).count == 5
 
 
-def test_one_at_a_time_uses_a_state(tmp_path: Path) -> None:
+def test_a_state_is_used_by_one_process_at_a_time(tmp_path: Path) -> None:
     with (
         ExclusiveLock(f"{tmp_path / 'state'}.lock", "uses it", "state"),
         pytest.raises(RuntimeError, match=r"uses the state .*; wait for it, or pass a different state"),
@@ -312,7 +312,7 @@ def test_a_lock_that_someone_has_removed_is_released(tmp_path: Path) -> None:
         (["a"], TypeError, "field '0'|field 'data'"),
     ],
 )
-def test_what_can_not_be_summed_is_named(dataset: Any, error: type[Exception], words: str) -> None:
+def test_fields_that_can_not_be_summed_are_named(dataset: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         statistics(dataset)
 

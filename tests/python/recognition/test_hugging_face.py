@@ -124,7 +124,7 @@ def test_numbers_become_int64_or_float32(dtype: str) -> None:
         lambda dataset: torch.utils.data.ConcatDataset([dataset, dataset.select([1])]),
     ],
 )
-def test_what_people_do_with_a_dataset(dataset: Any, change: Callable[[Any], Any]) -> None:
+def test_common_changes_of_a_table_are_still_read_natively(dataset: Any, change: Callable[[Any], Any]) -> None:
     changed = change(dataset)
     assert is_native(changed)
     check_same(changed)
@@ -167,7 +167,7 @@ def test_files(tmp_path: Path, dataset: Any) -> None:
         {"n": np.array([1, 2**63], "uint64")},
     ],
 )
-def test_what_is_left_to_python(values: dict[str, Any]) -> None:
+def test_tables_that_the_core_cannot_read_are_read_in_python(values: dict[str, Any]) -> None:
     dataset = datasets.Dataset.from_dict(values).with_format("torch")
     assert not is_native(dataset)
     for batch_size in (1, 2):

@@ -107,7 +107,7 @@ def test_batches_made_in_rust_are_the_same(folder: Path, kind: Any) -> None:
     assert_same(list(DataLoader(dataset, batch_size=4, seed=1)), native)
 
 
-def test_it_can_be_said_whether_images_are_turned(folder: Path) -> None:
+def test_exif_orientation_determines_whether_images_are_rotated(folder: Path) -> None:
     dataset = ParquetDataset(folder / "a.parquet", {"image": ImageField(exif_orientation=False)})
     for number, sample in enumerate(DataLoader(dataset, batch_size=None)):
         # Pillow itself rotates TIFF files.
@@ -140,7 +140,7 @@ def test_masks_are_read_through_their_paths(tmp_path: Path) -> None:
         assert torch.equal(batch["mask"][number], expected)
 
 
-def test_what_cannot_be_read_is_an_error_or_left_out(folder: Path) -> None:
+def test_unreadable_images_are_errors_or_skipped(folder: Path) -> None:
     rows = [
         {"bytes": encoded(photograph(1)), "path": None},
         {"bytes": None, "path": "not/there.png"},

@@ -61,7 +61,7 @@ def _double_of_new(label: int) -> float:
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("name", ["CIFAR10", "MNIST", "SVHN"])
-def test_what_a_target_transform_reads_may_change(name: str, num_workers: int) -> None:
+def test_values_that_a_target_transform_reads_may_change(name: str, num_workers: int) -> None:
     """Changes take effect at once without workers, and in the next epoch with workers; a value's type also counts."""
     for change in (lambda new: new.update({3: 100}), lambda new: new.update(dict.fromkeys(range(10), True))):
         seen = []
@@ -95,7 +95,7 @@ PYTHON: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("case", PYTHON)
-def test_what_python_calls_says_why(case: str) -> None:
+def test_explain_names_why_python_calls_a_target_transform(case: str) -> None:
     function, reason = PYTHON[case]
     dataset = made("CIFAR10", v1.ToTensor())
     dataset.target_transform = function

@@ -217,7 +217,7 @@ PYTHON: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", PYTHON)
-def test_what_python_reads_says_why(name: str) -> None:
+def test_explain_names_why_python_reads_a_torchvision_dataset(name: str) -> None:
     make, reason = PYTHON[name]
     dataset = make()
     for num_workers in (0, 1):
@@ -447,7 +447,7 @@ def test_threads_that_share_no_transform_state() -> None:
         assert_same(actual, expected)
 
 
-def test_nothing_imports_torchvision() -> None:
+def test_reading_does_not_import_torchvision() -> None:
     program = """
 import sys
 import torch

@@ -299,7 +299,7 @@ PYTHON: dict[str, tuple[Any, Callable[[Any], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", PYTHON)
-def test_what_python_reads_says_why(tmp_path: Path, name: str) -> None:
+def test_explain_names_why_python_reads_an_image_folder(tmp_path: Path, name: str) -> None:
     transform, change, reason = PYTHON[name]
     image_folder(tmp_path, random.Random(3), 4)
     dataset = ImageFolder(str(tmp_path), transform=transform)

@@ -167,7 +167,7 @@ def test_changed_parts_of_datasets_are_seen_at_the_next_batch(folder: Path, chan
     ],
     ids=["policy", "sharpness", "padding", "optional"],
 )
-def test_what_a_file_says_of_itself_is_kept_as_in_pillow(folder: Path, pipeline: Any) -> None:
+def test_metadata_of_an_image_is_kept_as_by_pillow(folder: Path, pipeline: Any) -> None:
     """Some transforms drop the metadata, for some of their draws or some sizes."""
     seen = []
     for kind in (torch.utils.data.DataLoader, sluicegate.DataLoader):
@@ -287,7 +287,7 @@ class Subclass(ImageFolder):
     """It may override anything."""
 
 
-def test_what_has_no_head(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pipelines_without_native_first_transforms_have_no_head(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def head(dataset: Any) -> Any:
         return with_native_heads(dataset)
 

@@ -135,7 +135,7 @@ PYTHON: dict[str, tuple[str, Callable[[Any], None], str]] = {
 
 
 @pytest.mark.parametrize("case", PYTHON)
-def test_what_python_reads_says_why(tmp_path: Path, case: str) -> None:
+def test_explain_names_why_python_reads_a_list_of_images(tmp_path: Path, case: str) -> None:
     name, change, reason = PYTHON[case]
     dataset, _ = image_list(name, tmp_path, random.Random(3), 10)
     set_transforms(dataset, PIPELINES[0])

@@ -170,7 +170,7 @@ def reason(dataset: Any, collate_fn: Any) -> str:
     return sluicegate.DataLoader(dataset, collate_fn=collate_fn).explain().reason or ""
 
 
-def test_what_is_not_recognized_is_for_python() -> None:
+def test_explain_names_why_a_collate_function_runs_in_python() -> None:
     tokens = tokenizer()
     padded = functools.partial(transformers.DataCollatorWithPadding, tokens)
     texts = ["a"] * ROWS
@@ -193,7 +193,7 @@ def test_what_is_not_recognized_is_for_python() -> None:
         assert any(each in told for each in words.split("|")), told
 
 
-def test_what_was_replaced_is_for_python(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_collate_functions_with_replaced_methods_run_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
     def around(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def called(*arguments: Any, **more: Any) -> Any:

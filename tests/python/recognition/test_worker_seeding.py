@@ -123,7 +123,7 @@ def test_recipes_are_known(function: Any) -> None:
 
 
 @pytest.mark.parametrize("function", OTHERS)
-def test_what_may_do_more_is_not(function: Any) -> None:
+def test_functions_that_may_do_more_than_seed_are_not_recognized(function: Any) -> None:
     assert not only_seeds(function)
 
 
@@ -201,7 +201,7 @@ def test_a_resumed_epoch_is_the_rest() -> None:
         assert_same(list(again), rest)
 
 
-def test_what_it_raises_is_raised() -> None:
+def test_errors_of_worker_init_fn_are_raised() -> None:
     def fails(worker_id: int) -> None:
         np.random.seed(-1 - worker_id)
 

@@ -66,7 +66,7 @@ def test_states_come_back_at_any_position(spent: int) -> None:
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_each_generator_is_told_to_have_moved(library: str) -> None:
+def test_moved_detects_draws_from_each_global_generator(library: str) -> None:
     generators = generators_of_process()
     states = generators.take()
     assert generators.moved(states) == (False, False, False)

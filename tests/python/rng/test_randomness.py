@@ -172,7 +172,7 @@ def test_samplers_draw_at_the_first_next_and_never_again(data: ModuleType, kind:
 
 
 @pytest.mark.parametrize("kind", SAMPLERS)
-def test_samplers_repeat_with_the_seed_and_go_on_with_the_generator(data: ModuleType, kind: str) -> None:
+def test_samplers_repeat_with_the_seed_and_advance_with_the_generator(data: ModuleType, kind: str) -> None:
     passes = []
     for _ in range(2):
         torch.manual_seed(17)

@@ -44,7 +44,7 @@ GOLDEN = {
 
 
 @pytest.mark.parametrize("key", GOLDEN)
-def test_what_a_key_gives_never_changes(key: int) -> None:
+def test_the_draws_of_a_key_never_change(key: int) -> None:
     generators_of_process().seed(key)
     assert draws() == GOLDEN[key]
 
@@ -65,7 +65,7 @@ def own_draws() -> list[float]:
     ]
 
 
-def test_what_the_generators_of_a_sample_give_never_changes() -> None:
+def test_the_draws_of_the_generators_of_a_sample_never_change() -> None:
     seeding = SampleSeeding(7, seed_globals=False)
     seeding.begin(3)
     with seeding.batch():
@@ -170,7 +170,7 @@ def test_a_sample_is_the_same_in_every_process() -> None:
     assert json.loads(output) == fetched(11, 2, 5)
 
 
-def test_a_forked_child_goes_on_with_its_own_generators() -> None:
+def test_a_forked_child_continues_with_its_own_generators() -> None:
     expected = fetched(11, 2, 5)
     before = public_states()
     context = multiprocessing.get_context("fork")
@@ -257,7 +257,7 @@ def test_outside_of_a_fetch_there_are_no_generators() -> None:
         sample_rng()
 
 
-def test_the_generators_of_a_sample_go_on_and_belong_to_it_alone() -> None:
+def test_the_generators_of_a_sample_advance_and_are_not_shared() -> None:
     seeding = SampleSeeding(1, seed_globals=False)
     seeding.begin(0)
     with seeding.batch():
@@ -437,7 +437,7 @@ def test_integers_of_every_kind_name_the_same_sample() -> None:
     assert len({key_of(index) for index in (0, 1, -1, 1 << 63, 1 << 64, 1 << 200, -(1 << 64))}) == 7
 
 
-def test_other_indices_are_told_apart_by_their_text() -> None:
+def test_other_index_types_have_different_keys() -> None:
     indices = ["3", "a", b"a", 3.5, (3,), (3, 4), ("3", 4), ((3,), 4), [], ""]
     assert len({key_of(index) for index in [3, *indices]}) == len(indices) + 1
     assert key_of((3, "a")) == key_of((np.int64(3), np.str_("a"))) == key_of((torch.tensor(3), "a"))

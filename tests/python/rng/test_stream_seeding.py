@@ -145,7 +145,7 @@ def test_streams_with_own_generators_resume_in_a_worker_thread(around: str) -> N
     check_resumes(lambda: make("own generators", around, 1, batch_size=3, worker_type="thread"))
 
 
-def test_what_is_drawn_does_not_depend_on_the_bound_of_the_buffer() -> None:
+def test_draws_do_not_depend_on_the_size_of_the_shuffle_buffer() -> None:
     def by_sample(size: int) -> Any:
         dataset = sluicegate.ShuffleBuffer(DrawingState(LENGTH), size, seed=1)
         return sorted(take(sluicegate.DataLoader(dataset, None, seed=7)))
@@ -204,7 +204,7 @@ def test_an_error_of_the_stream_leaves_the_generators_in_place() -> None:
     assert public_states() == before
 
 
-def test_a_buffer_is_told_its_epoch_again_where_one_was_left_before_its_first_batch() -> None:
+def test_a_buffer_gets_its_epoch_although_one_was_abandoned_before_its_first_batch() -> None:
     def second(leaves: bool) -> list[Any]:
         loader = make("no state", "shuffled", 1, persistent_workers=True)
         take(loader)

@@ -38,7 +38,7 @@ def test_batches_that_are_balanced_are_like_at_each_step_for_any_number_of_ranks
             assert fewer.ravel()[: together.size].tolist() == together.ravel().tolist()
 
 
-def test_a_state_of_balanced_batches_goes_on_with_another_number_of_ranks() -> None:
+def test_balanced_batches_resume_on_a_different_number_of_ranks() -> None:
     def make(rank: int, world_size: int) -> Any:
         sampler = LengthBucketBatchSampler(LENGTHS, batch_size=2, balance=4, seed=7)
         arguments = {"shard": (rank, world_size), "remainder": "drop", "collate_fn": list}

@@ -86,7 +86,7 @@ def test_a_state_of_other_batches_is_refused(other: Any, words: str) -> None:
     assert refusing.next_yielded == 1
 
 
-def test_batches_of_any_iterable_go_on() -> None:
+def test_batches_of_any_iterable_resume() -> None:
     sampler = BatchSampler([4, 2, 0, 1, 3], 2, False)
     next(iter(sampler))
     resumed = BatchSampler([4, 2, 0, 1, 3], 2, False)

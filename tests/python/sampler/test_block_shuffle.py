@@ -153,7 +153,7 @@ def test_ranks_share_the_order() -> None:
     assert sorted(read()) == list(range(LENGTH))
 
 
-def test_it_can_be_pickled_and_its_sizes_are_its_own() -> None:
+def test_a_block_sampler_can_be_pickled_and_copies_its_sizes() -> None:
     sizes = np.array(SIZES)
     sampler = BlockShuffleSampler(range(LENGTH), sizes, 2, seed=7)
     expected = list(sampler)

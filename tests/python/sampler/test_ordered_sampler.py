@@ -194,7 +194,7 @@ def test_a_state_is_refused_in_the_middle_of_a_pass_by_other_code() -> None:
     assert loader.state_dict()["epoch"] == 1
 
 
-def test_what_only_the_loader_can_do_is_an_error() -> None:
+def test_iterating_over_a_sampler_of_a_loader_that_skips_or_resumes_is_an_error() -> None:
     loader = make({"seed": 7})
     loader.skip(range(2))
     with pytest.raises(ValueError, match="iterate over the DataLoader"):

@@ -90,7 +90,7 @@ def test_global_generators_are_left_alone(name: str) -> None:
 
 
 @pytest.mark.parametrize("read", [0, 1, 137])
-def test_a_state_is_json_and_goes_on_where_it_was_taken(name: str, read: int) -> None:
+def test_a_state_is_json_and_resumes_where_it_was_taken(name: str, read: int) -> None:
     sampler = SEEDED[name](7)
     sampler.set_epoch(5)
     iterator = iter(sampler)

@@ -109,7 +109,7 @@ def test_after_the_last_batch_nothing_is_left_and_then_comes_an_epoch(
 
 
 @pytest.mark.parametrize(("kind", "cls", "num_workers"), with_workers([Ending, Taking]))
-def test_what_an_epoch_that_was_left_leaves_behind_comes_back(
+def test_effects_of_an_abandoned_epoch_on_a_sampler_are_restored(
     kind: str, cls: type[Restarting], num_workers: int
 ) -> None:
     loader = make(kind, cls, num_workers)
@@ -130,7 +130,7 @@ def test_batches_that_are_left_out_at_the_end_are_passed_all_the_same(cls: type[
     assert take(again) == BATCHES
 
 
-def test_what_a_sampler_says_in_a_resumed_epoch_is_about_that_epoch() -> None:
+def test_a_resumed_sampler_has_the_state_of_the_resumed_epoch() -> None:
     loaders = [sluicegate.DataLoader(Indices(11), batch_sampler=StatefulBatchSampler(11)) for _ in range(3)]
     expected = take(loaders[0])
     loaders[1].load_state_dict(loaders[0].state_dict())

@@ -160,7 +160,7 @@ def test_arguments_are_refused_in_torchs_words(name: str, arguments: tuple[Any, 
 
 
 @pytest.mark.parametrize("name", ours.__all__)
-def test_what_torch_has_is_a_subclass_with_torchs_arguments_first(name: str) -> None:
+def test_samplers_that_torch_has_are_subclasses_with_torchs_arguments_first(name: str) -> None:
     import inspect
 
     torchs, cls = getattr(torch.utils.data, name, None), getattr(ours, name)
@@ -180,7 +180,7 @@ def test_what_torch_has_is_a_subclass_with_torchs_arguments_first(name: str) -> 
         lambda generator: ours.RepeatSampler(ours.RandomSampler(range(9), generator=generator), 3),
     ],
 )
-def test_what_torch_does_not_have_draws_from_the_generator_at_the_first_next(make: Any) -> None:
+def test_samplers_that_torch_lacks_draw_from_the_generator_at_the_first_next(make: Any) -> None:
     one, other = (make(torch.Generator().manual_seed(3)) for _ in range(2))
     passes = [list(one), list(one)]
     assert passes == [list(other), list(other)]

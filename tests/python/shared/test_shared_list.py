@@ -109,7 +109,7 @@ def test_another_process_can_open_it_while_this_one_lives(run: Run) -> None:
     assert ended.stdout == "a.jpg\n"
 
 
-def test_a_pickle_of_a_process_that_ended_says_so(run: Run) -> None:
+def test_unpickling_after_the_owner_ended_is_an_error(run: Run) -> None:
     ended = run("import pickle, sluicegate; print(pickle.dumps(sluicegate.SharedList([1])).hex())")
     ended.check()
     sent = bytes.fromhex(ended.stdout)

@@ -88,7 +88,9 @@ class Untellable(torch.utils.data.Sampler[int]):
 
 @WORKERS
 @pytest.mark.parametrize("batch_size", [None, 2])
-def test_a_state_that_nobody_asks_for_ends_no_epoch(data: ModuleType, num_workers: int, batch_size: int | None) -> None:
+def test_a_failing_state_dict_is_an_error_only_when_requested(
+    data: ModuleType, num_workers: int, batch_size: int | None
+) -> None:
     loader = data.DataLoader([10, 11, 12], batch_size, sampler=Untellable(), num_workers=num_workers)
     epochs = [list(map(str, loader)) for _ in range(4)]
     assert epochs[1:] == epochs[:1] * 3
@@ -184,7 +186,7 @@ def _fail(worker: int) -> None:
 
 
 @pytest.mark.parametrize("worker_type", ["process", "thread"])
-def test_why_a_worker_can_not_work_is_said_in_every_epoch(worker_type: str) -> None:
+def test_a_failure_to_start_a_worker_is_raised_in_every_epoch(worker_type: str) -> None:
     loader = sluicegate.DataLoader(
         [1, 2], num_workers=1, persistent_workers=True, worker_init_fn=_fail, worker_type=worker_type
     )

@@ -60,7 +60,7 @@ def seen(loader: DataLoader[Any]) -> set[int]:
 
 @WORKERS
 @pytest.mark.parametrize("dataset", [EpochRows, EpochStream])
-def test_a_dataset_is_told_of_the_epoch_that_was_set(dataset: Any, arguments: dict[str, Any]) -> None:
+def test_set_epoch_reaches_the_dataset(dataset: Any, arguments: dict[str, Any]) -> None:
     loader = DataLoader(dataset(), batch_size=2, **arguments)
     for epoch in (5, 3):
         loader.set_epoch(epoch)
@@ -69,14 +69,14 @@ def test_a_dataset_is_told_of_the_epoch_that_was_set(dataset: Any, arguments: di
 
 @WORKERS
 @pytest.mark.parametrize("dataset", [EpochRows, EpochStream])
-def test_with_a_seed_it_is_told_of_every_epoch(dataset: Any, arguments: dict[str, Any]) -> None:
+def test_with_a_seed_a_dataset_gets_every_epoch(dataset: Any, arguments: dict[str, Any]) -> None:
     loader = DataLoader(dataset(), batch_size=2, seed=1, **arguments)
     assert [seen(loader) for _ in range(3)] == [{0}, {1}, {2}]
 
 
 @WORKERS
 @pytest.mark.parametrize("dataset", [EpochRows, EpochStream])
-def test_without_either_it_is_told_nothing_as_in_torch(dataset: Any, arguments: dict[str, Any]) -> None:
+def test_without_a_seed_or_set_epoch_a_dataset_gets_no_epoch(dataset: Any, arguments: dict[str, Any]) -> None:
     loader = DataLoader(dataset(), batch_size=2, **arguments)
     assert [seen(loader) for _ in range(2)] == [{-1}, {-1}]
 
@@ -100,13 +100,13 @@ class SlowEpochRows(EpochRows):
 
 
 @pytest.mark.parametrize("arguments", [{}, {"worker_type": "thread"}], ids=["processes", "threads"])
-def test_what_is_left_of_an_epoch_is_done_before_the_next_one_is_told(arguments: dict[str, Any]) -> None:
+def test_an_abandoned_epoch_ends_before_set_epoch_of_the_next_one(arguments: dict[str, Any]) -> None:
     loader = DataLoader(SlowEpochRows(), 1, seed=1, num_workers=2, persistent_workers=True, **arguments)
     for epoch in range(3):
         assert next(iter(loader)).tolist() == [epoch]
 
 
-def test_a_sampler_is_told_too() -> None:
+def test_set_epoch_reaches_the_sampler() -> None:
     sampler = RandomSampler(range(20), seed=3)
     loader = DataLoader(torch.arange(20), batch_size=5, sampler=sampler)
     loader.set_epoch(4)
@@ -139,7 +139,7 @@ SAMPLERS = {
 
 @pytest.mark.parametrize("seed", [None, 7])
 @pytest.mark.parametrize("name", SAMPLERS)
-def test_a_state_says_what_samplers_were_told(name: str, seed: int | None) -> None:
+def test_a_state_restores_set_epoch_of_samplers(name: str, seed: int | None) -> None:
     def make() -> Any:
         return DataLoader(torch.arange(12), 3, sampler=SAMPLERS[name](), seed=seed)
 
@@ -159,7 +159,7 @@ def test_a_state_says_what_samplers_were_told(name: str, seed: int | None) -> No
     assert take(resumed) == expected[0][4:]
 
 
-def test_what_was_set_for_the_next_epoch_is_not_told_of_the_running_one() -> None:
+def test_set_epoch_for_the_next_epoch_does_not_change_the_running_one() -> None:
     def make() -> Any:
         return DataLoader(torch.arange(12), 3, sampler=EpochSampler())
 
@@ -177,7 +177,7 @@ def test_what_was_set_for_the_next_epoch_is_not_told_of_the_running_one() -> Non
 @WORKERS
 @pytest.mark.parametrize("dataset", [EpochRows, EpochStream])
 @pytest.mark.filterwarnings("ignore:EpochStream has no state_dict")
-def test_a_state_says_what_a_dataset_was_told(dataset: Any, arguments: dict[str, Any]) -> None:
+def test_a_state_restores_set_epoch_of_a_dataset(dataset: Any, arguments: dict[str, Any]) -> None:
     loader: Any = DataLoader(dataset(), **arguments)
     loader.set_epoch(3)
     next(iter(loader))

@@ -79,7 +79,9 @@ def resumed(stream: str, state: dict[str, Any], num_workers: int, **arguments: A
 @pytest.mark.parametrize("seed", [None, 7])
 @pytest.mark.parametrize("stops", [[2], [6, 2], [2, 2], [2, 0], [3, 0, 2], [1, 1]], ids=str)
 @pytest.mark.parametrize("stream", STREAMS)
-def test_what_an_epoch_that_was_left_leaves_behind_comes_back(stream: str, stops: list[int], seed: int | None) -> None:
+def test_effects_of_an_abandoned_epoch_on_a_stream_are_restored(
+    stream: str, stops: list[int], seed: int | None
+) -> None:
     state, expected = left(stream, stops, 0, seed=seed)
     assert resumed(stream, state, 0, seed=seed) == expected
 
@@ -230,7 +232,7 @@ class Silent(sluicegate.IterableDataset[int]):
 
 @pytest.mark.parametrize("persistent_workers", [False, True])
 @pytest.mark.parametrize("worker_type", ["process", "thread"])
-def test_a_state_that_cannot_be_told_at_the_start_is_an_error_of_the_users(
+def test_a_state_dict_that_fails_at_the_start_raises_the_users_error(
     worker_type: str, persistent_workers: bool
 ) -> None:
     loader = sluicegate.DataLoader(
@@ -261,7 +263,7 @@ for name, (stream, state, num_workers) in json.loads(cases).items():
 """
 
 
-def test_another_process_goes_on_from_where_they_were_left(run: Run) -> None:
+def test_another_process_resumes_streams_where_they_were_left(run: Run) -> None:
     cases, expected = {}, {}
     for stream in STREAMS:
         for num_workers in (0, 2):

@@ -42,7 +42,7 @@ def test_the_base_class_constructor_need_not_run(data: ModuleType) -> None:
     assert list(data.DataLoader(UninitializedStream(3), batch_size=None)) == [0, 1, 2]
 
 
-def test_a_dataset_that_is_its_own_iterator_goes_on_where_it_is(data: ModuleType) -> None:
+def test_a_dataset_that_is_its_own_iterator_continues_at_its_position(data: ModuleType) -> None:
     class Once(data.IterableDataset):
         def __init__(self) -> None:
             self.items = iter(range(5))

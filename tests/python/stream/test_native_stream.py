@@ -155,7 +155,7 @@ def states(stream: Any) -> Iterator[tuple[Any, Any]]:
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_resume_goes_on_at_the_next_sample_wherever_it_was(case: Case, packed: bool) -> None:
+def test_a_native_stream_resumes_at_the_next_sample_from_any_position(case: Case, packed: bool) -> None:
     make, _, path = case
     urls = [f"pipe:cat {path}", path] if packed else [path, path]
     whole = list(states(make(urls, shard=(1, 2))))

@@ -118,7 +118,7 @@ def test_names_links_devices_and_folders_are_never_followed_nor_written(tmp_path
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_what_is_larger_than_allowed_is_named(tmp_path: pathlib.Path) -> None:
+def test_samples_larger_than_max_sample_bytes_are_named(tmp_path: pathlib.Path) -> None:
     path = put(tmp_path / "a.tar", [("a.txt", b"1" * 100), ("b.txt", b"1" * 5000), ("c.txt", b"3")])
     with pytest.raises(ValueError, match=r"sample 1: member `b.txt`: .* 5005 bytes, where 1000 are allowed"):
         list(TarStream(path, {"txt": "str"}, max_sample_bytes=1000))
@@ -180,7 +180,7 @@ def test_nested_json_is_bounded(tmp_path: pathlib.Path) -> None:
     assert next(iterator)["json"] == 1
 
 
-def test_what_is_no_stream_of_its_kind_is_told(tmp_path: pathlib.Path) -> None:
+def test_data_of_a_different_format_is_named(tmp_path: pathlib.Path) -> None:
     for data, words in (
         (b"", "it is empty"),
         (b"hello", "not a tar archive"),
@@ -201,7 +201,7 @@ def test_what_is_no_stream_of_its_kind_is_told(tmp_path: pathlib.Path) -> None:
         list(CsvStream([tmp_path / "y", tmp_path / "z"]))
 
 
-def test_a_damaged_sample_that_lacks_a_field_counts_for_nobody(tmp_path: pathlib.Path) -> None:
+def test_a_damaged_sample_that_also_lacks_a_field_is_not_counted(tmp_path: pathlib.Path) -> None:
     fields = {"txt": "str", "cls": int}
     members = []
     for number in range(12):
@@ -222,7 +222,7 @@ def test_a_damaged_sample_that_lacks_a_field_counts_for_nobody(tmp_path: pathlib
         list(TarStream(path, fields, on_missing="skip", max_sample_bytes=8))
 
 
-def test_a_file_that_ends_before_the_place_of_the_state_is_told(tmp_path: pathlib.Path) -> None:
+def test_a_file_that_ends_before_the_position_of_the_state_is_an_error(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_bytes(b"".join(b'{"a": %d}\n' % number for number in range(20)))
     stream = JsonLinesStream(path, {"a": int})

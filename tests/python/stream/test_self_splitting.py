@@ -243,9 +243,7 @@ ASKING = ["by worker", "by worker, later", "by seed", "by rank", "by a sampler",
 @pytest.mark.parametrize("worker_type", ["process", "thread"])
 @pytest.mark.parametrize("world_size", [1, 2])
 @pytest.mark.parametrize("kind", ASKING)
-def test_a_stream_that_asks_who_reads_it_is_split_once(
-    folder: Path, kind: str, world_size: int, worker_type: str
-) -> None:
+def test_a_stream_that_splits_itself_is_split_once(folder: Path, kind: str, world_size: int, worker_type: str) -> None:
     for wrapper in WRAPPERS.values():
         for num_workers in (0, 2):
             found = read(
@@ -262,7 +260,7 @@ def test_torchs_own_workers_split_it_once_too() -> None:
     assert sorted(loader) == list(range(SAMPLES))
 
 
-def test_a_stream_that_gets_another_rank_says_so_in_a_warning() -> None:
+def test_a_stream_that_gets_a_substituted_rank_is_a_warning() -> None:
     with pytest.warns(
         UserWarning, match=r"ByRank asks torch.distributed for its rank and gets rank 0 of 1, .* among 2 ranks"
     ) as told:
@@ -317,7 +315,7 @@ def test_a_stream_that_is_split_once_resumes(folder: Path, kind: str, wrapper: s
     assert sorted([*map(number, itertools.chain(*first)), *itertools.chain(*rest)]) == list(range(SAMPLES))
 
 
-def test_what_cannot_be_split_once_is_refused_with_the_remedy(folder: Path) -> None:
+def test_streams_that_would_be_split_twice_are_refused_with_a_remedy(folder: Path) -> None:
     chain = ChainDataset([hugging_face(folder), Plain(0, 3)])
     with pytest.raises(ValueError, match="split_dataset_by_node"):
         read(lambda: shard_iterable(chain), 1, num_workers=2)

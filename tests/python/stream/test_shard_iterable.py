@@ -93,7 +93,7 @@ def test_ranks_are_those_of_torch_distributed_in_workers_of_every_kind(
 
 @pytest.mark.parametrize("stream", [GeneratorStream, IteratorStream, OwnIterator, ResettingStream])
 @pytest.mark.parametrize("taken", [0, 1, 20, 33, 34])
-def test_it_resumes_through_the_state_of_its_stream(stream: Any, taken: int) -> None:
+def test_a_shard_of_a_stream_resumes_through_the_state_of_its_stream(stream: Any, taken: int) -> None:
     dataset: Any = shard_iterable(stream(100), shard=(1, 3))
     iterator = iter(dataset)
     head = list(itertools.islice(iterator, taken))
@@ -219,7 +219,7 @@ def test_worker_threads_have_states_of_their_own() -> None:
     assert sorted(sample for part in found for sample, _ in part) == list(range(20))
 
 
-def test_it_can_be_pickled_and_torch_takes_it() -> None:
+def test_a_shard_of_a_stream_can_be_pickled_and_works_in_torchs_loader() -> None:
     dataset = pickle.loads(pickle.dumps(shard_iterable(range(9))))
     loader = torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=2)
     assert sorted(loader) == list(range(9))

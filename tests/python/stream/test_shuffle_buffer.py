@@ -59,7 +59,7 @@ def test_small_streams_and_buffers(size: int, length: int) -> None:
         assert order == list(range(length))
 
 
-def test_nothing_is_read_further_ahead_than_the_buffer_is_large() -> None:
+def test_a_buffer_reads_ahead_at_most_its_size() -> None:
     read = 0
 
     def counting() -> Iterator[int]:
@@ -189,7 +189,7 @@ def test_set_epoch_reaches_the_iterable() -> None:
 @pytest.mark.parametrize("size", [1, 5, 40, 200])
 @pytest.mark.parametrize("stream", STATEFUL)
 @pytest.mark.parametrize("epoch", [0, 2])
-def test_it_resumes_with_what_was_in_the_buffer_and_goes_on_for_ever(stream: Any, size: int, epoch: int) -> None:
+def test_a_buffer_resumes_with_the_same_samples_and_later_epochs(stream: Any, size: int, epoch: int) -> None:
     if stream is OwnIterator and epoch:
         pytest.skip("an iterator has one epoch")
     for taken in [0, 1, 2, 17, 60, 99, 100]:
@@ -377,7 +377,7 @@ def test_a_state_that_the_main_process_holds_is_no_workers() -> None:
         list(DataLoader(buffer, num_workers=1))
 
 
-def test_an_error_of_the_stream_comes_through_and_the_stream_goes_on() -> None:
+def test_a_buffer_raises_an_error_of_its_stream_and_continues() -> None:
     class Flaky(IterableDataset[int]):
         def __iter__(self) -> Any:
             self.number = -1
@@ -405,7 +405,7 @@ def test_an_error_of_the_stream_comes_through_and_the_stream_goes_on() -> None:
     assert sorted(head + list(iterator)) == [number for number in range(20) if number != 7]
 
 
-def test_copies_and_pickles_go_on_from_the_same_epoch_and_state() -> None:
+def test_copies_and_pickles_of_a_buffer_keep_its_epoch_and_state() -> None:
     buffer = ShuffleBuffer(GeneratorStream(30), size=5, seed=1)
     list(buffer)
     next(iter(buffer))
@@ -427,7 +427,7 @@ print(json.dumps([list(resumed), list(resumed), list(resumed)]))
 """
 
 
-def test_it_resumes_in_another_process(run: Run) -> None:
+def test_a_buffer_resumes_in_another_process(run: Run) -> None:
     buffer = ShuffleBuffer(GeneratorStream(500), size=32)
     list(buffer)
     _, state, tail = rest_after(buffer, 201)

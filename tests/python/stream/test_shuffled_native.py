@@ -83,7 +83,7 @@ def test_small_and_large_buffers(tmp_path: pathlib.Path, size: int, length: int)
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("case", [tar, json_lines], indirect=True)
-def test_either_goes_on_from_a_state_of_the_other(case: Case, num_workers: int) -> None:
+def test_rust_and_python_resume_from_states_of_each_other(case: Case, num_workers: int) -> None:
     make, _, path = case
     # More samples than are between two snapshots of the stream.
     urls = [path, path]
@@ -101,7 +101,7 @@ def test_either_goes_on_from_a_state_of_the_other(case: Case, num_workers: int) 
 
 @pytest.mark.parametrize("every", [0, 2])
 @pytest.mark.parametrize("size", [1, 5])
-def test_no_sample_is_lost_between_two_states_that_were_told(tmp_path: pathlib.Path, size: int, every: int) -> None:
+def test_no_sample_is_lost_between_two_snapshots(tmp_path: pathlib.Path, size: int, every: int) -> None:
     (tmp_path / "a").write_text("".join(f"{number}\n" for number in range(20)))
 
     def made() -> Any:
@@ -116,7 +116,7 @@ def test_no_sample_is_lost_between_two_states_that_were_told(tmp_path: pathlib.P
         assert_same(list(resumed), whole[stop + 1 :])
 
 
-def test_a_stream_that_is_shorter_than_it_was_is_told(tmp_path: pathlib.Path) -> None:
+def test_a_stream_shorter_than_its_state_is_an_error(tmp_path: pathlib.Path) -> None:
     (tmp_path / "a").write_text("".join(f"{number}\n" for number in range(50)))
     states = [state for _, state in told(loader(JsonLinesStream(tmp_path / "a"), False))]
     (tmp_path / "a").write_text("".join(f"{number}\n" for number in range(45)))
@@ -127,7 +127,7 @@ def test_a_stream_that_is_shorter_than_it_was_is_told(tmp_path: pathlib.Path) ->
             next(iter(resumed))
 
 
-def test_what_is_damaged_is_left_out_or_told(tmp_path: pathlib.Path) -> None:
+def test_damaged_samples_are_skipped_or_raised(tmp_path: pathlib.Path) -> None:
     (tmp_path / "a").write_text("".join(f"{number if number % 6 else '{'}\n" for number in range(40)))
     loaders, streams = [], []
     for in_python in (False, True):
@@ -152,6 +152,6 @@ class Failing(io.RawIOBase):
         raise ConnectionError("the network is gone")
 
 
-def test_a_file_object_that_fails_is_told_by_its_own_error() -> None:
+def test_a_failing_file_object_raises_its_own_error() -> None:
     with pytest.raises(ConnectionError, match="the network is gone"):
         list(loader(JsonLinesStream(Failing()), False, size=2))

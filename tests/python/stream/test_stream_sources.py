@@ -43,7 +43,7 @@ def test_standard_input(tmp_path: pathlib.Path) -> None:
     assert "read only once, but got 2 ranks and workers" in done.stderr
 
 
-def test_what_can_be_read_once_only_is_for_one_and_not_resumed_unless_it_goes_on(tmp_path: pathlib.Path) -> None:
+def test_sources_readable_once_allow_one_reader_and_resume_only_with_continues(tmp_path: pathlib.Path) -> None:
     for shard in ((0, 2), (1, 2)):
         with pytest.raises(ValueError, match="read only once, but got 2 ranks and workers"):
             iter(JsonLinesStream(io.BytesIO(b"1\n2\n"), shard=shard))
@@ -67,7 +67,7 @@ def test_what_can_be_read_once_only_is_for_one_and_not_resumed_unless_it_goes_on
     assert rest.state_dict()["inner"][0] == 3
 
 
-def test_a_descriptor_that_is_another_file_by_now_is_told(tmp_path: pathlib.Path) -> None:
+def test_a_descriptor_that_refers_to_a_different_file_is_an_error(tmp_path: pathlib.Path) -> None:
     (tmp_path / "x").write_bytes(b"1\n")
     (tmp_path / "y").write_bytes(b"2\n")
     number = os.open(tmp_path / "x", os.O_RDONLY)
@@ -80,7 +80,7 @@ def test_a_descriptor_that_is_another_file_by_now_is_told(tmp_path: pathlib.Path
     os.close(other)
 
 
-def test_a_program_that_fails_is_told_with_its_last_words(tmp_path: pathlib.Path) -> None:
+def test_a_failing_command_is_an_error_with_the_end_of_its_stderr(tmp_path: pathlib.Path) -> None:
     path = put(tmp_path / "a.tar", many(3))
     stream = TarStream(f"pipe:cat {path}; echo about to fail >&2; exit 3", on_error="skip")
     iterator = iter(stream)
@@ -109,7 +109,7 @@ def children() -> list[int]:
     return descendants(os.getpid())
 
 
-def test_a_program_is_killed_with_all_it_has_started_when_nobody_reads(tmp_path: pathlib.Path) -> None:
+def test_a_command_and_its_children_are_killed_when_its_reader_is_gone(tmp_path: pathlib.Path) -> None:
     before = children()
     for make in (
         lambda: iter(JsonLinesStream("pipe:(yes 1; true) | cat")),
@@ -154,7 +154,7 @@ def test_samples_come_as_they_are_written() -> None:
     os.close(read)
 
 
-def test_a_worker_that_is_killed_is_told_and_leaves_no_program(tmp_path: pathlib.Path) -> None:
+def test_a_killed_worker_is_an_error_and_leaves_no_command_running(tmp_path: pathlib.Path) -> None:
     loader = sluicegate.DataLoader(JsonLinesStream("pipe:yes 1"), batch_size=2, num_workers=1, native=False)
     iterator = iter(loader)
     next(iterator)
@@ -239,7 +239,7 @@ def test_a_fork_does_not_keep_the_pipe_of_an_object_open(is_left: bool) -> None:
     os.waitpid(child, 0)
 
 
-def test_an_object_that_fails_behind_a_small_batch_is_told() -> None:
+def test_a_file_object_that_fails_after_a_small_batch_is_an_error() -> None:
     class Broken(Lines):
         def read(self, size: int = -1) -> bytes:
             if self.left == 0:
@@ -253,7 +253,7 @@ def test_an_object_that_fails_behind_a_small_batch_is_told() -> None:
         next(iterator)
 
 
-def test_an_object_that_can_not_be_read_is_told_as_it_tells_it() -> None:
+def test_a_file_object_that_cannot_be_read_raises_its_own_error() -> None:
     class Broken(io.RawIOBase):
         def read(self, size: int = -1) -> bytes:
             if not hasattr(self, "first"):

@@ -119,7 +119,7 @@ def test_ranks_have_the_same_samples_with_a_seed_and_without(path: str) -> None:
 
 @pytest.mark.parametrize("seed", [None, 7])
 @pytest.mark.parametrize("there", WORKERS)
-def test_any_number_of_workers_goes_on_from_every_position(path: str, there: int, seed: int | None) -> None:
+def test_any_number_of_workers_resumes_from_every_position(path: str, there: int, seed: int | None) -> None:
     whole = take(loader(path, there, seed=seed))
     for stop in range(len(whole)):
         state = after(loader(path, there, seed=seed), stop)
@@ -180,7 +180,7 @@ def test_each_sample_that_is_left_comes_once(
 
 
 @pytest.mark.parametrize("stop", [0, 1, 3])
-def test_ranks_go_on_with_other_workers_each_by_itself(path: str, stop: int) -> None:
+def test_ranks_resume_with_other_workers_each_from_its_own_state(path: str, stop: int) -> None:
     received = []
     for rank in range(2):
         stream = JsonLinesStream(path, shard=(rank, 2))
@@ -201,7 +201,7 @@ def test_ranks_go_on_with_other_workers_each_by_itself(path: str, stop: int) -> 
 
 
 @pytest.mark.parametrize("here", WORKERS)
-def test_a_state_of_before_there_were_runs_goes_on(path: str, here: int) -> None:
+def test_a_state_of_an_older_version_without_runs_resumes(path: str, here: int) -> None:
     whole = take(loader(path, 2, seed=None))
     state = after(loader(path, 2, seed=None), 3)
     for place in filter(None, state["workers"]):
@@ -245,7 +245,7 @@ def test_the_next_epoch_is_whole_whoever_reads_it(path: str) -> None:
             assert sorted(flat(take(resumed))) == list(range(SAMPLES))
 
 
-def test_a_stream_that_is_read_once_only_goes_on_in_a_worker_or_without(tmp_path: pathlib.Path, path: str) -> None:
+def test_a_source_readable_once_resumes_with_or_without_a_worker(tmp_path: pathlib.Path, path: str) -> None:
     with open(path, "rb") as file:
         state = after(DataLoader(JsonLinesStream(file), BATCH), 2)
     rest = tmp_path / "rest"
@@ -266,7 +266,7 @@ def shuffled(stream: Any, size: int = 5, seed: int | None = 3) -> ShuffleBuffer[
 
 
 @pytest.mark.parametrize("there", WORKERS)
-def test_what_shuffle_buffers_hold_is_left_too(path: str, there: int) -> None:
+def test_other_workers_also_read_the_samples_left_in_shuffle_buffers(path: str, there: int) -> None:
     whole = take(loader(shuffled(JsonLinesStream(path)), there))
     for stop in range(len(whole)):
         state = after(loader(shuffled(JsonLinesStream(path)), there), stop)
@@ -341,7 +341,7 @@ class Doubled(JsonLinesStream):
             yield 2 * sample
 
 
-def test_streams_that_cannot_be_split_again_say_so(path: str) -> None:
+def test_streams_that_cannot_be_split_again_are_an_error(path: str) -> None:
     def streams() -> list[Any]:
         return [
             shuffled(JsonLinesStream(path, on_error="skip")),

@@ -226,7 +226,7 @@ def test_a_worker_whose_samples_are_all_damaged_does_not_stop_the_others(tmp_pat
         assert found == list(range(0, 20_000, 2))
 
 
-def test_what_is_left_stops_reading(tmp_path: pathlib.Path) -> None:
+def test_an_abandoned_iterator_stops_reading(tmp_path: pathlib.Path) -> None:
     path = numbers(tmp_path, 300_000)
 
     def is_reading() -> bool:
@@ -287,7 +287,7 @@ def seeds(worker: int) -> None:
     torch.manual_seed(worker)
 
 
-def test_what_could_tell_the_difference_is_read_by_processes(tmp_path: pathlib.Path) -> None:
+def test_streams_that_can_observe_their_process_are_read_by_processes(tmp_path: pathlib.Path) -> None:
     path = numbers(tmp_path, 5)
     assert DataLoader(JsonLinesStream(path), num_workers=2, worker_init_fn=seeds).explain().engine == "rust"
     assert DataLoader(ShuffleBuffer(JsonLinesStream(path), 2), num_workers=2).explain().engine == "rust"

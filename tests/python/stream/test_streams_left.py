@@ -59,7 +59,7 @@ def test_a_stream_that_had_ended_when_the_others_were_left_begins_again(every: i
     assert [take(resumed), take(resumed)] == expected
 
 
-def test_how_far_an_epoch_that_was_left_was_read_ahead_depends_on_no_worker_s_speed() -> None:
+def test_positions_in_an_abandoned_epoch_do_not_depend_on_the_speed_of_workers() -> None:
     # The second worker ends long before its turn, or long after the consumer has begun to wait for it.
     def all_that_follows(slow: int) -> list[Any]:
         loader = sluicegate.DataLoader(

@@ -63,7 +63,7 @@ def test_a_worker_that_takes_longer_is_terminated_after_the_grace(monkeypatch: p
     assert took >= 0.3
 
 
-def test_one_that_cannot_be_terminated_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_cannot_be_terminated_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deadlines, "GRACE", 0.1)
     monkeypatch.setattr(deadlines, "TERMINATION", 0.2)
     worker, took = close_while_busy(60.0, signal.SIGTERM)

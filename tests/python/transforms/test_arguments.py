@@ -139,7 +139,7 @@ class OurFlip(ours.RandomHorizontalFlip):
     """A subclass, which may override anything."""
 
 
-def test_what_may_do_something_else_is_not_recognized() -> None:
+def test_subclasses_and_hooked_transforms_are_not_recognized() -> None:
     hooked = v2.RandomHorizontalFlip()
     hooked.register_forward_hook(lambda *_: None)
     tensors = pytest.importorskip("torchvision.tv_tensors")
@@ -222,7 +222,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "arguments"), WRONG)
-def test_what_torchvision_refuses_is_refused_by_the_same_type(name: str, arguments: dict[str, Any]) -> None:
+def test_arguments_that_torchvision_refuses_raise_the_same_type(name: str, arguments: dict[str, Any]) -> None:
     image = torch.zeros(3, 12, 15, dtype=torch.float32 if name == "Normalize" else torch.uint8)
 
     def call(module: Any) -> None:

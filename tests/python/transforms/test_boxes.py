@@ -340,7 +340,7 @@ def test_boxes_in_groups_are_not_dropped() -> None:
 
 
 @pytest.mark.parametrize("module", [T, v2])
-def test_what_has_no_mark_stays_where_it_is(module: Any) -> None:
+def test_boxes_without_a_tv_tensor_type_are_not_moved(module: Any) -> None:
     """After `ToPureTensor`, torchvision moves only images."""
 
     def steps(of: Any) -> list[Any]:

@@ -160,7 +160,7 @@ def test_torchs_default_data_type() -> None:
         torch.set_default_dtype(torch.float32)
 
 
-def test_what_a_seed_draws_for_an_image_of_pillows() -> None:
+def test_pillow_images_draw_as_tensors_do_with_a_seed() -> None:
     from sluicegate.rng.sample import SampleSeeding
 
     seeding = SampleSeeding(seed=7, seed_globals=False)

@@ -180,7 +180,7 @@ def test_existing_scripts_are_recognized(root: Path) -> None:
     assert "of 1 classes, decoded in Rust, batches made in Python: images are of any size" in repr(dataset)
 
 
-def test_what_a_transform_is_called_with(root: Path) -> None:
+def test_called_transforms_get_the_types_that_torchvision_passes(root: Path) -> None:
     seen: list[Any] = []
 
     def see(image: Any) -> Any:

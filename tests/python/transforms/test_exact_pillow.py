@@ -84,7 +84,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_python_does_says_why(name: str) -> None:
+def test_unrecognized_transforms_name_the_reason(name: str) -> None:
     make, reason = REFUSED[name]
     with pytest.raises(NotRecognizedError) as error:
         exact_steps(make(), "RGB")

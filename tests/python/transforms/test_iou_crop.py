@@ -296,7 +296,7 @@ def test_in_a_stream(tmp_path: Path) -> None:
     assert_same(list(DataLoader(stream, batch_size=3, seed=1, num_workers=1)), batches)
 
 
-def test_the_reason_for_samples_one_by_one_is_said(tmp_path: Path) -> None:
+def test_the_reason_for_single_samples_is_reported(tmp_path: Path) -> None:
     path, fields = archive(tmp_path), {"box": ["npy"]}
     crop = ours.Compose([ours.RandomIoUCrop(), ours.Resize((40, 40))])
     image = ImageField(crop, boxes="box")
@@ -342,7 +342,7 @@ def test_two_images_draw_by_their_own_boxes(tmp_path: Path) -> None:
         assert torch.equal(found["png"], expected["png"].as_subclass(torch.Tensor))
 
 
-def test_images_from_a_cache_are_cropped_alike(tmp_path: Path) -> None:
+def test_images_from_a_cache_are_cropped_like_uncached_ones(tmp_path: Path) -> None:
     """Boxes are moved by the steps before the cache; the crop is drawn each time."""
     parts = [ours.Resize((60, 80)), ours.CenterCrop((60, 70)), ours.ConvertBoundingBoxFormat("CXCYWH")]
     crops = [ours.RandomIoUCrop(), ours.SanitizeBoundingBoxes(), ours.Resize((30, 30))]

@@ -44,7 +44,7 @@ def test_batches_are_torchvisions(name: str, alpha: float) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_labels_are_found_as_told(name: str) -> None:
+def test_labels_are_found_by_labels_getter(name: str) -> None:
     batch = {"x": torch.rand(3, 3, 8, 8), "y": {"target": torch.tensor([0, 1, 2])}}
     getter = {"labels_getter": lambda found: found["y"]["target"], "num_classes": 3}
     own, _ = mixed(ours, name, (batch,), **getter)
@@ -66,7 +66,7 @@ def test_labels_are_found_as_told(name: str) -> None:
         (torch.rand(4, 3, 8, 8), {"labels": torch.arange(4), "mask": tv_tensors.Mask(torch.zeros(4, 8, 8))}),
     ],
 )
-def test_what_torchvision_refuses_is_refused(name: str, batch: tuple[Any, ...]) -> None:
+def test_batches_that_torchvision_refuses_to_mix_are_refused(name: str, batch: tuple[Any, ...]) -> None:
     for module in (v2, ours):
         with pytest.raises(ValueError):
             mixed(module, name, batch, num_classes=4)

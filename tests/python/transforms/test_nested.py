@@ -124,7 +124,7 @@ def test_boxes_and_masks_move_through_a_sequential() -> None:
 
 
 @pytest.mark.parametrize("worker_type", ["process", "thread"])
-def test_what_is_inside_draws_from_the_generator_of_the_sample(root: Path, worker_type: Any) -> None:
+def test_nested_transforms_draw_from_the_generator_of_the_sample(root: Path, worker_type: Any) -> None:
     def batches(steps: list[Any], **options: Any) -> list[Any]:
         dataset = ImageFolderDataset(root, v2.Compose(steps), exact=True)
         return [each[0] for each in DataLoader(dataset, batch_size=1, seed=7, **options)]

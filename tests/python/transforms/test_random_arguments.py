@@ -344,7 +344,7 @@ def test_a_dataset_of_several_crops(root: Path) -> None:
     assert torch.equal(torch.stack(listed[0], 1), images_of[0])
 
 
-def test_what_can_not_be_done_is_refused_in_words() -> None:
+def test_invalid_random_arguments_are_refused_with_a_message() -> None:
     image = images()[0]
     with pytest.raises(ValueError, match="max_size: expected more than min_size"):
         ours.RandomResize(9, 9)

@@ -326,7 +326,7 @@ def test_samples_of_a_loader_with_a_seed_have_their_own_generator() -> None:
         assert torch.equal(generator.get_state(), place)
 
 
-def test_what_is_not_random_leaves_the_generator_alone() -> None:
+def test_deterministic_transforms_draw_nothing() -> None:
     transforms = [ours.Resize(8), ours.CenterCrop(4), ours.Pad(1), ours.Grayscale(3), ours.ToDtype(torch.float32)]
     spec = json.dumps([each for transform in transforms for each in transform.spec() or []])
     assert not compiled(spec).is_random()
@@ -353,7 +353,7 @@ def test_sizes_that_do_not_depend_on_the_image(transforms: list[Any], size: tupl
     assert compiled(json.dumps(spec)).fixed_size() == size
 
 
-def test_drawing_goes_on_where_normal_deviates_were_drawn() -> None:
+def test_draws_continue_after_normal_deviates_as_in_torch() -> None:
     torch.manual_seed(1)
     torch.randn(1)
     draw(ours.RandomHorizontalFlip(), (3, 4, 4))
@@ -363,7 +363,7 @@ def test_drawing_goes_on_where_normal_deviates_were_drawn() -> None:
     assert torch.equal(kept, expected)
 
 
-def test_a_core_that_is_told_nonsense_says_so() -> None:
+def test_invalid_transforms_are_refused_by_the_core() -> None:
     crop = '[{"CenterCrop": {"size": [%s, 2], "p": 1}}]'
     for text in ("{}", '["Rotten"]', crop % 1, crop.replace(', "p": 1', "") % -1):
         with pytest.raises(ValueError, match="invalid image transforms"):

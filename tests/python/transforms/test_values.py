@@ -110,7 +110,7 @@ def test_a_pipeline_of_training_gives_torchvisions_batch() -> None:
         assert (image - expected).abs().mean() < 0.02
 
 
-def test_whatever_lies_before_channels_is_transformed_alike() -> None:
+def test_stacks_with_any_leading_axes_are_transformed_like_single_images() -> None:
     photograph = PHOTOGRAPHS[0]
     stack = torch.stack([photograph, photograph.flip(-1), photograph.flip(-2), photograph]).reshape(
         2, 2, *photograph.shape
@@ -234,7 +234,7 @@ def test_data_types_are_converted_as_torchvision_converts_them(scale: bool) -> N
     assert all(torch.equal(found[key], expected[key]) and found[key].dtype == expected[key].dtype for key in mixed)
 
 
-def test_what_can_not_be_transformed_is_refused_in_words() -> None:
+def test_inputs_that_can_not_be_transformed_are_refused_with_a_message() -> None:
     photograph = PHOTOGRAPHS[0]
     size = tuple(photograph.shape[-2:])
     boxes = tv_tensors.BoundingBoxes([[1, 2, 3, 4]], format="XYXY", canvas_size=size)

@@ -253,7 +253,7 @@ for how in hows:
 
 
 @pytest.mark.parametrize("hows", [["SIGKILL"], ["exit 0", "exit 3"], ["SIGKILL"] * 5])
-def test_a_death_leaves_nothing_behind_and_says_nothing(run: Run, hows: list[str]) -> None:
+def test_a_death_leaves_no_resources_and_prints_nothing(run: Run, hows: list[str]) -> None:
     run(DEATH, hows=hows, is_finalized=True).check()
 
 

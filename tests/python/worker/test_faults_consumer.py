@@ -244,7 +244,7 @@ def test_an_interrupt_while_an_iterator_is_closed_ends_a_worker_that_sleeps(run:
     run(source).check()
 
 
-def test_an_error_that_ends_the_program_is_all_that_is_said(run: Run, data: ModuleType) -> None:
+def test_an_error_that_ends_the_program_is_the_only_output(run: Run, data: ModuleType) -> None:
     source = """
     for batch in data.DataLoader(faulty.Numbers(40), batch_size=2, num_workers=2):
         raise LookupError("of the program")
@@ -285,7 +285,7 @@ def test_an_interrupt_while_the_consumer_works_prints_one_traceback(run: Run) ->
     assert ended.stderr.endswith("KeyboardInterrupt\n")
 
 
-def test_a_program_goes_on_after_an_interrupt_it_caught(run: Run) -> None:
+def test_a_program_continues_after_it_caught_an_interrupt(run: Run) -> None:
     source = """
     before = Resources.now()
     for _ in range(2):

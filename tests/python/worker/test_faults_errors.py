@@ -86,7 +86,7 @@ WORKER_LOST = {"worker_init_fn", "__iter__"}
 
 
 @pytest.mark.parametrize("place", [place for place in LOADERS if place not in WORKER_LOST])
-def test_the_loop_goes_on_as_torchs_does(place: str) -> None:
+def test_iteration_after_an_error_continues_as_in_torch(place: str) -> None:
     expected = read_on(iter(LOADERS[place](torch.utils.data)))
     assert_same(read_on(iter(LOADERS[place](sluicegate))), expected)
     assert "ValueError" in expected
@@ -126,7 +126,7 @@ ERRORS: dict[str, tuple[Callable[[int], BaseException], str, type[BaseException]
 
 
 @pytest.mark.parametrize("kind", ERRORS)
-def test_any_error_keeps_its_type_and_the_epoch_goes_on(kind: str) -> None:
+def test_any_error_keeps_its_type_and_the_epoch_continues(kind: str) -> None:
     make, name, cls = ERRORS[kind]
     iterator = iter(sluicegate.DataLoader(faulty.Raising(8, {4}, make), batch_size=2, num_workers=2))
     assert [int(next(iterator)[0, 0]) for _ in range(2)] == [0, 2]
@@ -142,7 +142,7 @@ def test_any_error_keeps_its_type_and_the_epoch_goes_on(kind: str) -> None:
         next(iterator)
 
 
-def test_an_error_without_a_text_keeps_its_type_and_the_epoch_goes_on() -> None:
+def test_an_error_without_a_text_keeps_its_type_and_the_epoch_continues() -> None:
     iterator = iter(sluicegate.DataLoader(faulty.Raising(8, {4}, faulty.textless_error), batch_size=2, num_workers=1))
     assert [int(next(iterator)[0, 0]) for _ in range(2)] == [0, 2]
     with pytest.raises(faulty.TextlessError):

@@ -45,7 +45,7 @@ def test_a_forked_child_does_not_disturb_the_workers(run: Run, last_words: str) 
     run(FORK.format(last_words=FORKS[last_words]), expected=expected).check()
 
 
-def test_reading_an_inherited_iterator_in_a_forked_child_disturbs_nobody(run: Run) -> None:
+def test_reading_an_inherited_iterator_in_a_child_does_not_disturb_the_parent(run: Run) -> None:
     last_words = """
     try:
         next(iterator)

@@ -104,7 +104,7 @@ def test_batches_of_threads_take_no_open_files(run: Run, size: int) -> None:
     run(strip(source), size=size).check()
 
 
-def test_a_batch_too_large_to_share_is_told_and_the_next_one_comes(run: Run) -> None:
+def test_a_batch_too_large_to_share_is_an_error_and_the_next_one_arrives(run: Run) -> None:
     source = """
     resource.setrlimit(resource.RLIMIT_FSIZE, (12 << 20, 12 << 20))
     collate_fn = lambda samples: str(samples[0][0].item()) * len(samples[0])

@@ -61,7 +61,7 @@ def test_a_loader_used_in_the_parent_works_in_a_child(num_workers: int) -> None:
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_an_epoch_begun_in_the_parent_goes_on_in_both(num_workers: int) -> None:
+def test_an_epoch_begun_in_the_parent_continues_in_parent_and_child(num_workers: int) -> None:
     loader = DataLoader(large_rows(), batch_size=20, num_workers=num_workers)
     whole = list(loader)
     iterator = iter(loader)

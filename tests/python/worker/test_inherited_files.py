@@ -190,7 +190,7 @@ def test_a_file_that_is_open_for_writing_too_is_named(path: Path) -> None:
     assert "worker_init_fn" in text
 
 
-def test_where_warnings_are_errors_it_is_one_and_the_loop_can_go_on(path: Path) -> None:
+def test_a_warning_raised_as_an_error_leaves_the_iterator_usable(path: Path) -> None:
     with open(path, "r+b", buffering=0) as file:
         iterator = iter(DataLoader(Words(file), batch_size=2, num_workers=2))
         with pytest.raises(RuntimeWarning, match=SHARED):

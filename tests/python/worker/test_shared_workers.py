@@ -149,7 +149,7 @@ def test_an_epoch_that_is_left_disturbs_no_other() -> None:
     assert indices(list(loaders[0])) == [index for index in range(60) if LABELS[index] == 0]
 
 
-def test_a_worker_that_dies_is_told_to_all() -> None:
+def test_the_death_of_a_shared_worker_is_raised_in_every_loader() -> None:
     loaders = made(Told(is_deadly=True))
     label = LABELS[DEADLY]
     others = [each for each in loaders if each != label]
@@ -249,7 +249,7 @@ def test_classes_may_be_in_different_epochs(worker_type: str) -> None:
         assert {told for batch in found for told in batch[2].tolist()} == {0}
 
 
-def test_what_an_iterator_leaves_behind_is_not_waited_for() -> None:
+def test_prefetched_batches_of_a_dropped_iterator_do_not_delay_others() -> None:
     loaders = made(Told(seconds=0.002), prefetch_factor=1, batch_size=1)
     for _ in range(6):
         iterators = [iter(loader) for loader in loaders.values()]

@@ -50,7 +50,7 @@ class StreamFailsToTell(IterableDataset[int]):
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("dataset", [FailsToTell(), StreamFailsToTell()], ids=["map", "stream"])
-def test_whatever_state_dict_raises_reaches_the_consumer(dataset: Any) -> None:
+def test_errors_of_state_dict_in_a_thread_reach_the_consumer(dataset: Any) -> None:
     with pytest.raises(Ended, match="in state_dict"):
         list(DataLoader(dataset, batch_size=2, num_workers=2, worker_type="thread"))
 

@@ -221,7 +221,7 @@ def test_slots() -> None:
         assert not hasattr(copy, "unset")
 
 
-def test_what_an_attribute_error_was_about() -> None:
+def test_the_name_of_an_attribute_error_is_kept() -> None:
     with pytest.raises(AttributeError) as caught:
         object().missing  # type: ignore[attr-defined]  # noqa: B018
     assert unpack(pack(caught.value, WHERE)).name == "missing"  # type: ignore[attr-defined]
@@ -231,7 +231,7 @@ UNPICKLABLE = [threading.Lock(), (each for each in ()), sys.__stderr__, lambda: 
 
 
 @pytest.mark.parametrize("value", UNPICKLABLE, ids=lambda value: type(value).__name__)
-def test_what_cannot_be_pickled_is_there_as_its_repr(value: Any) -> None:
+def test_unpicklable_parts_of_an_exception_become_their_repr(value: Any) -> None:
     error: Any = ValueError("text", value)
     error.value, error.fine = value, [1]
     copy = carried(error)

@@ -30,7 +30,7 @@ def ring(number: int, frame: Any) -> None:
 
 
 @pytest.mark.timeout(60)
-def test_an_iterator_goes_on_after_signals_at_any_moment() -> None:
+def test_an_iterator_continues_after_signals_at_any_moment() -> None:
     before = signal.signal(signal.SIGALRM, ring)
     try:
         for round_ in range(4):
@@ -87,7 +87,7 @@ class Unpicklable:
         return 6
 
 
-def test_an_index_that_can_not_be_sent_is_an_error_and_the_epoch_goes_on() -> None:
+def test_an_unpicklable_index_is_an_error_and_the_epoch_continues() -> None:
     loader = DataLoader(list(range(6)), batch_size=None, num_workers=1, sampler=Unpicklable(), prefetch_factor=1)
     iterator = iter(loader)
     seen: list[Any] = []

@@ -203,16 +203,14 @@ def test_persistent_workers_are_kept_over_epochs(data: ModuleType) -> None:
     assert iter(loader) is iterator
 
 
-def test_a_persistent_epoch_left_half_way_starts_again(data: ModuleType) -> None:
+def test_an_epoch_left_half_way_starts_again_with_persistent_workers(data: ModuleType) -> None:
     loader = data.DataLoader(Rows(8), batch_size=2, num_workers=2, persistent_workers=True)
     next(iter(loader))
     assert [batch[1].tolist() for batch in loader] == [[0, 1], [2, 3], [4, 5], [6, 7]]
 
 
 @PERSISTENT
-def test_an_error_passes_through_with_type_and_text_and_iteration_goes_on(
-    data: ModuleType, persistent_workers: bool
-) -> None:
+def test_an_error_keeps_its_type_and_text_and_iteration_continues(data: ModuleType, persistent_workers: bool) -> None:
     loader = data.DataLoader(Failing(6, bad={2}), batch_size=2, num_workers=2, persistent_workers=persistent_workers)
     for _ in range(2):
         iterator = iter(loader)

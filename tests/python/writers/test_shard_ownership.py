@@ -237,7 +237,7 @@ def test_a_finished_stream_of_another_length_is_refused(tmp_path: pathlib.Path, 
     assert read(form, tmp_path) == expected(length)
 
 
-def test_whatever_failed_before_a_job_that_succeeds_is_all_that_is_read(tmp_path: pathlib.Path) -> None:
+def test_a_successful_job_leaves_only_its_own_shards_after_any_failures(tmp_path: pathlib.Path) -> None:
     seed = int(os.environ.get("SLUICEGATE_WRITER_SEED", "0"))
     succeeded = failed = 0
     for run in range(seed, seed + RUNS):

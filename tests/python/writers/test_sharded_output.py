@@ -110,7 +110,7 @@ def test_bytes_depend_on_the_samples_alone(tmp_path: pathlib.Path, name: str) ->
 
 
 @every_format
-def test_what_is_there_is_kept_and_what_is_lost_is_made_again(tmp_path: pathlib.Path, name: str) -> None:
+def test_existing_shards_are_kept_and_missing_ones_written_again(tmp_path: pathlib.Path, name: str) -> None:
     paths = write(name, tmp_path)
     before, times = contents(tmp_path), [os.stat(path).st_mtime_ns for path in paths]
     for dataset in (Samples(name), None):
@@ -183,7 +183,7 @@ def test_two_processes_do_not_write_at_once(tmp_path: pathlib.Path) -> None:
     assert not lock.exists()
 
 
-def test_two_threads_do_not_write_at_once_and_a_fork_keeps_nobody_out(tmp_path: pathlib.Path) -> None:
+def test_two_threads_do_not_write_at_once_and_a_fork_holds_no_lock(tmp_path: pathlib.Path) -> None:
     def manifest() -> ShardManifest:
         return ShardManifest(str(tmp_path / "a-{:03d}.tar"), {}, lambda path: [path])
 
@@ -226,7 +226,7 @@ class Deadly(Samples):
 
 
 @every_format
-def test_killed_it_goes_on_where_it_was(tmp_path: pathlib.Path, name: str) -> None:
+def test_a_killed_writer_resumes_where_it_was(tmp_path: pathlib.Path, name: str) -> None:
     folder = tmp_path / "a"
     folder.mkdir()
     assert exit_code(write, name, folder, Deadly(name, folder)) == -signal.SIGKILL
@@ -241,7 +241,7 @@ def test_killed_it_goes_on_where_it_was(tmp_path: pathlib.Path, name: str) -> No
 
 @every_format
 @pytest.mark.parametrize("stop", [0, 1, 70, 199])
-def test_interrupted_anywhere_it_goes_on(tmp_path: pathlib.Path, name: str, stop: int) -> None:
+def test_a_writer_interrupted_anywhere_resumes(tmp_path: pathlib.Path, name: str, stop: int) -> None:
     class Interrupted(Samples):
         def __getitem__(self, index: int) -> Any:
             # The first 64 samples are read twice.
@@ -262,7 +262,7 @@ def test_interrupted_anywhere_it_goes_on(tmp_path: pathlib.Path, name: str, stop
 
 
 @every_format
-def test_a_stream_goes_on_too(tmp_path: pathlib.Path, name: str) -> None:
+def test_writing_a_stream_resumes(tmp_path: pathlib.Path, name: str) -> None:
     write(name, tmp_path / "a", Stream(name))
     expected = contents(tmp_path / "a")
     for path in sorted((tmp_path / "a").glob("a-00[3-9]*")):
@@ -281,7 +281,7 @@ def test_a_stream_goes_on_too(tmp_path: pathlib.Path, name: str) -> None:
 
 
 @every_format
-def test_where_nothing_can_be_written_the_error_says_it(tmp_path: pathlib.Path, name: str) -> None:
+def test_folders_that_cannot_be_written_are_errors(tmp_path: pathlib.Path, name: str) -> None:
     with pytest.raises(FileNotFoundError):
         FORMATS[name][0](Samples(name), tmp_path / "no folder" / FORMATS[name][2])
     # A folder has the name of a shard.

@@ -119,7 +119,7 @@ def test_tuples_whole_numbers_among_fractions_and_large_samples(tmp_path: pathli
     assert [row["blob"] for row in pq.read_table(path).to_pylist()] == [each["blob"] for each in large]
 
 
-def test_the_schema_is_kept_for_who_goes_on(tmp_path: pathlib.Path) -> None:
+def test_a_resumed_writer_uses_the_stored_schema(tmp_path: pathlib.Path) -> None:
     # The first 64 samples show that lengths differ; the remaining ones do not.
     samples = [{"x": np.arange(3 if index else 2)} for index in range(200)]
     paths = write_parquet(samples, tmp_path / "a-{}.parquet", shard_bytes=1000)
@@ -181,7 +181,7 @@ def test_a_sample_that_is_not_like_the_first_ones_is_named(
         ([{"x": np.array(["a"])}], TypeError, "Parquet has no str32"),
     ],
 )
-def test_first_samples_that_tell_no_schema_are_named(
+def test_first_samples_without_a_known_schema_are_named(
     tmp_path: pathlib.Path, samples: list[Any], error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):

@@ -93,7 +93,7 @@ def form_of(draw: random.Random, depth: int) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_what_was_written_comes_back(tmp_path: pathlib.Path, seed: int) -> None:
+def test_nested_values_read_back_as_written(tmp_path: pathlib.Path, seed: int) -> None:
     draw = random.Random(seed)
     form = [{"x": form_of(draw, 3), "y": [form_of(draw, 2)]}]
     samples = [{"v": value_of(draw, form), "i": index} for index in range(150)]
@@ -172,7 +172,7 @@ MESSAGES = [{"role": "a", "n": 1, "l": [[0.5]]}]
         ("a", TypeError, "'x': expected a list of a dict .* but got str"),
     ],
 )
-def test_what_is_not_like_the_first_samples_is_named_with_its_place(
+def test_values_that_differ_from_the_first_samples_are_named_with_their_path(
     tmp_path: pathlib.Path, late: Any, error: type[Exception], words: str
 ) -> None:
     for num_workers in (0, 1):
@@ -205,7 +205,7 @@ def test_what_is_not_like_the_first_samples_is_named_with_its_place(
         ([{"x": {"a": torch.zeros(2, dtype=torch.bfloat16)}}], TypeError, r"field 'x.a': Parquet has no bfloat16"),
     ],
 )
-def test_first_samples_that_tell_no_form_are_named(
+def test_first_samples_without_a_known_nested_type_are_named(
     tmp_path: pathlib.Path, samples: list[Any], error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):

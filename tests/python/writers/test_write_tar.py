@@ -56,7 +56,7 @@ def digests(paths: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_what_is_written_is_read(tmp_path: pathlib.Path, num_workers: int) -> None:
+def test_written_archives_read_back_as_written(tmp_path: pathlib.Path, num_workers: int) -> None:
     paths = write_tar(Samples(100), tmp_path / "a-{:03d}.tar", shard_bytes=100_000, num_workers=num_workers)
     assert len(paths) > 3
     assert all(os.path.getsize(path) <= 100_000 for path in paths)
@@ -104,7 +104,7 @@ def test_what_is_written_is_read(tmp_path: pathlib.Path, num_workers: int) -> No
         ([{"__key__": "\ud800", "txt": "x"}], ValueError, "sample 0, 'txt': .*surrogates"),
     ],
 )
-def test_what_can_not_be_written_is_named(
+def test_samples_that_can_not_be_written_are_named(
     tmp_path: pathlib.Path, wrong: list[Any], error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):

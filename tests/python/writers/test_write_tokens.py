@@ -98,7 +98,7 @@ def test_no_flat_shard_is_without_tokens(tmp_path: pathlib.Path) -> None:
         ([[1]], {"shard_bytes": 0}, ValueError, "shard_bytes"),
     ],
 )
-def test_what_can_not_be_written_is_named(
+def test_documents_that_can_not_be_written_are_named(
     tmp_path: pathlib.Path, documents: list[Any], more: dict[str, Any], error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):
@@ -108,7 +108,7 @@ def test_what_can_not_be_written_is_named(
         write_tokens(documents, tmp_path / "a-{}.tok")
 
 
-def test_a_flat_file_does_not_come_beside_an_index(tmp_path: pathlib.Path) -> None:
+def test_a_flat_file_is_not_written_next_to_a_foreign_index(tmp_path: pathlib.Path) -> None:
     (tmp_path / "a-0.idx").write_text("foreign")
     with pytest.raises(FileExistsError, match=r"a-0\.idx"):
         write_tokens(DOCUMENTS, tmp_path / "a-{}.bin")

@@ -265,7 +265,7 @@ def test_a_damaged_record_is_named(tmp_path: Path, is_whole: bool) -> None:
     assert_stored(path)
 
 
-def test_one_at_a_time_writes(tmp_path: Path) -> None:
+def test_a_store_is_written_by_one_process_at_a_time(tmp_path: Path) -> None:
     with (
         ExclusiveLock(str(tmp_path / "store.shards.json.lock"), "writes", "path"),
         pytest.raises(RuntimeError, match=r"another process or thread writes to .*store'.*different path"),
@@ -275,7 +275,7 @@ def test_one_at_a_time_writes(tmp_path: Path) -> None:
         write_zarr(ROWS, tmp_path / "no folder" / "store")
 
 
-def test_what_was_computed_is_stored(tmp_path: Path) -> None:
+def test_stored_predictions_are_not_computed_again(tmp_path: Path) -> None:
     # As documented: only predictions that are not stored yet are computed.
     computed = []
 
@@ -327,7 +327,7 @@ def test_what_was_computed_is_stored(tmp_path: Path) -> None:
         (iter([{"..": X}]), {}, ValueError, "fields: '..' cannot be the name"),
     ],
 )
-def test_what_can_not_be_written_is_named(
+def test_fields_that_can_not_be_written_are_named(
     tmp_path: Path, dataset: Any, options: dict[str, Any], error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):

@@ -65,7 +65,7 @@ def _generators(path: Path, chunks: Any) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("chunks", [None, {}])
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_network_is_trained_alike(images: Path, chunks: Any, workers: int) -> None:
+def test_a_network_trains_to_the_same_losses(images: Path, chunks: Any, workers: int) -> None:
     losses = []
     for module, loader in (
         (theirs, torch.utils.data.DataLoader),
