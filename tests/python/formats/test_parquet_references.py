@@ -107,7 +107,7 @@ def test_missing_whole_and_inline_chunks(tmp_path: Path) -> None:
         assert path.name.startswith("refs.")
 
 
-def test_what_is_wrong_is_named(tmp_path: Path) -> None:
+def test_unknown_fields_and_damaged_references_are_named(tmp_path: Path) -> None:
     references = _references(tmp_path)
     store = _store(tmp_path, references)
     with pytest.raises(ValueError, match=r"fields: expected names of arrays in .*, which has \[\"t\"\], got \"z\""):
@@ -140,7 +140,7 @@ def test_what_is_wrong_is_named(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=message):
             ZarrDataset(store, name)
     (store / ".zmetadata").write_text("{")
-    with pytest.raises(ValueError, match=r"\.zmetadata: expected JSON"):
+    with pytest.raises(ValueError, match=r"\.zmetadata: invalid JSON"):
         ZarrDataset(store)
 
 

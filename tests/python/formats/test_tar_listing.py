@@ -48,9 +48,9 @@ def test_an_index_of_wids_names_the_archives(folder: pathlib.Path) -> None:
     assert texts(TarDataset(wids(folder, shardlist=[], datasets=parts), {"txt": "str"})) == [8, 9, 0, 1, 2, 3]
 
 
-def test_what_a_list_says_is_compared_with_what_is_there(folder: pathlib.Path) -> None:
+def test_wrong_sample_counts_in_a_list_of_archives_are_a_warning(folder: pathlib.Path) -> None:
     shards = [{"url": "shards/s-0.tar", "nsamples": 4}, {"url": "shards/s-1.tar", "nsamples": 5}]
-    with pytest.warns(UserWarning, match=r"index\.json' says that .*s-1\.tar' has 5 samples, but found 4"):
+    with pytest.warns(UserWarning, match=r"index\.json' lists 5 samples in .*s-1\.tar', but found 4"):
         dataset = TarDataset(wids(folder, shardlist=shards), {"txt": "str"})
     assert texts(dataset) == list(range(8))
 
@@ -89,7 +89,7 @@ def test_a_folder_of_energon_names_the_archives_of_a_split(folder: pathlib.Path)
     with pytest.raises(ValueError, match=r"split: expected one of 'train', 'val', 'test' in .*, but got 'validation'"):
         TarDataset(folder, split="validation")
     (folder / ".nv-meta/.info.json").write_text(json.dumps({"shard_counts": {"shards/s-0.tar": 3}}))
-    with pytest.warns(UserWarning, match="has 3 samples, but found 4"):
+    with pytest.warns(UserWarning, match="lists 3 samples in .*, but found 4"):
         TarDataset(folder, {"txt": "str"})
     (folder / ".nv-meta/split.yaml").unlink()
     energon(folder, json.dumps({"split_parts": {"train": ["shards/s-2.tar"]}}), "split.json")
@@ -111,7 +111,7 @@ def test_a_folder_of_energon_names_the_archives_of_a_split(folder: pathlib.Path)
         ('split_parts:\n  train:\n  - "a\\x.tar"\n', "line 3"),
     ],
 )
-def test_what_is_not_read_of_yaml_is_named(folder: pathlib.Path, split: str, words: str) -> None:
+def test_unsupported_yaml_is_named(folder: pathlib.Path, split: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         TarDataset(energon(folder, split))
 
@@ -142,7 +142,7 @@ def test_a_damaged_index_of_wids_is_named(tmp_path: pathlib.Path, text: str, wor
         TarDataset(path)
 
 
-def test_offsets_beside_an_archive_change_nothing(tmp_path: pathlib.Path) -> None:
+def test_stored_offsets_next_to_an_archive_change_nothing(tmp_path: pathlib.Path) -> None:
     (path,) = write_tar([{"txt": str(index), "cls": index} for index in range(3000)], tmp_path / "{}.tar")
     with tarfile.open(path) as archive:
         members = archive.getmembers()
@@ -188,7 +188,7 @@ def test_an_index_of_wids_is_found_in_the_folder_of_the_archives(folder: pathlib
     beside.write_text(json.dumps({"shardlist": [{"url": f"s-{n}.tar", "nsamples": 4} for n in range(3)]}))
     (folder / "shards" / "other.json").write_text("[" * 100_000 + '"shardlist"')
     (folder / "shards" / "labels.json").write_text("{}")
-    with pytest.warns(UserWarning, match=r"any\.json' says that .*s-2\.tar' has 4 samples, but found 2"):
+    with pytest.warns(UserWarning, match=r"any\.json' lists 4 samples in .*s-2\.tar', but found 2"):
         assert texts(TarDataset(str(folder / "shards/s-*.tar"), {"txt": "str"})) == [*range(10)]
     # A list that is right about the given archives, or does not name all of them, causes no warning.
     assert texts(TarDataset(str(folder / "shards/s-{0..1}.tar"), {"txt": "str"})) == [*range(8)]
