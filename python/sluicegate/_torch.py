@@ -181,7 +181,7 @@ def memory_has_one_owner(tensor: torch.Tensor) -> bool:
 
     Memory of another library, such as NumPy, may be used by objects that torch does not count.
     """
-    alone = _counts_of_sole_owner()
+    alone = _sole_owner_counts()
     if alone is None:
         return False
     storage = tensor.untyped_storage()
@@ -195,7 +195,7 @@ def _owner_counts(tensor: torch.Tensor, storage: torch.UntypedStorage) -> tuple[
 
 
 @functools.cache
-def _counts_of_sole_owner() -> tuple[int, ...] | None:
+def _sole_owner_counts() -> tuple[int, ...] | None:
     """Return the counts of an unshared tensor; which references they include depends on the version of torch."""
     if not (hasattr(torch.Tensor, "_use_count") and hasattr(torch._C, "_storage_Use_Count")):
         return None

@@ -29,7 +29,7 @@ collect_ignore = ["cases", "doubles"]
 
 MANY_MODULES = 50
 
-DOORS = {"torch": torch.utils.data, "sluicegate": sluicegate}
+PACKAGES = {"torch": torch.utils.data, "sluicegate": sluicegate}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -173,7 +173,7 @@ def tighten() -> None:
     sluicegate.DataLoader._get_iterator = with_little_ahead
 
 
-@pytest.fixture(params=DOORS.values(), ids=DOORS.keys())
+@pytest.fixture(params=PACKAGES.values(), ids=PACKAGES.keys())
 def data(request: pytest.FixtureRequest) -> ModuleType:
     """The module that provides the loader, samplers, and datasets."""
     return request.param

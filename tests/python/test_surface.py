@@ -160,8 +160,8 @@ def arguments_of(loader: Any) -> dict[str, Any]:
     return found
 
 
-def native(door: ModuleType, size: int = 9) -> Any:
-    return door.TensorDataset(torch.arange(2.0 * size).view(size, 2), torch.arange(size))
+def native(package: ModuleType, size: int = 9) -> Any:
+    return package.TensorDataset(torch.arange(2.0 * size).view(size, 2), torch.arange(size))
 
 
 def test_vars_hold_every_argument_and_rebuild_the_loader(data: ModuleType) -> None:
@@ -246,8 +246,8 @@ def test_a_sampler_swapped_after_construction_is_honored_at_the_next_epoch(data:
 
 def test_a_generator_swapped_after_construction_is_honored_at_the_next_epoch(data: ModuleType) -> None:
     orders = []
-    for door in (data, torch.utils.data):
-        loader = door.DataLoader(native(door), batch_size=4, shuffle=True)
+    for package in (data, torch.utils.data):
+        loader = package.DataLoader(native(package), batch_size=4, shuffle=True)
         torch.manual_seed(1)
         order = [list(loader)]
         loader.sampler.generator = loader.generator = torch.Generator().manual_seed(9)

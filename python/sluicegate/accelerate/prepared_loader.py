@@ -170,8 +170,8 @@ class PreparedLoader(DataLoader[_T_co]):
         iterator = super().__iter__()
         count, progress = self._known_count(), loader_progress.latest
         if count is None or progress is None or loader_progress.left_out.samples or self._draws_in_loop():
-            return self._loop(self._one_ahead(iterator, outer))
-        return self._loop(self._to_the_last(iterator, progress, count))
+            return self._loop(self._flag_last_by_lookahead(iterator, outer))
+        return self._loop(self._flag_last_by_count(iterator, progress, count))
 
     def _draws_in_loop(self) -> bool:
         """Return True if samples or the sampler may draw from generators that the training loop draws from, too."""
@@ -209,7 +209,7 @@ class PreparedLoader(DataLoader[_T_co]):
         except (TypeError, NotImplementedError):
             return None
 
-    def _to_the_last(self, iterator: Iterator[_T_co], progress: EpochProgress, count: int) -> Iterator[_T_co]:
+    def _flag_last_by_count(self, iterator: Iterator[_T_co], progress: EpochProgress, count: int) -> Iterator[_T_co]:
         """Yield batches; the last one is recognized by its number."""
         self._begin()
         for batch in iterator:
@@ -228,7 +228,7 @@ class PreparedLoader(DataLoader[_T_co]):
             "the last one was not reported to Accelerate; correct its __len__"
         )
 
-    def _one_ahead(self, iterator: Iterator[_T_co], outer: Mapping[str, str] | None) -> Iterator[_T_co]:
+    def _flag_last_by_lookahead(self, iterator: Iterator[_T_co], outer: Mapping[str, str] | None) -> Iterator[_T_co]:
         """Yield each batch after the next one was read.
 
         Args:

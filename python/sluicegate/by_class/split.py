@@ -299,7 +299,7 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
                 return resumed
             if running.join(name):
                 return running
-            if not running.ended and running.is_read_but_for(name):
+            if not running.ended and running.reads_class_other_than(name):
                 raise RuntimeError(
                     f"class {name!r} was already iterated in the running pass over the stream, which other classes "
                     "still read; iterate each class once per pass, to its end, or call new_pass() to abandon the "

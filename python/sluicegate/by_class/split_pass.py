@@ -90,11 +90,11 @@ class SplitPass:
         # Does not wait for the lock: waiters also check by themselves.
         if self._lock.acquire(blocking=False):
             try:
-                self._tell()
+                self._wake_waiters()
             finally:
                 self._lock.release()
 
-    def is_read_but_for(self, name: Hashable) -> bool:
+    def reads_class_other_than(self, name: Hashable) -> bool:
         """Return True if a class other than `name` is being read and is not at its end."""
         with self._lock:
             self._note_left()
@@ -119,7 +119,7 @@ class SplitPass:
             self._in_hand = _NOTHING
             for part in self._parts.values():
                 part.clear()
-            self._tell()
+            self._wake_waiters()
 
     def take(self, name: Hashable) -> Any:
         """Return the next sample of class `name`.
@@ -143,7 +143,7 @@ class SplitPass:
                 if len(part):
                     sample = part.pop()
                     part.taken += 1
-                    self._tell()
+                    self._wake_waiters()
                     return sample
                 if self._in_hand is not _NOTHING and not self._place():
                     self._await_room(name)
@@ -232,7 +232,7 @@ class SplitPass:
             self._lock.acquire()
             self._bells.pop(me, None)
 
-    def _tell(self) -> None:
+    def _wake_waiters(self) -> None:
         """Wake the threads that wait for a change. Call it with the lock held."""
         for bell in self._bells.values():
             bell.ring()
@@ -260,7 +260,7 @@ class SplitPass:
                 self._is_reading = False
             if failed:
                 self._failed_class = name
-            self._tell()
+            self._wake_waiters()
         if found is _NOTHING:
             self.ended = True
         elif not self.closed:
@@ -290,7 +290,7 @@ class SplitPass:
         else:
             return False
         self._in_hand = _NOTHING
-        self._tell()
+        self._wake_waiters()
         return True
 
     def _spill(self, spilled: SpillFile, name: Hashable, sample: Any) -> None:
@@ -329,15 +329,15 @@ class SplitPass:
         waited = time.monotonic() - self._in_hand_since
         self._waiting[me] = name
         try:
-            hope = self._hope(self._part(full))
-            if hope is None or (hope == "" and waited >= deadlines.SPLIT_GRACE):
+            possible_reader = self._possible_reader(self._part(full))
+            if possible_reader is None or (possible_reader == "" and waited >= deadlines.SPLIT_GRACE):
                 raise RuntimeError(self._deadlock_in_words(name, full))
-            if hope and waited >= deadlines.STALL and not self._has_warned:
+            if possible_reader and waited >= deadlines.STALL and not self._has_warned:
                 self._has_warned = True
                 warnings.warn(
                     f"class {name!r} has waited for {waited:.0f} seconds: the buffer of class {full!r} is full "
-                    f"({self._buffer_size} samples), and thread {hope}, which reads that class, is not taking any; "
-                    "still waiting",
+                    f"({self._buffer_size} samples), and thread {possible_reader}, which reads that class, is not "
+                    "taking any; still waiting",
                     RuntimeWarning,
                     stacklevel=4,
                 )
@@ -345,7 +345,7 @@ class SplitPass:
         finally:
             del self._waiting[me]
 
-    def _hope(self, part: SplitPart) -> str | None:
+    def _possible_reader(self, part: SplitPart) -> str | None:
         """Return the name of the thread that may empty `part`; "" if one may still come; None if none can."""
         reader = part.reader
         if reader is not None and reader.is_alive():

@@ -13,7 +13,7 @@ from sluicegate.loader_state.saved_form import read, saved
 from sluicegate.loader_state.state import is_one_of_many, loaded
 from sluicegate.order.settings import LoaderSettings
 from sluicegate.rng.global_generators import global_state, keeping_generators, set_global_state
-from sluicegate.state.checks import check_flag, check_list, check_mapping, check_number, check_pairs, was_changed
+from sluicegate.state.checks import check_flag, check_list, check_mapping, check_number, check_pairs, invalid_state
 from sluicegate.state.loader_state import LoaderState
 from sluicegate.stream.resumable import next_passes, set_next_passes
 
@@ -154,7 +154,7 @@ def load_split_state(
     dropped = Counter({_name(name): count for name, count in state["dropped"]})
     loaders = {_name(name): loader_state for name, loader_state in state["loaders"]}
     if lost := [name for name in loaders if name not in (there or seen)]:
-        raise was_changed("loaders", lost, f"the classes are {list(there or seen)}")
+        raise invalid_state("loaders", lost, f"the classes are {list(there or seen)}")
     if state["rng"] is not None:
         with keeping_generators():
             set_global_state(dict(state["rng"]))
@@ -199,7 +199,7 @@ def _check_parts(state: Mapping[str, Any]) -> None:
         check_flag("pass.parts", is_taken)
         check_flag("pass.parts", is_left)
     if taken > check_number("pass.asked", saved_pass["asked"]):
-        raise was_changed("pass.asked", saved_pass["asked"], f"{taken} samples were taken")
+        raise invalid_state("pass.asked", saved_pass["asked"], f"{taken} samples were taken")
 
 
 def _checked_loaders(
@@ -227,5 +227,5 @@ def _name(name: Any) -> Hashable:
     try:
         hash(name)
     except TypeError:
-        raise was_changed("classes", name, "should be a class: text, a number, or a list of them") from None
+        raise invalid_state("classes", name, "should be a class: text, a number, or a list of them") from None
     return name  # type: ignore[no-any-return]

@@ -72,7 +72,7 @@ class DeviceCopies:
                 accelerator.wait_for_consumer()
             self._is_first = False
             with accelerator.side_stream():
-                together = _Together(accelerator, sum(map(_small_size, tensors)))
+                together = _SmallTensors(accelerator, sum(map(_small_size, tensors)))
                 there = moved(
                     batch,
                     lambda tensor: self._move(tensor, together),
@@ -87,7 +87,7 @@ class DeviceCopies:
         except Exception as error:
             return Copying(accelerator, None, None, error)
 
-    def _move(self, tensor: torch.Tensor, together: _Together) -> torch.Tensor:
+    def _move(self, tensor: torch.Tensor, together: _SmallTensors) -> torch.Tensor:
         if not _torch.tensor_is_dense(tensor):
             return self.accelerator.copy(tensor)
         if _small_size(tensor):
@@ -102,7 +102,7 @@ def _small_size(tensor: torch.Tensor) -> int:
     return -(-tensor.nbytes // _ALIGNMENT) * _ALIGNMENT
 
 
-class _Together:
+class _SmallTensors:
     """Small tensors of one batch, which are copied together.
 
     Args:

@@ -25,7 +25,7 @@ def own_collate(dataset: Any, collate_fn: Callable[[Any], Any]) -> Callable[[Any
     if type(dataset) is Subset:
         return own_collate(dataset.dataset, collate_fn)
     if isinstance(dataset, NativeDataset) and has_own_batches(dataset.kinds) and _has_samples_of_its_format(dataset):
-        return _OfKinds(dataset.structure, dataset.kinds, collate_fn)
+        return _KindsCollate(dataset.structure, dataset.kinds, collate_fn)
     if type(dataset) is ConcatDataset and dataset.datasets:
         of_parts = [own_collate(part, collate_fn) for part in dataset.datasets]
         return of_parts[0] if all(part == of_parts[0] for part in of_parts) else collate_fn
@@ -34,7 +34,7 @@ def own_collate(dataset: Any, collate_fn: Callable[[Any], Any]) -> Callable[[Any
         named = datasets if isinstance(datasets, Mapping) else dict(enumerate(datasets))
         parts = {name: own_collate(part, collate_fn) for name, part in named.items()}
         if any(part is not collate_fn for part in parts.values()):
-            return _OfStack(parts, named is datasets)
+            return _StackCollate(parts, named is datasets)
     return collate_fn
 
 
@@ -48,7 +48,7 @@ def _has_samples_of_its_format(dataset: NativeDataset) -> bool:
 
 
 @dataclass(frozen=True)
-class _OfKinds:
+class _KindsCollate:
     structure: Any
     kinds: Sequence[Kind]
     default: Callable[[Any], Any]
@@ -58,7 +58,7 @@ class _OfKinds:
 
 
 @dataclass(frozen=True)
-class _OfStack:
+class _StackCollate:
     parts: Mapping[Any, Callable[[Any], Any]]
     has_names: bool
 

@@ -40,7 +40,7 @@ def owns_its_memory(item: Any) -> bool:
     if item.base is None:
         return bool(item.flags.owndata)
     # An array that was reshaped: NumPy keeps the array that owns the memory, and none of those in between.
-    is_only_view = type(item.base) is np.ndarray and _count_of_base(item) == _BASE_HELD_ONCE
+    is_only_view = type(item.base) is np.ndarray and _base_reference_count(item) == _BASE_HELD_ONCE
     return is_only_view and bool(item.base.flags.owndata) and not weakref.getweakrefcount(item.base)
 
 
@@ -48,10 +48,10 @@ def _count(holder: Any, key: Any) -> int:
     return sys.getrefcount(holder[key])
 
 
-def _count_of_base(array: Any) -> int:
+def _base_reference_count(array: Any) -> int:
     return sys.getrefcount(array.base)
 
 
 # Measured with the same functions, because Python versions differ in counting the arguments of `getrefcount`.
 _HELD_ONCE = _count([object()], 0)
-_BASE_HELD_ONCE = _count_of_base(np.zeros(4).reshape(2, 2))
+_BASE_HELD_ONCE = _base_reference_count(np.zeros(4).reshape(2, 2))

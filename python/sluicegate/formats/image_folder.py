@@ -231,7 +231,7 @@ class ImageFolderDataset(NativeDataset):
         if self.labels == "folder":
             return indices, self._folder_labels(indices)
         if not indices and not self.allow_empty:
-            raise FileNotFoundError(f"root: no file{self._meant()} in {self.root!r} or its subfolders")
+            raise FileNotFoundError(f"root: no file{self._in_extensions()} in {self.root!r} or its subfolders")
         if self.labels is None:
             return indices, None
         paths = self._files.paths()
@@ -285,11 +285,11 @@ class ImageFolderDataset(NativeDataset):
     def _refuse_empty(self, names: list[str]) -> None:
         more = f" and {len(names) - 5} more" if len(names) > 5 else ""
         raise FileNotFoundError(
-            f"root: no file{self._meant()} in these class folders of {self.root!r}: {', '.join(names[:5])}{more}; "
-            "remove the folders, or pass allow_empty=True"
+            f"root: no file{self._in_extensions()} in these class folders of {self.root!r}: {', '.join(names[:5])}"
+            f"{more}; remove the folders, or pass allow_empty=True"
         )
 
-    def _meant(self) -> str:
+    def _in_extensions(self) -> str:
         return f" that ends in {', '.join(self.extensions)}" if self.extensions else ""
 
     def _whole(self, path: str) -> str:

@@ -14,7 +14,7 @@ import torch
 from sluicegate import _core
 from sluicegate.checked_number import checked_number
 from sluicegate.paths import local, make_private_folder, user_cache_folder
-from sluicegate.rng.global_generators import torch_door
+from sluicegate.rng.global_generators import fastest_torch_access
 from sluicegate.transforms.boxes import FORMATS
 from sluicegate.transforms.drawing import current_generator
 from sluicegate.transforms.recognize import divide
@@ -378,7 +378,7 @@ class ImageField:
         return self.pipeline.decode_many(encoded, numbers, self._generator())
 
     def _generator(self) -> object | None:
-        return torch_door(current_generator()) if self.is_random else None
+        return fastest_torch_access(current_generator()) if self.is_random else None
 
     def of_hugging_face(self, name: str, mode: str | None) -> ImageField:
         """Return this field for Hugging Face's `Image` column `name`, read as `datasets` reads it.

@@ -33,11 +33,11 @@ class Assignment:
         self.under_way = [0] * num_workers
         self._turns: Iterator[int] = itertools.cycle([*range(first, num_workers), *range(first)])
 
-    def share(self, parties: int) -> None:
-        """Divide the capacity by the `parties` iterators that the workers fetch for, but keep a minimum."""
+    def share(self, iterators_served: int) -> None:
+        """Divide the capacity by the `iterators_served` iterators that the workers fetch for, but keep a minimum."""
         # Out of order, each worker takes an equal part: a remainder could be requested from no worker.
         unit = 1 if self.in_order else len(self.active)
-        self.capacity = max(self.capacity // parties // unit, 1) * unit
+        self.capacity = max(self.capacity // iterators_served // unit, 1) * unit
 
     def next_worker(self) -> int | None:
         """Return the worker for the next batch; None if all have ended or have fallen behind."""

@@ -76,7 +76,7 @@ class PythonIterator(EpochIterator):
                 with keeping_generators(), contextlib.nullcontext() if last is None else last.batch():
                     make(resumed=place)
             place, before = None, place
-        if self._tells_epoch():
+        if self._sets_epoch():
             dataset: Any = self._dataset
             dataset.set_epoch(self._progress.epoch)
         with self._seeded():
@@ -92,7 +92,7 @@ class PythonIterator(EpochIterator):
         self._progress.fetching = functools.partial(_fetching, resumed_place, there, self._seeding, own)
         if isinstance(there, StreamPlace) and there.is_lazy:
             self._progress.leave = functools.partial(_left, there, self._seeding)
-        self._settle()
+        self._restore_generators()
 
     def _seeded(self) -> Any:
         """Return a context that sets the global generators to the samples' own, and restores them afterward."""

@@ -35,7 +35,7 @@ from .calling_thread import PythonIterator
 from .epoch_iterator import EpochIterator
 from .explanation import Explanation, explained, log_once, readable
 from .inspect_batch import BatchInspector
-from .loader_order import LoaderOrder, taken_over
+from .loader_order import LoaderOrder, unwrapped_samplers
 from .native_iterator import NativeIterator
 from .ordered_sampler import without_view
 from .resources import checked_prefetch_bytes, resources_of
@@ -185,7 +185,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if worker_type not in ("process", "thread"):
             raise ValueError(f"worker_type option should be 'process' or 'thread', but got {worker_type!r}")
         seed = checked_seed(seed)
-        sampler, batch_sampler, order = taken_over(sampler, batch_sampler)
+        sampler, batch_sampler, order = unwrapped_samplers(sampler, batch_sampler)
         if order is not None:
             seed = order.settings.seed if seed is None else seed
             if shard is None:
@@ -445,7 +445,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if settings.is_stream and state.in_epoch and state.batches_received:
             warn_of_lost_buffer(settings.dataset, max(settings.num_workers, 1))
         if state.epoch_told is not None:
-            self._tell_epoch(state.epoch_told)
+            self._pass_on_epoch(state.epoch_told)
         # Last, so that a state that cannot be read changes nothing.
         self._iterator = None
         progress.resume(state, left_out)
@@ -462,9 +462,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if type(epoch) is bool or not hasattr(epoch, "__index__") or not 0 <= epoch < 2**63:
             raise ValueError(f"epoch: expected an integer from 0 to 2**63 - 1, got {epoch!r}")
         self._loader_progress.epochs.next = int(epoch)
-        self._tell_epoch(int(epoch))
+        self._pass_on_epoch(int(epoch))
 
-    def _tell_epoch(self, epoch: int) -> None:
+    def _pass_on_epoch(self, epoch: int) -> None:
         self._loader_progress.epochs.last_set = epoch
         sampler = self._index_sampler
         receivers: list[Any] = [sampler, getattr(sampler, "sampler", None), self.dataset]

@@ -98,7 +98,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
             # Independent of the epoch: it is not known yet, and persistent workers see many epochs.
             self._base_seed = _core.sample_key(settings.seed, 0, _WORKERS) >> 1
             self._seed_pipe()
-        self._tell_base_seed()
+        self._record_base_seed()
         if self._num_workers == 0:  # With workers, `_reset` follows, which takes them.
             if self._redraws_order and resumed.num_workers > 0:
                 self._sampler_iter = iter(self._index_sampler)  # The draws of the last of several calls count.
@@ -188,7 +188,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         resumed = self._progress.resumed
         return resumed.drawn and self._seed is None and not self.settings.is_stream
 
-    def _tell_base_seed(self) -> None:
+    def _record_base_seed(self) -> None:
         if self._num_workers > 0 and self._seed is None:
             self._progress.draws.base_seed = int(self._base_seed)
 
@@ -199,7 +199,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
             self.settings = LoaderSettings.of(loader, self.settings.sample_id)
             self._progress = self._loaders_progress.begin(self.settings)
             self._progress.draws.begins_iterator = False
-            self._tell_base_seed()
+            self._record_base_seed()
             self._ordering = self.settings.ordering
             self._destination = self._destination_now()
         if first_iter and self._redraws_order and self._progress.resumed.num_workers == 0:
@@ -242,7 +242,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         elif is_drawn:
             self._requests = _begun_requests(self._requests)
 
-    def _tells_epoch(self) -> bool:
+    def _sets_epoch(self) -> bool:
         """Return True if the dataset's `set_epoch` is to be called.
 
         Torch's loader never calls it. So it is called only with a seed, if the epoch was set, or for a
@@ -288,7 +288,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
             raise AssertionError(self._other_workers(there) + why)
         resumed = stream.split_again(states, here, self._run if isinstance(stream, NativeStream) else 1)
         ended = all(place is not None and place.ended for place in begun)
-        return [PlaceState.of_exact(state, state["read"], ended) for state in resumed]
+        return [PlaceState.exact(state, state["read"], ended) for state in resumed]
 
     def _other_workers(self, there: int) -> str:
         return (
@@ -313,7 +313,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
     def _shutdown_workers(self) -> None:
         """End the workers of this iterator. Trainers call this to end it early."""
 
-    def _settle(self, ask_ahead: Callable[[], None] | None = None) -> None:
+    def _restore_generators(self, ask_ahead: Callable[[], None] | None = None) -> None:
         """Restore the global generators to the state that was saved. The last step of resuming.
 
         Args:

@@ -104,7 +104,7 @@ class BatchInspector:
             last = None if latest is None else latest.received.last_ids
             if last is not None and (last.epoch, last.batch_index) == (epoch, batch_index):
                 return last.request
-            raise _only_it_knows(inner)
+            raise _unknown_batch_error(inner)
         draws_nothing = _is_given(inner) or is_torchs(inner, torch.utils.data.SequentialSampler)
         if is_torchs(inner, torch.utils.data.DistributedSampler):
             # It draws from its own seed and epoch, which is set before each as that of the loader is counted.
@@ -159,7 +159,7 @@ def _given(sampler: Any) -> Iterator[Any]:
     return iter(sampler)
 
 
-def _only_it_knows(sampler: Any) -> ValueError:
+def _unknown_batch_error(sampler: Any) -> ValueError:
     return ValueError(
         f"samples_of: only the last received batch is known, because asking {type(sampler).__name__} about others "
         "would change its position; iterate over with_ids() to see the ids of each batch, or use one of sluicegate's "

@@ -174,7 +174,7 @@ class LoaderOrder:
         return vars(self) | own | {"_settings": self.settings, "_epochs": copy.copy(self._epochs)}
 
 
-def taken_over(sampler: Any, batch_sampler: Any) -> tuple[Any, Any, LoaderOrder | None]:
+def unwrapped_samplers(sampler: Any, batch_sampler: Any) -> tuple[Any, Any, LoaderOrder | None]:
     """Return samplers that were given to a loader, without views, and the order of the loader they come from, if any.
 
     Without the order they are ordinary samplers: a loader that is built from another one's attributes must not shard or

@@ -23,7 +23,7 @@ from sluicegate.order.requests import Planned, Slice, indices_of, without
 from sluicegate.order.settings import LoaderSettings
 from sluicegate.recognition.collated_source import CollatedSource
 from sluicegate.recognition.source import int64_array
-from sluicegate.rng.global_generators import torch_door
+from sluicegate.rng.global_generators import fastest_torch_access
 from sluicegate.state.place_state import PlaceState
 from sluicegate.worker.draws import WorkerDraws
 
@@ -113,8 +113,8 @@ class NativeIterator(EpochIterator):
         self._begun: deque[tuple[BatchIds, Any, _core.Held]] = deque()
         if self._num_workers > 0:
             self._party = self.engine.bytes_ahead.join()
-        self._take_over(source)
-        self._settle(None if self._num_workers == 0 or self._waits_for_epoch() else self._ask_ahead)
+        self._switch_to(source)
+        self._restore_generators(None if self._num_workers == 0 or self._waits_for_epoch() else self._ask_ahead)
 
     def _begin_draws(self, source: BatchSource | None) -> None:
         """Set up the generators of torch's workers, as this epoch begins, if batches draw from them."""
@@ -140,7 +140,7 @@ class NativeIterator(EpochIterator):
             self._worker_draws.on_delivery = source.draws_on_delivery
         self._progress.fetching = self._worker_draws.state
 
-    def _take_over(self, source: BatchSource | None) -> None:
+    def _switch_to(self, source: BatchSource | None) -> None:
         """Read from `source` from now on, including requests under way; in Python if it is None."""
         self._source = source
         self._window: _core.Prefetch | None = None
@@ -153,7 +153,7 @@ class NativeIterator(EpochIterator):
                 self._window.pin(self._destination.memory, self._ahead + 1)
             self._collating = source
             if source.draws_in_order and self._seed is None and self._num_workers == 0:
-                self._window.set_generator(torch_door(torch.default_generator))
+                self._window.set_generator(fastest_torch_access(torch.default_generator))
         self._for_python.clear()
         self._made.clear()
         if self._worker_draws is not None:
@@ -166,7 +166,7 @@ class NativeIterator(EpochIterator):
         # The index is consumed before anything can fail, so that the epoch ends even if the dataset always fails.
         ids = next(self._requests, None) if self._num_workers == 0 else None
         if self._source is not None and not self._source.is_current(self._collate_fn):
-            self._take_over(self._native_source())
+            self._switch_to(self._native_source())
         if ids is not None:
             self._ask_for(ids)
         elif self._num_workers > 0:
@@ -211,7 +211,7 @@ class NativeIterator(EpochIterator):
             if taken is None:
                 return
             ids, batch = taken
-            if self._is_for_python(batch):
+            if self._falls_back_to_python(batch):
                 self._leave_to_python(ids)
                 return
             batch = self._drawn(ids, batch)
@@ -304,7 +304,7 @@ class NativeIterator(EpochIterator):
         with around:
             return fetcher.fetch(indices_of(ids.request))
 
-    def _is_for_python(self, batch: Any) -> bool:
+    def _falls_back_to_python(self, batch: Any) -> bool:
         """Return True if the core has failed at a batch for which Python gives the right batch or error."""
         return isinstance(batch, Exception) and self._source is not None and self._source.falls_back
 
@@ -318,7 +318,7 @@ class NativeIterator(EpochIterator):
         self._under_way = {number: ids, **self._under_way}
         if self._worker_draws is None and self._before is not None:
             torch.default_generator.set_state(self._before)
-        self._take_over(self._source)
+        self._switch_to(self._source)
 
     def _shutdown_workers(self) -> None:
         """Release the requests under way. Trainers call this to end an iterator early."""
@@ -326,7 +326,7 @@ class NativeIterator(EpochIterator):
         self._end()
         self._begun.clear()
         self._under_way.clear()
-        self._take_over(None)
+        self._switch_to(None)
 
     def _push(self, number: int, request: Any) -> bool:
         """Ask the core for a batch; return False if it does not take the request."""
@@ -371,7 +371,7 @@ class NativeIterator(EpochIterator):
                 f"{len(self._under_way)} batches of {type(self._dataset).__name__}; if the storage is this slow, raise "
                 "timeout"
             )
-        if self._is_for_python(taken[1]):
+        if self._falls_back_to_python(taken[1]):
             self._leave_to_python(taken[0])
             return self._take()
         return taken[0], self._drawn(*taken)

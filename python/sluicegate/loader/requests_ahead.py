@@ -56,7 +56,7 @@ class RequestsAhead:
 
     def begin(self) -> None:
         """Request the first batches."""
-        self.assignment.share(self._group.parties)
+        self.assignment.share(self._group.iterators_served)
         for _ in range(self.assignment.ahead - len(self.under_way) - self._deferred):
             self.request_one_more()
 
@@ -91,7 +91,7 @@ class RequestsAhead:
         if (following := self.next()) is not None:
             self._request_next(*following)
 
-    def request_in_place_of_deferred(self, worker: int, ids: BatchIds) -> None:
+    def replace_deferred(self, worker: int, ids: BatchIds) -> None:
         """Send a result of `next`, in place of a deferred batch."""
         self._deferred -= 1
         self._request_next(worker, ids)

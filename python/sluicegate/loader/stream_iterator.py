@@ -7,9 +7,9 @@ import time
 from typing import Any
 
 from sluicegate.order.ids import BatchIds
-from sluicegate.worker.duty import Duty
 from sluicegate.worker.group import WorkerGroup
 from sluicegate.worker.thread_workers import ThreadWorkers
+from sluicegate.worker.work import WorkerSettings
 
 from .resources import LoaderResources
 from .worker_iterator import WorkerIterator
@@ -61,14 +61,14 @@ class StreamIterator(WorkerIterator):
             raise StopIteration
         self._destination.check()
         if self._is_torn:
-            threads = self._mend()
+            threads = self._restart_workers()
         start = time.perf_counter()
         try:
             while (here := self._here or self._ahead.next()) is not None:
                 worker, ids = self._here = here
                 if not threads.can_fetch(worker, ids.request, _PATIENCE):
                     self._here = None
-                    self._ahead.request_in_place_of_deferred(worker, ids)
+                    self._ahead.replace_deferred(worker, ids)
                     return super()._next_data()
                 self._is_torn = True
                 answer = threads.answer_here(worker, self._epoch, self._ahead.under_way.asked, ids)
@@ -93,7 +93,7 @@ class StreamIterator(WorkerIterator):
         self._ahead.assignment.done(worker)
         self._here, self._is_torn = None, False
 
-    def _mend(self) -> ThreadWorkers:
+    def _restart_workers(self) -> ThreadWorkers:
         """Start the workers again where their last batches were received; return them.
 
         A signal handler has raised while a batch was fetched here, at an unknown position.
@@ -112,6 +112,6 @@ class StreamIterator(WorkerIterator):
         assert self._threads is not None
         return self._threads
 
-    def _duty(self) -> Duty:
-        duty = super()._duty()
-        return dataclasses.replace(duty, places=self._places) if self._is_torn else duty
+    def _worker_settings(self) -> WorkerSettings:
+        worker_settings = super()._worker_settings()
+        return dataclasses.replace(worker_settings, places=self._places) if self._is_torn else worker_settings

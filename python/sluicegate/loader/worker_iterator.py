@@ -19,15 +19,15 @@ from sluicegate.order.requests import without
 from sluicegate.order.settings import LoaderSettings
 from sluicegate.rng.sample import GlobalDrawWatch
 from sluicegate.state.place_state import PlaceState
-from sluicegate.state.stateful import Untold
+from sluicegate.state.stateful import UnavailableState
 from sluicegate.stream.whole import refuse_workers
 from sluicegate.system import deadlines
 from sluicegate.system.deferred_signals import DeferredSignals
-from sluicegate.worker.duty import Duty, Work
 from sluicegate.worker.group import Answer, WorkerGroup
 from sluicegate.worker.process_workers import ProcessWorkers
 from sluicegate.worker.report import Report
 from sluicegate.worker.thread_workers import ThreadWorkers
+from sluicegate.worker.work import Work, WorkerSettings
 
 from .assignment import Assignment
 from .epoch_iterator import EpochIterator
@@ -84,11 +84,11 @@ class WorkerIterator(EpochIterator):
             for worker in range(self._num_workers)
         ]
 
-    def _duty(self) -> Duty:
+    def _worker_settings(self) -> WorkerSettings:
         """Return the information for workers that start now."""
         resumed = self._progress.resumed
         is_carried = resumed.in_epoch or self._goes_on
-        return Duty(
+        return WorkerSettings(
             dataset_kind=self._dataset_kind,
             auto_collation=self._auto_collation,
             drop_last=self._drop_last,
@@ -99,7 +99,7 @@ class WorkerIterator(EpochIterator):
             seed=None if self._seeding is None else self._seed,
             seed_samples=self._seed_samples,
             epoch=self._progress.epoch,
-            tells_epoch=self._tells_epoch(),
+            sets_epoch=self._sets_epoch(),
             snapshot_every=self.settings.snapshot_every,
             run=self._run,
             allows_native=self.settings.allows_native,
@@ -113,7 +113,7 @@ class WorkerIterator(EpochIterator):
             init_fn = _torch.sharding_init_fn(init_fn, self._world_size, self._rank)
         work = Work(
             settings=self.settings,
-            duty=self._duty(),
+            worker_settings=self._worker_settings(),
             dataset=self._dataset,
             collate_fn=self._collate_fn,
             init_fn=init_fn,
@@ -150,8 +150,8 @@ class WorkerIterator(EpochIterator):
             self._group = self._take_workers(resources_of(loader))
             self._epoch = self._group.first_epoch
         else:
-            number, tells_epoch = self._progress.epoch, self._tells_epoch()
-            self._group.resume(self._epoch, self._shared_seed, number, tells_epoch, self._wait, reports.note)
+            number, sets_epoch = self._progress.epoch, self._sets_epoch()
+            self._group.resume(self._epoch, self._shared_seed, number, sets_epoch, self._wait, reports.note)
             # Until workers report new ones.
             self._places = reports.left()
         self._begin()
@@ -183,7 +183,7 @@ class WorkerIterator(EpochIterator):
             self._watch = GlobalDrawWatch()
         # The watch must not mistake draws of the consumer for draws of the threads.
         waits = self._waits_for_epoch() or self._watch is not None
-        self._settle(None if waits else self._prime)
+        self._restore_generators(None if waits else self._prime)
 
     def _begin_nothing(self) -> None:
         assignment = Assignment(self._num_workers, self._prefetch_factor, self._in_order)
@@ -243,7 +243,7 @@ class WorkerIterator(EpochIterator):
             ids.batch_index = self._progress.received.count
         if last is not None:
             first, count, sample_ids = last
-            if isinstance(sample_ids, Untold):
+            if isinstance(sample_ids, UnavailableState):
                 untold, sample_ids = sample_ids, None
             if self._is_stream:
                 ids.set_stream(first, count, sample_ids)
@@ -390,7 +390,7 @@ class WorkerIterator(EpochIterator):
         # Kept until this returns, when deferred signals arrive again.
         signals = DeferredSignals()
         try:
-            self._group.close(is_hurried=lambda: signals.hurries)
+            self._group.close(is_hurried=lambda: signals.is_hurried)
             # Finalizers of workers and processes run Python code, where a signal must not arrive either.
             for name in ("_ahead", "_group", "_workers"):
                 held.pop(name, None)

@@ -12,7 +12,7 @@ import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sluicegate.state.checks import check_flag, check_list, check_mapping, check_number, check_pairs, was_changed
+from sluicegate.state.checks import check_flag, check_list, check_mapping, check_number, check_pairs, invalid_state
 from sluicegate.state.loader_state import LeftOutRanges, LoaderState
 from sluicegate.state.place_state import Fetching, PlaceState
 from sluicegate.state.sampler_place import SamplerPlace
@@ -138,27 +138,27 @@ def read(form: Any) -> LoaderState:
 def _check_contradictions(state: LoaderState) -> None:
     received, drawn = state.batches_received, state.requests_drawn
     if drawn is not None and drawn - received > _MOST_AHEAD:
-        raise was_changed("requests_drawn", drawn, f"should be at most `batches_received` + {_MOST_AHEAD}")
+        raise invalid_state("requests_drawn", drawn, f"should be at most `batches_received` + {_MOST_AHEAD}")
     if (ahead := len(state.requests_ahead)) > max((drawn or 0) - received, 0):
-        raise was_changed("requests_drawn", drawn, f"`requests_ahead` has {ahead} requests")
+        raise invalid_state("requests_drawn", drawn, f"`requests_ahead` has {ahead} requests")
     if type(state.requests_checksum) not in (int, type(None)):
-        raise was_changed("requests_checksum", state.requests_checksum, "should be an integer")
+        raise invalid_state("requests_checksum", state.requests_checksum, "should be an integer")
     if state.order is not None and not isinstance(state.order, str):
-        raise was_changed("order", state.order, "should be the state of a generator, as text")
+        raise invalid_state("order", state.order, "should be the state of a generator, as text")
     if state.in_epoch and state.finished:
-        raise was_changed("finished", True, "`in_epoch` is True, so the epoch has not ended")
+        raise invalid_state("finished", True, "`in_epoch` is True, so the epoch has not ended")
     for name in ("batches_received", "position", "received_ahead", "drawn"):
         if (begun := getattr(state, name)) and not state.in_epoch:
-            raise was_changed("in_epoch", False, f"`{name}` is {reprlib.repr(begun)}")
+            raise invalid_state("in_epoch", False, f"`{name}` is {reprlib.repr(begun)}")
     if received and not state.drawn:
-        raise was_changed("drawn", False, f"`batches_received` is {received}")
+        raise invalid_state("drawn", False, f"`batches_received` is {received}")
 
 
 def _requests(requests: Any) -> Any:
     for request in check_list("requests_ahead", requests):
         for index in request if isinstance(request, list) else [request]:
             if type(index) is not int:
-                raise was_changed("requests_ahead", request, "should be an integer, or a list of them")
+                raise invalid_state("requests_ahead", request, "should be an integer, or a list of them")
     return requests
 
 
@@ -167,11 +167,11 @@ def _ahead(ranges: Any, received: int) -> list[list[int]]:
     for each in check_list("received_ahead", ranges):  # Older states list the numbers themselves.
         start, stop = (each, each + 1) if type(each) is int else _range("received_ahead", each)
         if start <= last:
-            raise was_changed("received_ahead", each, f"should be after batch {last}")
+            raise invalid_state("received_ahead", each, f"should be after batch {last}")
         last, count = stop - 1, count + stop - start
         ahead.append([start, stop])
     if count > _MOST_AHEAD:
-        raise was_changed("received_ahead", ranges, f"should have at most {_MOST_AHEAD} batches, not {count}")
+        raise invalid_state("received_ahead", ranges, f"should have at most {_MOST_AHEAD} batches, not {count}")
     return ahead
 
 
@@ -187,7 +187,7 @@ def _left_out(left_out: Any, dataset_len: Any) -> LeftOutRanges:
                 check_number(f"left_out.{name}", number)
             count += stop - start
         if count > most:
-            raise was_changed(f"left_out.{name}", left_out[name], f"should have at most {most} {name}, not {count}")
+            raise invalid_state(f"left_out.{name}", left_out[name], f"should have at most {most} {name}, not {count}")
     return LeftOutRanges(left_out["batches"], left_out["samples"])
 
 
@@ -195,7 +195,7 @@ def _range(name: str, pair: Any, least: int = 0) -> tuple[int, int]:
     start, stop = check_list(name, pair, [2])
     check_number(name, start, least=least)
     if check_number(name, stop, least=least) <= start:
-        raise was_changed(name, pair, "should be a start and a stop after it")
+        raise invalid_state(name, pair, "should be a start and a stop after it")
     return start, stop
 
 
@@ -212,7 +212,7 @@ def _sampler(sampler: Any) -> SamplerPlace | None:
     if sampler is None:
         return None
     if not check_mapping("sampler", sampler):
-        raise was_changed("sampler", sampler, "should be None or not empty")
+        raise invalid_state("sampler", sampler, "should be None or not empty")
     if "left" in sampler:
         _check_inner("sampler.left", sampler["left"])
     check_flag("sampler.has_ended", sampler.get("has_ended", False))
@@ -223,7 +223,7 @@ def _fetching(next_worker: int, workers: Any, num_workers: int) -> Fetching:
     count = max(num_workers, 1)
     check_number("next_worker", next_worker, below=count)
     if len(check_list("workers", workers)) not in (0, count):
-        raise was_changed("workers", workers, f"`num_workers` is {num_workers}")
+        raise invalid_state("workers", workers, f"`num_workers` is {num_workers}")
     places = [None if place is None else _place(f"workers[{worker}]", place) for worker, place in enumerate(workers)]
     return Fetching(next_worker, places)
 
@@ -239,10 +239,10 @@ def _saved_place(place: PlaceState) -> list[Any]:
 
 def _place(name: str, facts: Any) -> PlaceState:
     if len(check_list(name, facts)) < _FACTS:
-        raise was_changed(name, facts, f"should have at least {_FACTS} parts")
+        raise invalid_state(name, facts, f"should have at least {_FACTS} parts")
     states, at, samples, ended, rng, over = facts[:_FACTS]
     if states is not None and not states:
-        raise was_changed(f"{name}.state", states, "should be None or not empty")
+        raise invalid_state(f"{name}.state", states, "should be None or not empty")
     place = PlaceState({} if states is None else states, at, samples, ended)
     _check_inner(name, place.inner())
     start, retired = None, False
@@ -253,7 +253,7 @@ def _place(name: str, facts: Any) -> PlaceState:
         elif known == "retired":
             retired = check_flag(f"{name}.retired", value)
         else:
-            raise was_changed(name, pair, "should be one of retired, start")
+            raise invalid_state(name, pair, "should be one of retired, start")
     over, rng = check_flag(f"{name}.over", over), _mapping(f"{name}.rng", rng)
     return dataclasses.replace(place, over=over, rng=rng, start=start, retired=retired)
 
@@ -263,10 +263,10 @@ def _check_inner(name: str, place: Any) -> None:
     check_mapping(name, place, ("state", "at", "samples", "ended"))
     states = check_mapping(f"{name}.state", place["state"])
     if not set(states) <= _OF_STREAM:
-        raise was_changed(f"{name}.state", states, f"should only have the keys {', '.join(sorted(_OF_STREAM))}")
+        raise invalid_state(f"{name}.state", states, f"should only have the keys {', '.join(sorted(_OF_STREAM))}")
     at = check_number(f"{name}.at", place["at"])
     if at > check_number(f"{name}.samples", place["samples"]):
-        raise was_changed(f"{name}.at", at, f"only {place['samples']} samples were read (`{name}.samples`)")
+        raise invalid_state(f"{name}.at", at, f"only {place['samples']} samples were read (`{name}.samples`)")
     check_flag(f"{name}.ended", place["ended"])
     if states.get("after") is not None:
         _check_inner(f"{name}.state.after", states["after"])

@@ -17,7 +17,7 @@ from sluicegate.order.plan import Whole, planned_len, resolved_shard
 from sluicegate.order.settings import LoaderSettings
 from sluicegate.rng.global_generators import global_state
 from sluicegate.sampler.core_batch import CoreBatchSampler
-from sluicegate.state.checks import was_changed
+from sluicegate.state.checks import invalid_state
 from sluicegate.state.loader_state import LoaderState
 from sluicegate.state.place_state import Fetching
 from sluicegate.state.sampler_place import SamplerPlace
@@ -281,10 +281,10 @@ def _check_stream(dataset: Any, state: LoaderState) -> None:
         return
     places = [place for place in state.fetching.places if place is not None]
     if state.batches_received and state.position and all(place.over for place in places):
-        raise was_changed("workers", places, f"`batches_received` is {state.batches_received}")
+        raise invalid_state("workers", places, f"`batches_received` is {state.batches_received}")
     for place in places:
         if not place.states and place.at and not place.over and is_stateful(dataset):
-            raise was_changed("workers", place, "does not say where the stream was")
+            raise invalid_state("workers", place, "does not say where the stream was")
         if isinstance(dataset, ResumableStream):
             dataset.check_state(place.of_dataset)
 
@@ -298,14 +298,14 @@ def _check_reached(state: LoaderState, batches: int | None, positions: int | Non
         positions: the highest value of `position`; None if unknown.
     """
     if positions is not None and state.position > positions:
-        raise was_changed("position", state.position, f"the epoch has {positions}")
+        raise invalid_state("position", state.position, f"the epoch has {positions}")
     if batches is None:
         return
     if state.batches_received > batches:
-        raise was_changed("batches_received", state.batches_received, f"the epoch has {batches}")
+        raise invalid_state("batches_received", state.batches_received, f"the epoch has {batches}")
     for each in state.received_ahead:
         if each[1] > batches:
-            raise was_changed("received_ahead", each, f"the epoch has {batches} batches")
+            raise invalid_state("received_ahead", each, f"the epoch has {batches} batches")
 
 
 def _lengths(settings: LoaderSettings, shape: dict[str, Any], epoch: int) -> tuple[int | None, int | None]:

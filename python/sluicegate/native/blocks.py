@@ -55,7 +55,7 @@ class BlockedDataset(NativeDataset):
                 core,
                 fields,
                 self._source_paths(),
-                self._which_samples(),
+                self._arguments_in_words(),
                 self.index_folder,
                 links.core(),
             )
@@ -72,7 +72,7 @@ class BlockedDataset(NativeDataset):
         assert whole is not None
         return whole
 
-    def _which_samples(self) -> str:
+    def _arguments_in_words(self) -> str:
         """Return a description of the arguments that may determine the samples."""
         arguments = inspect.signature(type(self)).parameters
         values = {name: getattr(self, name, None) for name in arguments}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from sluicegate.rng.generator_state import way_of
+from sluicegate.rng.generator_state import access_to
 from sluicegate.rng.global_generators import (
     LIBRARIES,
     global_generators,
@@ -46,7 +46,7 @@ def take(settings: LoaderSettings) -> Draws:
     for name, generator in _generators(settings):
         if generator is None:
             names_global = True
-        elif (way := way_of(generator)) is not None:  # Otherwise torch says what is wrong when it draws.
+        elif (way := access_to(generator)) is not None:  # Otherwise torch says what is wrong when it draws.
             own.append((name, way.take()))
     libraries: dict[str, bytes] = {}
     if names_global:
@@ -86,7 +86,7 @@ def put_own(index_sampler: object, state: Mapping[str, str]) -> None:
 
 
 def _taken(generator: object) -> bytes:
-    way = way_of(generator)
+    way = access_to(generator)
     assert way is not None
     return way.take()
 
@@ -116,7 +116,7 @@ def _of_samplers(sampler: object, known: list[object], *, has_others: bool = Tru
             found.append((f"sampler_generator_{depth}", own))
         # User-defined samplers may have generators under any name.
         for attribute, held in list(getattr(sampler, "__dict__", {}).items()) if has_others else ():
-            if id(held) not in map(id, known) and way_of(held) is not None:
+            if id(held) not in map(id, known) and access_to(held) is not None:
                 known.append(held)
                 found.append((f"sampler_{depth}_{attribute}", held))
         sampler = inner

@@ -95,10 +95,10 @@ def _listed(progress: EpochProgress, sampler: Any) -> Iterator[Any]:
     if not stream.is_stateful:
         return stream.indices
     progress.sampler.stream = stream
-    return _noting_the_end(progress, stream, len(sampler))
+    return _recording_end(progress, stream, len(sampler))
 
 
-def _noting_the_end(progress: EpochProgress, stream: SamplerStream, length: int) -> Iterator[Any]:
+def _recording_end(progress: EpochProgress, stream: SamplerStream, length: int) -> Iterator[Any]:
     yield from itertools.islice(stream, length)
     # Before the next item is requested from the sampler, which may start over when it notices its end.
     progress.sampler.end = stream.state()

@@ -110,7 +110,7 @@ class LoaderProgress:
 
     def _was_restored(self, state: LoaderState) -> bool:
         """Return True if another loader's state of the same moment has set the global generators after the load."""
-        return state.rng is not None and RESTORED.are_of_another(state, self._restored_at_load)
+        return state.rng is not None and RESTORED.were_set_by_another(state, self._restored_at_load)
 
     @staticmethod
     def sampler_place_now(settings: LoaderSettings) -> SamplerPlace | None:

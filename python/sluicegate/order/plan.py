@@ -48,7 +48,7 @@ class Ordering:
     @property
     def is_single(self) -> bool:
         """True if a request is a single index: a sampler of batches makes lists of them even without collation."""
-        return not self.auto_collation and _cut_of(self) is None and not _makes_batches(self.index_sampler)
+        return not self.auto_collation and _batch_sampler_of(self) is None and not _makes_batches(self.index_sampler)
 
     @property
     def is_arithmetic(self) -> bool:
@@ -57,7 +57,7 @@ class Ordering:
             return True
         if self.seed is None and has_order(self.index_sampler):
             return True
-        cut = _cut_of(self)
+        cut = _batch_sampler_of(self)
         each = self.index_sampler if cut is None else cut.sampler
         if self.seed is None:
             return cut is not None and has_order(each)
@@ -84,7 +84,7 @@ class Whole:
     @classmethod
     def of(cls, ordering: Ordering) -> Whole:
         """Return the global order of `ordering`; nothing is drawn, and the rank is not resolved."""
-        each, cut = ordering.index_sampler, _cut_of(ordering)
+        each, cut = ordering.index_sampler, _batch_sampler_of(ordering)
         batch_size, drop_last, seed = 1, False, ordering.seed
         shard, remainder = ordering.shard, ordering.remainder
         if cut is not None:
@@ -180,7 +180,7 @@ def make_plan(ordering: Ordering, epoch: int, start: int, ask: Callable[[Any], I
 def planned_len(ordering: Ordering, epoch: int, start: int = 0) -> int:
     """Return how many batches each rank gets in `epoch` from global position `start` on; nothing is drawn."""
     # A `DistributedSampler` is treated as a shard: its own length is that of one rank, and `start` is not.
-    whole, cut = Whole.of(ordering), _cut_of(ordering)
+    whole, cut = Whole.of(ordering), _batch_sampler_of(ordering)
     _, world_size = resolved_shard(whole.shard)
     each = whole.sampler
     # Some samplers know the number of batches only with a seed.
@@ -193,7 +193,7 @@ def planned_len(ordering: Ordering, epoch: int, start: int = 0) -> int:
     return local // size if cut.drop_last else -(-local // size)
 
 
-def _cut_of(ordering: Ordering) -> Any:
+def _batch_sampler_of(ordering: Ordering) -> Any:
     """Return the batch sampler that cuts an order into batches; None if a sampler makes them, or there are none."""
     cut = ordering.index_sampler
     return cut if type(cut) is sampler.BatchSampler or is_torchs(cut, BatchSampler) else None

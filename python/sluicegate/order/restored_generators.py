@@ -28,7 +28,7 @@ class RestoredGenerators:
         self.count += 1
         self._generators, self._by = state.rng, _place(state)
 
-    def are_of_another(self, state: LoaderState, since: int) -> bool:
+    def were_set_by_another(self, state: LoaderState, since: int) -> bool:
         """Return True if another loader's state has set them to those of `state` when `count` was over `since`.
 
         Equal states may be those of one loader, of which several copies are resumed.

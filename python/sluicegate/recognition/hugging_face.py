@@ -117,7 +117,7 @@ def is_plain(format_type: str | None) -> bool:
     functions += [getattr(formatter, name, None) for name in names]
     return (
         getattr(formatter, "__module__", None) == module
-        and all(_is_the_packages(function) for function in functions)
+        and all(_is_of_datasets(function) for function in functions)
         and torch.get_default_dtype() is torch.float32
         and torch.get_default_device().type == "cpu"
     )
@@ -128,7 +128,7 @@ def has_own_methods(dataset: Any) -> bool:
     return any(name in vars(dataset) for name in _METHODS)
 
 
-def _is_the_packages(function: Any) -> bool:
+def _is_of_datasets(function: Any) -> bool:
     return getattr(function, "__module__", "").startswith("datasets.") and hasattr(function, "__code__")
 
 
@@ -156,7 +156,7 @@ def _parts(dataset: Any) -> Parts | None:
     if core is None:
         return None
     parts = (core, structure, tuple(kinds))
-    return parts if _gives_the_same(dataset, parts) else None
+    return parts if _gives_same_samples(dataset, parts) else None
 
 
 def read_columns(dataset: Any, table: Any, fields: list[tuple[str, Path, str]]) -> _core.Dataset | None:
@@ -271,7 +271,7 @@ def _form(types: Any, values: Any, path: Path) -> tuple[str, Kind] | None:
     return ("numbers", "tensor") if _is_number(types, values) else None
 
 
-def _gives_the_same(dataset: Any, parts: Parts) -> bool:
+def _gives_same_samples(dataset: Any, parts: Parts) -> bool:
     """Return True if the first samples and the last one are equal both ways: other versions may behave differently."""
     last = len(dataset) - 1
     for indices in ([0], [0, last // 2, last]):

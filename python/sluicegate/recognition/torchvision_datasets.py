@@ -21,7 +21,7 @@ from torch.utils.data import default_collate
 
 from sluicegate import _core
 from sluicegate.native.dataset import Kind, hand_over
-from sluicegate.rng.global_generators import keeping_generators, torch_door
+from sluicegate.rng.global_generators import fastest_torch_access, keeping_generators
 from sluicegate.transforms.recognize import NotRecognizedError
 
 from .number_function import NumberFunction
@@ -115,7 +115,7 @@ def _found(dataset: Any, *, in_worker: bool) -> _Found:
             else:
                 function = None if target_transform is None else _function(target_transform)
                 parts, copied = _read(dataset, form, transform, function, folder, copies=in_worker)
-            if not _gives_the_same(dataset, parts):
+            if not _gives_same_samples(dataset, parts):
                 parts = "this version of torchvision returns different values"
         except (AttributeError, NotRecognizedError, ValueError) as error:
             parts = str(error)
@@ -236,14 +236,14 @@ def _memory_check(data: Any) -> Callable[[], bool]:
     return lambda: array_facts(data) == facts
 
 
-def _gives_the_same(dataset: Any, parts: Parts) -> bool:
+def _gives_same_samples(dataset: Any, parts: Parts) -> bool:
     """Return True if three samples are the same both ways, and leave the generator in the same state.
 
     A sample that Python cannot read proves nothing. If the core cannot read a file, Python makes that batch.
     """
     engine = _core.Engine(0, 2, None)
     window = _core.Prefetch(engine, parts[0], hand_over(*parts), True, None)
-    window.set_generator(torch_door(torch.default_generator))
+    window.set_generator(fastest_torch_access(torch.default_generator))
     with keeping_generators():
         for index in sorted({0, len(dataset) // 2, len(dataset) - 1}):
             before = torch.random.get_rng_state()

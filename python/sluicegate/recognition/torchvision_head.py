@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch.utils.data import ConcatDataset, Subset
 
-from sluicegate.rng.global_generators import keeping_generators, torch_door
+from sluicegate.rng.global_generators import fastest_torch_access, keeping_generators
 from sluicegate.transforms.exact_head import ExactHead, exact_heads
 from sluicegate.transforms.recognize import NotRecognizedError
 
@@ -145,7 +145,7 @@ def _head_loader(dataset: Any, form: FileForm, loader: Any) -> _HeadLoader | Non
     paths = form.paths(dataset)
     probes = [paths[index] for index in sorted({0, len(paths) // 2, len(paths) - 1})] if paths else []
     for opener in (_HeadLoader(head, loader) for head in exact_heads(transform)):
-        results = [opener.gives_the_same(path) for path in probes]
+        results = [opener.gives_same_image(path) for path in probes]
         # Files that Rust leaves to Pillow, such as PNG, would only be looked at in vain.
         if True in results and False not in results:
             return opener
@@ -171,7 +171,7 @@ class _HeadLoader:
         image = self._run(path)
         return self.head.in_python(self._loader(path)) if image is None else image
 
-    def gives_the_same(self, path: Any) -> bool | None:
+    def gives_same_image(self, path: Any) -> bool | None:
         """Return True if Rust and Python make the same of a file, including draws; None if Rust leaves it to Pillow."""
         with keeping_generators():
             before = torch.random.get_rng_state()
@@ -200,7 +200,7 @@ class _HeadLoader:
                 info = opened.info
         except Exception:
             return None
-        made = self.head.run(encoded, torch_door(torch.default_generator))
+        made = self.head.run(encoded, fastest_torch_access(torch.default_generator))
         if made is not None and self.head.dtype is None:
             made.info = dict(info)
         return made

@@ -72,7 +72,7 @@ def seeded_by(function: Any, base_seed: int, worker: int) -> dict[str, str]:
         Exception: what `function` raises.
     """
     stand_in = _Torch(base_seed + worker)
-    call = _standing_in(function, stand_in)
+    call = _with_stand_in(function, stand_in)
     with keeping_generators():
         random.seed(base_seed + worker)
         np.random.seed(_torch.numpy_seed(base_seed, worker))
@@ -133,11 +133,11 @@ def _is_known_global(function: types.FunctionType, name: str) -> bool:
     return type(value) is int or any(value is each for each in known)
 
 
-def _standing_in(function: Any, stand_in: _Torch) -> Any:
+def _with_stand_in(function: Any, stand_in: _Torch) -> Any:
     """Return `function` with `stand_in` wherever it uses torch."""
     if isinstance(function, functools.partial):
         inner = _seed_worker if _is_of_transformers(function) else function.func
-        return functools.partial(_standing_in(inner, stand_in), **function.keywords)
+        return functools.partial(_with_stand_in(inner, stand_in), **function.keywords)
     replaced: dict[int, Any] = {
         id(torch): stand_in,
         id(torch.random): stand_in,

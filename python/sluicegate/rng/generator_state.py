@@ -52,7 +52,7 @@ _TORCH_FORM = np.dtype(
 TORCH_FORM_BYTES = _TORCH_FORM.itemsize
 
 
-class PythonWay:
+class PythonAccess:
     """Access to a `random.Random` through its public API."""
 
     def __init__(self, generator: random.Random) -> None:
@@ -75,7 +75,7 @@ class PythonWay:
     seed = put
 
 
-class NumpyWay:
+class NumpyAccess:
     """Access to a `RandomState` that draws from a Mersenne Twister through its public API."""
 
     def __init__(self, generator: np.random.RandomState) -> None:
@@ -101,7 +101,7 @@ class NumpyWay:
     seed = put
 
 
-class OtherNumpyWay:
+class OtherNumpyAccess:
     """Access to a `RandomState` with a different bit generator, set by `numpy.random.set_bit_generator`.
 
     It is seeded as its class seeds itself, from the first words of the state, which takes about 100 microseconds.
@@ -129,7 +129,7 @@ class OtherNumpyWay:
         self._generator.set_state(_state_of(self._bit_generator, state, ", which numpy.random draws from now"))
 
 
-class TorchWay:
+class TorchAccess:
     """Access to a CPU `torch.Generator` through its public API."""
 
     def __init__(self, generator: torch.Generator) -> None:
@@ -171,7 +171,7 @@ class TorchWay:
     seed = put
 
 
-class NumpyGeneratorWay:
+class NumpyGeneratorAccess:
     """Access to a `numpy.random.Generator` through its public API."""
 
     def __init__(self, generator: np.random.Generator) -> None:
@@ -190,7 +190,7 @@ class NumpyGeneratorWay:
         self._bit_generator.state = _state_of(self._bit_generator, state)
 
 
-class OtherTorchWay:
+class OtherTorchAccess:
     """Access to a `torch.Generator` whose state has an unknown format: of another device, or another version."""
 
     def __init__(self, generator: torch.Generator) -> None:
@@ -219,23 +219,25 @@ class OtherTorchWay:
             ) from None
 
 
-def torch_way(generator: torch.Generator) -> TorchWay | OtherTorchWay:
+def torch_access(generator: torch.Generator) -> TorchAccess | OtherTorchAccess:
     """Return access to `generator` through its public API."""
     if generator.device.type == "cpu" and generator.get_state().numel() == TORCH_FORM_BYTES:
-        return TorchWay(generator)
-    return OtherTorchWay(generator)
+        return TorchAccess(generator)
+    return OtherTorchAccess(generator)
 
 
-def way_of(generator: object) -> PythonWay | NumpyWay | NumpyGeneratorWay | TorchWay | OtherTorchWay | None:
+def access_to(
+    generator: object,
+) -> PythonAccess | NumpyAccess | NumpyGeneratorAccess | TorchAccess | OtherTorchAccess | None:
     """Return access to a generator of Python's, NumPy's or torch's; None for any other object."""
     if isinstance(generator, torch.Generator):
-        return torch_way(generator)
+        return torch_access(generator)
     if type(generator) is random.Random:
-        return PythonWay(generator)
+        return PythonAccess(generator)
     if type(generator) is np.random.Generator:
-        return NumpyGeneratorWay(generator)
+        return NumpyGeneratorAccess(generator)
     if type(generator) is np.random.RandomState and generator.get_state(legacy=False)["bit_generator"] == "MT19937":
-        return NumpyWay(generator)
+        return NumpyAccess(generator)
     return None
 
 

@@ -26,16 +26,24 @@ import torch
 
 from sluicegate import _core
 
-from .generator_state import TORCH_FORM_BYTES, NumpyWay, OtherNumpyWay, PythonWay, TorchWay, torch_way, way_of
+from .generator_state import (
+    TORCH_FORM_BYTES,
+    NumpyAccess,
+    OtherNumpyAccess,
+    PythonAccess,
+    TorchAccess,
+    access_to,
+    torch_access,
+)
 
 __all__ = [
+    "fastest_torch_access",
     "generator_state",
     "global_generators",
     "global_state",
     "set_generator_state",
     "set_global_state",
     "state_text",
-    "torch_door",
 ]
 
 # In the core's order.
@@ -115,11 +123,11 @@ def generator_state(generator: torch.Generator) -> str:
         >>> torch.equal(torch.rand(3, generator=generator), drawn)
         True
     """
-    return state_text(torch_way(generator).take())
+    return state_text(torch_access(generator).take())
 
 
 def set_generator_state(generator: object, state: str) -> None:
-    """Set a generator, of Python's, NumPy's or torch's, to what `way_of(generator).take()` returned, in any process.
+    """Set a generator, of Python's, NumPy's or torch's, to what `access_to(generator).take()` returned, in any process.
 
     Args:
         generator: the generator.
@@ -129,10 +137,10 @@ def set_generator_state(generator: object, state: str) -> None:
         ValueError: not such a state.
     """
     name = "torch.Generator" if isinstance(generator, torch.Generator) else type(generator).__name__
-    given, way = _bytes(state, name), way_of(generator)
-    assert way is not None
+    given, access = _bytes(state, name), access_to(generator)
+    assert access is not None
     try:
-        way.put(given)
+        access.put(given)
     except ValueError as error:
         raise ValueError(f"the state of a {name}: {error}") from None
 
@@ -174,14 +182,14 @@ def _bytes(text: str, owner: str) -> bytes:
         raise ValueError(f"the state of {owner} is not base64 text: {error}") from None
 
 
-def torch_door(generator: torch.Generator) -> object:
+def fastest_torch_access(generator: torch.Generator) -> object:
     """Return the core's access to `generator`, a CPU generator, to draw from it: the fastest that works."""
-    return _torch_addresses(generator) if _torch_is_fast() else torch_way(generator)
+    return _torch_addresses(generator) if _torch_is_fast() else torch_access(generator)
 
 
 @functools.cache
 def _torch_is_fast() -> bool:
-    return isinstance(_torch_door(_is_fast()), tuple)
+    return isinstance(_global_torch_access(_is_fast()), tuple)
 
 
 def _is_fast() -> bool:
@@ -192,49 +200,51 @@ def _is_fast() -> bool:
 
 def _open() -> _core.GlobalGenerators:
     is_fast = _is_fast()
-    return _core.GlobalGenerators(_python_door(is_fast), _numpy_door(is_fast), _torch_door(is_fast))
+    return _core.GlobalGenerators(
+        _global_python_access(is_fast), _global_numpy_access(is_fast), _global_torch_access(is_fast)
+    )
 
 
-def _python_door(is_fast: bool) -> object:
+def _global_python_access(is_fast: bool) -> object:
     generator = random._inst
     addresses = _python_addresses() if is_fast and type(generator) is random.Random else None
-    public = PythonWay(generator)
+    public = PythonAccess(generator)
     if addresses is not None:
         scratch = random.Random(0)
-        works = _works("python", addresses(scratch), PythonWay(scratch), lambda: scratch.gauss(0.0, 1.0))
+        works = _works("python", addresses(scratch), PythonAccess(scratch), lambda: scratch.gauss(0.0, 1.0))
         if works and _reads("python", addresses(generator), public):
             return addresses(generator)
     return public
 
 
-def _numpy_door(is_fast: bool) -> object:
+def _global_numpy_access(is_fast: bool) -> object:
     generator = np.random.mtrand._rand
     bit_generator = np.random.mtrand.get_bit_generator()
     if not isinstance(bit_generator, np.random.MT19937):
-        return OtherNumpyWay(generator, bit_generator)
-    public = NumpyWay(generator)
+        return OtherNumpyAccess(generator, bit_generator)
+    public = NumpyAccess(generator)
     is_plain = type(generator) is np.random.RandomState and type(bit_generator) is np.random.MT19937
     addresses = _numpy_addresses() if is_fast and is_plain else None
     if addresses is not None:
         scratch_bits = np.random.MT19937(0)
         scratch = np.random.RandomState(scratch_bits)
         at, global_at = addresses(scratch, scratch_bits), addresses(generator, bit_generator)
-        if _works("numpy", at, NumpyWay(scratch), scratch.standard_normal) and _reads("numpy", global_at, public):
+        if _works("numpy", at, NumpyAccess(scratch), scratch.standard_normal) and _reads("numpy", global_at, public):
             return global_at
     return public
 
 
-def _torch_door(is_fast: bool) -> object:
+def _global_torch_access(is_fast: bool) -> object:
     generator = torch.default_generator
-    public = torch_way(generator)
-    if not is_fast or not isinstance(public, TorchWay):
+    public = torch_access(generator)
+    if not is_fast or not isinstance(public, TorchAccess):
         return public
     scratch = torch.Generator()
 
     def draw_normal() -> None:
         torch.randn(1, device="cpu", generator=scratch)
 
-    if _works("torch", _torch_addresses(scratch), TorchWay(scratch), draw_normal):
+    if _works("torch", _torch_addresses(scratch), TorchAccess(scratch), draw_normal):
         return _torch_addresses(generator)
     return public
 
@@ -298,7 +308,7 @@ def _works(library: str, addresses: tuple[Any, ...], public: Any, draw_normal: C
     `draw_normal` makes that generator store a normal deviate.
     """
     try:
-        fast, slow = (_core.GlobalGenerators(**{library: way}) for way in (addresses, public))
+        fast, slow = (_core.GlobalGenerators(**{library: access}) for access in (addresses, public))
         slow.seed(_KEY)
         fresh = slow.take()
         draw_normal()
@@ -318,5 +328,5 @@ def _works(library: str, addresses: tuple[Any, ...], public: Any, draw_normal: C
 
 def _reads(library: str, addresses: tuple[Any, ...], public: Any) -> bool:
     """Return True if the core's access to the global generator reads the same as the public API."""
-    fast, slow = (_core.GlobalGenerators(**{library: way}) for way in (addresses, public))
+    fast, slow = (_core.GlobalGenerators(**{library: access}) for access in (addresses, public))
     return fast.take() == slow.take()

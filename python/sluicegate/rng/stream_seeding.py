@@ -76,7 +76,7 @@ class StreamSeeding:
         """Set the generators for sample `ordinal` of the stream, which this thread reads next."""
         self._samples.sample(ordinal)
 
-    def take_over(self) -> None:
+    def make_current(self) -> None:
         """Make this the stream of this thread, from its start, until another one takes over. For a worker process."""
         _current.seeding = self
         self._set_globals()

@@ -99,7 +99,7 @@ class BatchSampler(data.BatchSampler):
     def state_dict(self) -> dict[str, Any]:
         """Return the epoch, how many of its batches were yielded, and the seed they were drawn from: plain JSON."""
         # A sampler that drew a seed for this pass has to resume with it.
-        return sampler_state(self, self._seed_of_both(), seed_of_pass(self.sampler))
+        return sampler_state(self, self._effective_seed(), seed_of_pass(self.sampler))
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Make the next iteration resume where `state_dict` was taken.
@@ -108,7 +108,7 @@ class BatchSampler(data.BatchSampler):
             ValueError: the number of yielded batches is missing or negative, or the state has a different seed or is of
                 different batches.
         """
-        epoch, self.next_yielded, drawn = checked_state(self, self._seed_of_both(), state_dict)
+        epoch, self.next_yielded, drawn = checked_state(self, self._effective_seed(), state_dict)
         self.set_epoch(epoch)
         if drawn is not None and isinstance(self.sampler, Positional):
             self.sampler.draw_again(drawn)
@@ -141,7 +141,7 @@ class BatchSampler(data.BatchSampler):
             for start in range(0, len(indices), size):
                 yield indices[start : start + size]
 
-    def _seed_of_both(self) -> int | None:
+    def _effective_seed(self) -> int | None:
         own = own_seed(self.sampler)
         return self.seed if own is None else own
 

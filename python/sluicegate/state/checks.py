@@ -10,7 +10,7 @@ _LISTS = (list, tuple)
 _REMEDY = "pass the dict that state_dict() returned"
 
 
-def was_changed(name: str, value: Any, what: str) -> ValueError:
+def invalid_state(name: str, value: Any, what: str) -> ValueError:
     """Return the error for a state in which `name` is `value`, which no loader writes."""
     return ValueError(f"load_state_dict: invalid state: `{name}` is {reprlib.repr(value)}, but {what}; {_REMEDY}")
 
@@ -22,11 +22,11 @@ def check_number(name: str, value: Any, below: int = 2**63, least: int = 0) -> i
         ValueError: not an integer, below `least`, or not below `below`.
     """
     if isinstance(value, bool) or not isinstance(value, int):
-        raise was_changed(name, value, "should be an integer")
+        raise invalid_state(name, value, "should be an integer")
     if value < least:
-        raise was_changed(name, value, f"should be at least {least}")
+        raise invalid_state(name, value, f"should be at least {least}")
     if value >= below:
-        raise was_changed(name, value, f"should be below {below}")
+        raise invalid_state(name, value, f"should be below {below}")
     return value
 
 
@@ -37,7 +37,7 @@ def check_flag(name: str, value: Any) -> bool:
         ValueError: it is neither.
     """
     if not isinstance(value, bool):
-        raise was_changed(name, value, "should be True or False")
+        raise invalid_state(name, value, "should be True or False")
     return value
 
 
@@ -48,9 +48,9 @@ def check_list(name: str, value: Any, lengths: Collection[int] | None = None) ->
         ValueError: it is not.
     """
     if not isinstance(value, _LISTS):
-        raise was_changed(name, value, "should be a list")
+        raise invalid_state(name, value, "should be a list")
     if lengths is not None and len(value) not in lengths:
-        raise was_changed(name, value, f"should have {' or '.join(map(str, lengths))} parts")
+        raise invalid_state(name, value, f"should have {' or '.join(map(str, lengths))} parts")
     return value
 
 
@@ -61,7 +61,7 @@ def check_mapping(name: str, value: Any, needed: Collection[str] = ()) -> Mappin
         ValueError: not a mapping, or a key is missing.
     """
     if not isinstance(value, Mapping):
-        raise was_changed(name, value, "should be a mapping")
+        raise invalid_state(name, value, "should be a mapping")
     if lost := [key for key in needed if key not in value]:
         raise ValueError(f"load_state_dict: invalid state: `{name}` is missing {', '.join(lost)}; {_REMEDY}")
     return value
@@ -75,7 +75,7 @@ def check_pairs(name: str, value: Any) -> None:
     """
     for pair in () if value is None else check_list(name, value):
         if not all(isinstance(part, str) for part in check_list(name, pair, [2])):
-            raise was_changed(name, pair, "should be a name and the state of a generator, both text")
+            raise invalid_state(name, pair, "should be a name and the state of a generator, both text")
 
 
 def check_stream_state(state: Mapping[str, Any], needed: Collection[str], sources: int | None) -> None:
@@ -109,11 +109,11 @@ def check_stream_state(state: Mapping[str, Any], needed: Collection[str], source
 def _check_native(state: Mapping[str, Any], sources: int) -> None:
     if state["inner"] is None:
         if state["read"]:
-            raise was_changed("inner", None, f"`read` is {state['read']}")
+            raise invalid_state("inner", None, f"`read` is {state['read']}")
     else:
         ordinal, source, first, _ = map(check_number, ["inner"] * 4, check_list("inner", state["inner"], [4]))
         if source > sources or first > ordinal or (state["read"] > ordinal and not state.get("consumed")):
-            raise was_changed("inner", state["inner"], f"`read` is {state['read']}, and `sources` is {sources}")
+            raise invalid_state("inner", state["inner"], f"`read` is {state['read']}, and `sources` is {sources}")
     check_number("run", state.get("run", 1), least=1)
     for each in check_list("consumed", state.get("consumed", [])):
         workers, run, until, held = check_list("consumed", each, [4])
@@ -128,7 +128,7 @@ def _check_snapshot(name: str, snapshot: Any, read: int) -> int:
         return 0
     since = check_number(f"{name}.read", check_mapping(name, snapshot, ["read"])["read"])
     if since > read or (since and not {"iterable", "iterator"} & set(snapshot)):
-        raise was_changed(name, snapshot, f"`read` is {read}")
+        raise invalid_state(name, snapshot, f"`read` is {read}")
     if (after := snapshot.get("after")) is not None:
         check_mapping(f"{name}.after", after, ("snapshot", "read", "ended"))
         check_flag(f"{name}.after.ended", after["ended"])
@@ -143,8 +143,8 @@ def _check_held(state: Mapping[str, Any], since: int) -> None:
     read, yielded = state["read"], check_number("yielded", state["yielded"])
     for ordinal in check_list("held", state["held"]):
         if not since <= check_number("held", ordinal) < read:
-            raise was_changed("held", state["held"], f"`read` is {read}, after {since}")
+            raise invalid_state("held", state["held"], f"`read` is {read}, after {since}")
     if len(set(state["held"])) != len(state["held"]) or len(state["held"]) + yielded != read:
-        raise was_changed("held", state["held"], f"`read` is {read}, and `yielded` is {yielded}")
+        raise invalid_state("held", state["held"], f"`read` is {read}, and `yielded` is {yielded}")
     if state["ended"] and (state["held"] or not has_ended):
-        raise was_changed("ended", True, "the buffer still holds samples, or its stream has more")
+        raise invalid_state("ended", True, "the buffer still holds samples, or its stream has more")

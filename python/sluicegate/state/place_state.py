@@ -50,7 +50,7 @@ class PlaceState:
         return self.states.get("thing")
 
     @classmethod
-    def of_exact(cls, state: Any, samples: int, ended: bool) -> PlaceState:
+    def exact(cls, state: Any, samples: int, ended: bool) -> PlaceState:
         """Return the place of a dataset that reported `state` after `samples` samples."""
         return cls({"thing": state}, samples, samples, ended)
 

@@ -54,10 +54,10 @@ def iter_restored(item: Any) -> Iterator[Any]:
     A Hugging Face stream keeps the state that it was given, and would begin every later iteration there, too.
     """
     iterator: Iterator[Any] = iter(item)
-    return _forgetting(item, iterator) if _keeps_what_it_is_given(item) else iterator
+    return _forgetting(item, iterator) if _keeps_loaded_state(item) else iterator
 
 
-def _keeps_what_it_is_given(item: Any) -> bool:
+def _keeps_loaded_state(item: Any) -> bool:
     module = sys.modules.get("datasets.iterable_dataset")
     cls = getattr(module, "IterableDataset", None)
     return cls is not None and isinstance(item, cls) and hasattr(item, "_starting_state_dict")
@@ -76,7 +76,7 @@ def _forgetting(item: Any, iterator: Iterator[Any]) -> Iterator[Any]:
         yield from iterator
 
 
-class Untold(NamedTuple):
+class UnavailableState(NamedTuple):
     """Stands in for a state that could not be obtained or pickled."""
 
     reason: str
@@ -87,7 +87,7 @@ def pickled(tell: Callable[[], Any]) -> bytes:
     try:
         return pickle.dumps(tell())
     except Exception as error:
-        return pickle.dumps(Untold(f"{type(error).__name__}: {error}"))
+        return pickle.dumps(UnavailableState(f"{type(error).__name__}: {error}"))
 
 
 def unpickled(state: bytes, owner: str) -> Any:
@@ -97,7 +97,7 @@ def unpickled(state: bytes, owner: str) -> Any:
         RuntimeError: the state of `owner` could not be obtained.
     """
     value = pickle.loads(state)
-    if isinstance(value, Untold):
+    if isinstance(value, UnavailableState):
         raise RuntimeError(f"state_dict: {owner} did not return its state: {value.reason}")
     return value
 
@@ -153,7 +153,7 @@ class Pair:
             return
         if is_lazy(self.iterator):
             self.iterator = iter(())  # Closes the old one first: a generator may act then.
-        if _keeps_what_it_is_given(self.thing):
+        if _keeps_loaded_state(self.thing):
             return  # It would begin there again, and it does not continue.
         if "thing" in state:
             restore(self.thing, state["thing"])
@@ -170,12 +170,12 @@ class Pair:
         thing: Any = self.thing
         takes_up_later = not _are_equal(thing.state_dict(), state["thing"])
         has_ended, begins_again = self._read_and_leave()
-        if takes_up_later or _keeps_what_it_is_given(thing):
+        if takes_up_later or _keeps_loaded_state(thing):
             return
         if has_ended:
             # There was no sample after which to leave it, and its changes at the end may happen only there.
             ended = copy.deepcopy(thing.state_dict())
-            begins_again = self._begins_again_where_it_was_before()
+            begins_again = self._restarts_from_earlier_state()
             if begins_again:
                 restore(thing, ended)
         if not begins_again:
@@ -183,7 +183,7 @@ class Pair:
         if has_ended or not begins_again:
             iter(thing)  # Some things apply the state here.
 
-    def _begins_again_where_it_was_before(self) -> bool:
+    def _restarts_from_earlier_state(self) -> bool:
         if self._before is None:
             return False
         restore(self.thing, self._before)

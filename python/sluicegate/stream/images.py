@@ -12,7 +12,7 @@ from sluicegate.image.damaged import DamagedImageError
 from sluicegate.image.field import ImageField
 from sluicegate.image.samples import ImageSamples, UndecodedFieldError
 from sluicegate.native.dataset import Kind, collate, has_own_batches
-from sluicegate.rng.global_generators import torch_door
+from sluicegate.rng.global_generators import fastest_torch_access
 from sluicegate.rng.sample import SampleSeeding
 from sluicegate.transforms.drawing import current_generator
 
@@ -180,13 +180,13 @@ class StreamImages:
     def _decode_batch(
         self, image: ImageField, name: str, encoded: Sequence[EncodedSample]
     ) -> tuple[torch.Tensor, tuple[int, str] | None]:
-        keys, door = None, None
+        keys, access = None, None
         if image.is_random and self._seeding is not None:
             keys = [self._seeding.key_of(each.ordinal) for each in encoded]
         elif image.is_random:
-            door = torch_door(current_generator())
+            access = fastest_torch_access(current_generator())
         assert image.pipeline is not None
-        return image.pipeline.decode_batch([each.sample[name] for each in encoded], keys, door)
+        return image.pipeline.decode_batch([each.sample[name] for each in encoded], keys, access)
 
     def _refuse(self, encoded: EncodedSample, name: str, reason: object) -> None:
         self.stream.refuse_or_leave_out(f"{self.stream.origin(encoded, name)}: {reason}")

@@ -22,7 +22,7 @@ from .native_iterator import Fields, HandOver, ImageStreamIterator, NativeStream
 from .reader import StreamReader
 from .resumable import ResumableIterator, ResumableStream
 from .sources import Pump, Source, Sources, opened, sources_of
-from .split import START, Reached, current_run, in_full, split_again
+from .split import START, Reached, current_run, split_again, with_run_keys
 
 # Samples that are copies are delivered in groups of this size. Tensors are not, because each would keep alive the
 # memory of its whole group.
@@ -116,7 +116,7 @@ class NativeStream(ResumableStream[Any]):
         previous: StreamReader | None,
     ) -> ResumableIterator[Any]:
         state = self._start(epoch, None, consumer)
-        loaded = None if loaded is None else in_full(loaded)
+        loaded = None if loaded is None else with_run_keys(loaded)
         if loaded is not None and (loaded["ended"] or loaded["consumed"] or any(loaded["inner"] or ())):
             # Some consumer has read samples, though it may not have been this one.
             self._refuse_other_consumer(loaded, consumer)
@@ -151,7 +151,7 @@ class NativeStream(ResumableStream[Any]):
         return type(self).__iter__ is NativeStream.__iter__
 
     def split_again(self, states: Sequence[dict[str, Any] | None], num_workers: int, run: int) -> list[dict[str, Any]]:  # noqa: D102
-        known = [None if state is None else in_full(state) for state in states]
+        known = [None if state is None else with_run_keys(state) for state in states]
         workers = [None if state is None else Reached(state, (state["inner"] or START)[0], []) for state in known]
         return split_again(workers, num_workers, run)
 

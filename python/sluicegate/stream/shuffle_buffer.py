@@ -243,7 +243,7 @@ class ShuffledIterator(ResumableIterator[_T_co]):
             native.shuffle(reader)
             self._is_native = True
         if self._resume is not None:
-            self._hold_again(native, self._resume)
+            self._refill_native(native, self._resume)
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
@@ -263,7 +263,7 @@ class ShuffledIterator(ResumableIterator[_T_co]):
         finally:
             native.tell(reader, self._needed)
 
-    def _hold_again(self, native: NativeStreamIterator, state: dict[str, Any]) -> None:
+    def _refill_native(self, native: NativeStreamIterator, state: dict[str, Any]) -> None:
         read, held = state["read"], state["held"]
         try:
             is_whole = native.read_again(read, held, state["stream_ended"])

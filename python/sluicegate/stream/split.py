@@ -82,7 +82,7 @@ class Reached(NamedTuple):
     held: list[int]
 
 
-def in_full(state: Mapping[str, Any]) -> dict[str, Any]:
+def with_run_keys(state: Mapping[str, Any]) -> dict[str, Any]:
     """Add the keys that states of a native stream lack if they were written before runs existed."""
     return {"run": 1, "consumed": [], **state}
 
@@ -133,7 +133,7 @@ def reached_with_buffer(state: dict[str, Any], since: int, read: int, held: Sequ
         read: the number of samples read by now.
         held: the samples that the buffer holds, numbered in the order in which they were read.
     """
-    state = in_full(state)
+    state = with_run_keys(state)
     consumer, place = state["consumer"], state["inner"] or START
     split = StreamSplit(consumer["rank"], consumer["world_size"], consumer["num_workers"], state["run"])
     ordinals: list[int] = []

@@ -56,7 +56,7 @@ class DeferredSignals:
         self._arrived.add(number)
 
     @property
-    def hurries(self) -> bool:
+    def is_hurried(self) -> bool:
         """True if the process was asked to end, or interrupted."""
         return not _HURRIES.isdisjoint(self._arrived)
 
@@ -67,16 +67,16 @@ class DeferredSignals:
             signal.signal(number, handler)
         if self._arrived:
             _late[:] = [late for late in _late if late() is not None]
-            _late.extend(_Late(self, number) for number in self._arrived)
+            _late.extend(_LateSignal(self, number) for number in self._arrived)
 
 
-class _Late(weakref.ref["DeferredSignals"]):
+class _LateSignal(weakref.ref["DeferredSignals"]):
     """Makes a signal arrive when an object is gone.
 
     It runs no Python code: otherwise the interpreter would handle the signal there, still in the finalizer.
     """
 
-    def __new__(cls, owner: DeferredSignals, number: int) -> _Late:
+    def __new__(cls, owner: DeferredSignals, number: int) -> _LateSignal:
         return super().__new__(cls, owner, operator.methodcaller("arrive"))
 
     def __init__(self, owner: DeferredSignals, number: int) -> None:
@@ -84,4 +84,4 @@ class _Late(weakref.ref["DeferredSignals"]):
         self.arrive = functools.partial(_thread.interrupt_main, number)  # type: ignore[arg-type]
 
 
-_late: list[_Late] = []
+_late: list[_LateSignal] = []

@@ -28,7 +28,7 @@ class ToImage(Transform):
         torch.Size([3, 480, 640])
     """
 
-    _meant: tuple[str, ...] = ("tensor", "PIL", "array")
+    _converted_kinds: tuple[str, ...] = ("tensor", "PIL", "array")
 
     def spec(self) -> list[Any] | None:
         """Return the transform as a list for the core."""
@@ -40,7 +40,7 @@ class ToImage(Transform):
 
     def __call__(self, *inputs: Any) -> Any:
         """Apply the transform to the sample."""
-        return self._of_leaves(inputs if len(inputs) > 1 else inputs[0], self._meant, self._convert)
+        return self._of_leaves(inputs if len(inputs) > 1 else inputs[0], self._converted_kinds, self._convert)
 
     def _convert(self, leaf: Any, kind: str) -> torch.Tensor:
         return marked_image(leaf if kind == "tensor" else tensor_of(leaf))
@@ -49,7 +49,7 @@ class ToImage(Transform):
 class PILToTensor(ToImage):
     """Convert Pillow images to tensors (channels, height, width). Values do not change."""
 
-    _meant = ("PIL",)
+    _converted_kinds = ("PIL",)
 
     def _convert(self, leaf: Any, kind: str) -> torch.Tensor:
         return tensor_of(leaf)
@@ -62,7 +62,7 @@ class ToTensor(ToImage):
     with torchvision; in the pipeline of an `ImageField` the image counts as a Pillow image.
     """
 
-    _meant = ("PIL", "array")
+    _converted_kinds = ("PIL", "array")
 
     def spec(self) -> list[Any] | None:
         """Return the transform as a list for the core; None if torch's default data type is not float32."""
@@ -90,7 +90,7 @@ class ToPILImage(ToImage):
         ValueError: when called, more than four channels, or a mode that does not fit.
     """
 
-    _meant = ("tensor", "Image", "array")
+    _converted_kinds = ("tensor", "Image", "array")
 
     def __init__(self, mode: str | None = None) -> None:
         self.mode = mode
@@ -102,7 +102,7 @@ class ToPILImage(ToImage):
 class ToPureTensor(ToImage):
     """Convert marked tensors (torchvision's `tv_tensors`) to plain ones. Values and other parts do not change."""
 
-    _meant = MARKED
+    _converted_kinds = MARKED
 
     def _convert(self, leaf: Any, kind: str) -> torch.Tensor:
         tensor: torch.Tensor = leaf.as_subclass(torch.Tensor)

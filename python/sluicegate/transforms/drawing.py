@@ -7,7 +7,7 @@ import functools
 import torch
 
 from sluicegate import _core
-from sluicegate.rng.global_generators import torch_door
+from sluicegate.rng.global_generators import fastest_torch_access
 from sluicegate.rng.sample import seeded_generators
 
 __all__ = ["compiled", "current_generator", "drawn"]
@@ -35,11 +35,11 @@ def drawn(transforms: str, masks: str, shape: tuple[int, int, int], dtype: str) 
             height, width, channels, dtype, None
         )
     generator = current_generator()
-    door = torch_door(generator)
+    access = fastest_torch_access(generator)
     if masks == transforms:
-        operations = for_images.draw_json(height, width, channels, dtype, door)
+        operations = for_images.draw_json(height, width, channels, dtype, access)
         return operations, operations
     before = generator.get_state()
-    on_masks = for_masks.draw_json(height, width, channels, dtype, door)
+    on_masks = for_masks.draw_json(height, width, channels, dtype, access)
     generator.set_state(before)
-    return for_images.draw_json(height, width, channels, dtype, door), on_masks
+    return for_images.draw_json(height, width, channels, dtype, access), on_masks

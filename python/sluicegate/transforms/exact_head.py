@@ -59,7 +59,7 @@ class ExactHead:
 
         Args:
             encoded: the bytes of the file.
-            generator: the way to the generator that random transforms draw from, a `torch_door`.
+            generator: the way to the generator that random transforms draw from, a `fastest_torch_access`.
         """
         made = self.core.run(encoded, generator if self.core.is_random else None)
         if made is None:

@@ -39,7 +39,7 @@ import torch
 
 from .arguments import padding_of
 from .called import is_exactly
-from .pillow_resize import way_to_resize
+from .pillow_resize import resize_method
 from .pillow_steps import PILLOW_STEPS, pillow_step
 from .recognize import NotRecognizedError, name_of, own_of, steps_of, why_not
 from .tensor_resize import check_tensor_resize
@@ -101,7 +101,7 @@ class ExactImage:
     def _after(self, step: Any) -> list[Any]:
         name = type(step).__name__
         if is_exactly(step, _PRESETS, ("ImageClassification",)):
-            return self.after_all(_preset(step))
+            return self.after_all(_steps_of_preset(step))
         is_v1 = is_exactly(step, _V1, _KNOWN)
         if not is_v1 and not is_exactly(step, _V2, _KNOWN):
             raise NotRecognizedError(_not_known(step))
@@ -221,7 +221,7 @@ class ExactImage:
         if self.is_pillow:
             if step.antialias is False:
                 raise NotRecognizedError("antialias=False: torchvision warns of it with each image")
-            arguments["antialias"] = way_to_resize()
+            arguments["antialias"] = resize_method()
             if self.has_palette:  # Pillow resizes indices in no other way.
                 arguments["interpolation"] = "nearest"
         else:
@@ -287,7 +287,7 @@ def _log_ratio(step: Any, *, is_v1: bool) -> Any:
     return log_ratio.tolist()
 
 
-def _preset(step: Any) -> Any:
+def _steps_of_preset(step: Any) -> Any:
     """Return the transforms whose functions a preset calls, one after another."""
     v1 = sys.modules[_V1]
     steps = [

@@ -17,7 +17,7 @@ __all__ = ["ClampBoundingBoxes", "ConvertBoundingBoxFormat", "RandomIoUCrop", "S
 _LIMITS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 
 
-class _OfBoxes(Transform):
+class _BoxTransform(Transform):
     """Calls torchvision's transform of this name with samples: the boxes in them are marked by its `tv_tensors`.
 
     An `ImageField` with one field of boxes runs it in Rust.
@@ -32,7 +32,7 @@ class _OfBoxes(Transform):
         return by_torchvision(self, inputs if len(inputs) > 1 else inputs[0], BOXES)
 
 
-class ClampBoundingBoxes(_OfBoxes):
+class ClampBoundingBoxes(_BoxTransform):
     """Clamp boxes to their image.
 
     Args:
@@ -58,7 +58,7 @@ class ClampBoundingBoxes(_OfBoxes):
         return [] if self.clamping_mode is None else ["ClampBoundingBoxes"]
 
 
-class ConvertBoundingBoxFormat(_OfBoxes):
+class ConvertBoundingBoxFormat(_BoxTransform):
     """Convert boxes to a different format.
 
     Args:
@@ -80,7 +80,7 @@ class ConvertBoundingBoxFormat(_OfBoxes):
         return [{"ConvertBoundingBoxFormat": {"format": name.upper()}}] if known else None
 
 
-class RandomIoUCrop(_OfBoxes):
+class RandomIoUCrop(_BoxTransform):
     """Crop a part of the image that contains the center of a box and overlaps enough with such a box, as in SSD.
 
     A limit is drawn from `sampler_options`, then up to `trials` parts of the image, until one of them meets the limit;
@@ -141,7 +141,7 @@ class RandomIoUCrop(_OfBoxes):
         return [{"RandomIoUCrop": {**numbers, "sampler_options": limits, "trials": trials}}]
 
 
-class SanitizeBoundingBoxes(_OfBoxes):
+class SanitizeBoundingBoxes(_BoxTransform):
     """Drop boxes that are too small, or reach past their image, with their labels.
 
     In an `ImageField` these are the fields `box_fields`, whatever `labels_getter` is.

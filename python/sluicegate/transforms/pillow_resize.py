@@ -1,4 +1,4 @@
-"""`way_to_resize`: the way in which the installed Pillow resizes images; the core knows two of them."""
+"""`resize_method`: the way in which the installed Pillow resizes images; the core knows two of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sluicegate import _core
 
 from .recognize import NotRecognizedError
 
-__all__ = ["way_to_resize"]
+__all__ = ["resize_method"]
 
 _WAYS = ("pillow", "pillow 12")
 # Pillow's constants, by name.
@@ -21,7 +21,7 @@ _SIZES = (((37, 23), (11, 19)), ((23, 37), (19, 11)), ((40, 20), (30, 10)), ((40
 
 
 @functools.cache
-def way_to_resize() -> str:
+def resize_method() -> str:
     """Return the core's name for Pillow's way, after resizing some images with both.
 
     Raises:

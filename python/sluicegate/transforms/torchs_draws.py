@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from sluicegate.rng.global_generators import torch_door
+from sluicegate.rng.global_generators import fastest_torch_access
 
 from .drawing import compiled
 from .recognize import NotRecognizedError
@@ -56,5 +56,5 @@ def check_normal_deviates() -> None:
 
 def _drawn(transform: Any, generator: torch.Generator, shape: tuple[int, int, int]) -> Any:
     channels, height, width = shape
-    door = torch_door(generator)
-    return json.loads(compiled(json.dumps([transform])).draw_json(height, width, channels, "float32", door))
+    access = fastest_torch_access(generator)
+    return json.loads(compiled(json.dumps([transform])).draw_json(height, width, channels, "float32", access))

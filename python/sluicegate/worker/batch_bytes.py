@@ -36,7 +36,7 @@ def bytes_of(batch: Any) -> int:
         while waiting and looked < _MOST_OBJECTS:
             item, times = waiting.pop()
             looked += 1
-            own, parts = _taken_apart(item)
+            own, parts = _bytes_and_parts(item)
             total += times * own
             if parts:
                 step = -(-len(parts) // _MOST_PARTS)
@@ -46,7 +46,7 @@ def bytes_of(batch: Any) -> int:
     return min(total, _MOST_BYTES)
 
 
-def _taken_apart(item: Any) -> tuple[int, Collection[Any]]:
+def _bytes_and_parts(item: Any) -> tuple[int, Collection[Any]]:
     """Return the bytes of `item` itself, and its parts."""
     if isinstance(item, torch.Tensor):
         return (item.numel() * item.element_size() if _torch.tensor_is_dense(item) else 0), ()

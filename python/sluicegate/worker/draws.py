@@ -11,8 +11,8 @@ import torch
 
 from sluicegate import _torch
 from sluicegate.recognition.worker_seeding import seeded_by
-from sluicegate.rng.generator_state import NumpyWay, PythonWay, TorchWay
-from sluicegate.rng.global_generators import as_text, generator_state, set_generator_state, torch_door
+from sluicegate.rng.generator_state import NumpyAccess, PythonAccess, TorchAccess
+from sluicegate.rng.global_generators import as_text, fastest_torch_access, generator_state, set_generator_state
 from sluicegate.state.place_state import Fetching, PlaceState
 
 
@@ -58,7 +58,7 @@ class WorkerDraws:
                 set_generator_state(self._generators[worker], place.rng["torch"])
                 self._others[worker] = dict(place.rng)
                 self._has_drawn[worker] = True
-        self._doors = [torch_door(generator) for generator in self._generators]
+        self._doors = [fastest_torch_access(generator) for generator in self._generators]
         self._workers: dict[int, int] = {}
         self.begin(first)
 
@@ -135,6 +135,6 @@ class WorkerDraws:
         if (known := self._others[worker]) is None:
             numpys = np.random.RandomState(_torch.numpy_seed(self._base_seed, worker))
             python = random.Random(self._base_seed + worker)
-            states = PythonWay(python).take(), NumpyWay(numpys).take(), TorchWay(torch.Generator("cpu")).take()
+            states = PythonAccess(python).take(), NumpyAccess(numpys).take(), TorchAccess(torch.Generator("cpu")).take()
             self._others[worker] = known = as_text(states)
         return dict(known)

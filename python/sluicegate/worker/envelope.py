@@ -186,7 +186,7 @@ class _Pickler(ForkingPickler):
                 by_storage[_torch.identity(held[-1])].append(number)
         for numbers in by_storage.values():
             items = [self.leaves[number - self.placed] for number in numbers]
-            if len(items) == 1 and isinstance(items[0], torch.Tensor) and _lies_plainly(items[0]):
+            if len(items) == 1 and isinstance(items[0], torch.Tensor) and _covers_storage(items[0]):
                 views[numbers[0]] = _copy(items[0], end)
             else:
                 for number, view in zip(numbers, _copy_storage(items, end), strict=True):
@@ -206,7 +206,7 @@ def _refuse_graph(tensor: torch.Tensor) -> None:
     torch.utils.hooks.warn_if_has_hooks(tensor)
 
 
-def _lies_plainly(tensor: torch.Tensor) -> bool:
+def _covers_storage(tensor: torch.Tensor) -> bool:
     """Return True if the tensor covers its storage plainly: offset 0, C order, no gradient required."""
     # `is_contiguous` ignores the strides of axes of size 1, which are preserved, too.
     return bool(tensor.storage_offset() == 0) and not tensor.requires_grad and tensor.stride() == _c_strides(tensor)

@@ -24,14 +24,14 @@ class WorkerGroup(ABC):
         inbox: the answers received, oldest first.
         first_epoch: the number of the first epoch; later ones count up from it.
         first_worker: the worker that is asked first.
-        tells_epoch: True if the loader's epoch is sent with every batch.
+        sends_epoch: True if the loader's epoch is sent with every batch.
     """
 
     workers: list[Any]
     inbox: deque[Answer]
     first_epoch = 0
     first_worker = 0
-    tells_epoch = False
+    sends_epoch = False
 
     def __init__(self) -> None:
         self._owner = os.getpid()
@@ -42,7 +42,7 @@ class WorkerGroup(ABC):
         """True if no more answers will come."""
 
     @property
-    def parties(self) -> int:
+    def iterators_served(self) -> int:
         """The number of iterators that the workers serve."""
         return 1
 
@@ -60,7 +60,7 @@ class WorkerGroup(ABC):
         epoch: int,
         shared_seed: int | None,
         number: int,
-        tells_number: bool,
+        sets_epoch: bool,
         wait: Callable[[int], None],
         note: Callable[[Answer], None],
     ) -> None:
@@ -72,7 +72,7 @@ class WorkerGroup(ABC):
             epoch: the number of the epoch since the workers started.
             shared_seed: the seed for DataPipes.
             number: the loader's number of the epoch.
-            tells_number: True to call the dataset's `set_epoch`.
+            sets_epoch: True to call the dataset's `set_epoch`.
             wait: waits for an answer of a worker.
             note: called with every answer that will not be delivered.
         """
@@ -84,14 +84,14 @@ class WorkerGroup(ABC):
                 wait(worker)
             elif not self.inbox:
                 break
-        self.begin(epoch, shared_seed, number, tells_number)
+        self.begin(epoch, shared_seed, number, sets_epoch)
 
     @abstractmethod
     def _unanswered_worker(self) -> int | None:
         """Return a worker that has not answered a request yet; None if all requests are answered."""
 
     @abstractmethod
-    def begin(self, epoch: int, shared_seed: int | None, number: int, tells_number: bool) -> None:
+    def begin(self, epoch: int, shared_seed: int | None, number: int, sets_epoch: bool) -> None:
         """Tell all workers that another epoch begins. The arguments are those of `resume`."""
 
     def under_way(self, worker: int) -> int:

@@ -35,11 +35,11 @@ from sluicegate.stream.resumable import read_by
 from . import envelope
 from . import error as worker_error
 from .dask_scheduler import make_dask_synchronous
-from .duty import Duty
 from .inherited_files import InheritedFiles
 from .limits import is_of_a_limit, limits_in_words
 from .payload import Payload
 from .report import Reporter, attached
+from .work import WorkerSettings
 
 # Requests a worker's Python stack. A real-time signal, because no other code sends it.
 STACK_SIGNAL = signal.SIGRTMAX - 3
@@ -72,7 +72,7 @@ def _arrived(layout: tuple[int, int, int], carriers: tuple[Any, Any, Any]) -> Ch
     return Channel(layout, (memory, bell, consumer))
 
 
-def run_worker(payload: Payload, channel: Channel, duty: Duty, worker: int) -> None:
+def run_worker(payload: Payload, channel: Channel, settings: WorkerSettings, worker: int) -> None:
     """Fetch batches until the consumer stops it or is gone."""
     # If a worker thread forked this process, that thread's worker info would hide this worker's.
     _torch.set_worker_info_of_thread(None)
@@ -87,7 +87,7 @@ def run_worker(payload: Payload, channel: Channel, duty: Duty, worker: int) -> N
     signal.signal(signal.SIGINT, lambda number, frame: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     try:
-        _Loop(payload, end, channel, duty, worker, files).run()
+        _Loop(payload, end, channel, settings, worker, files).run()
     except KeyboardInterrupt:
         pass  # Raised by user code; the consumer notices that this worker is gone.
     finally:
@@ -108,13 +108,13 @@ class _Loop:
         payload: Payload,
         end: _core.WorkerEnd,
         channel: Channel,
-        duty: Duty,
+        settings: WorkerSettings,
         worker: int,
         files: InheritedFiles,
     ) -> None:
         self.end = end
         self.files = files
-        self.duty = duty
+        self.settings = settings
         self.where = f"in DataLoader worker process {worker}"
         self.fetcher: MapFetcher | StreamFetcher | None = None
         # Where the last epoch stopped in a lazy stream.
@@ -128,15 +128,15 @@ class _Loop:
         self.ended = False
         self.shared_rng = torch.Generator()
         self.worker = worker
-        self.tells_epoch = duty.tells_epoch
+        self.sets_epoch = settings.sets_epoch
         # The last epoch passed to the dataset's `set_epoch`.
         self.epoch: int | None = None
-        self.is_stream = duty.dataset_kind == _torch.DatasetKind.Iterable
+        self.is_stream = settings.dataset_kind == _torch.DatasetKind.Iterable
         self.seeding: SampleSeeding | None = None
-        if duty.seed is not None and not self.is_stream:
-            self.seeding = SampleSeeding(duty.seed, duty.seed_samples)
+        if settings.seed is not None and not self.is_stream:
+            self.seeding = SampleSeeding(settings.seed, settings.seed_samples)
         # Generators that are seeded for each sample carry no information about later samples.
-        self.reporter = Reporter(duty.snapshot_every, self.seeding is None or not duty.seed_samples)
+        self.reporter = Reporter(settings.snapshot_every, self.seeding is None or not settings.seed_samples)
         try:
             self._set_up(payload, channel, worker)
         except Exception as error:
@@ -144,7 +144,7 @@ class _Loop:
             self.is_set_up = False
         else:
             self.is_set_up = True
-            resumed = duty.places[worker] if worker < len(duty.places) else None
+            resumed = settings.places[worker] if worker < len(settings.places) else None
             if resumed is not None and resumed.over:
                 # First restore how the finished epoch left the dataset, then begin the requested epoch.
                 if resumed.states:
@@ -152,7 +152,7 @@ class _Loop:
                 self._put_back(resumed)
                 resumed, self.before = None, resumed
                 self.has_begun = True
-            self._begin(resumed, duty.epoch)
+            self._begin(resumed, settings.epoch)
 
     def _set_up(self, payload: Payload, channel: Channel, worker: int) -> None:
         memory, _, consumer = channel.descriptors
@@ -163,18 +163,18 @@ class _Loop:
         # Before torch runs anything else: OpenMP's threads do not survive the fork.
         torch.set_num_threads(1)
         _write_stack_on_demand(memory)
-        seed = self.duty.base_seed + worker
+        seed = self.settings.base_seed + worker
         random.seed(seed)
         torch.manual_seed(seed)
-        np.random.seed(_torch.numpy_seed(self.duty.base_seed, worker))
+        np.random.seed(_torch.numpy_seed(self.settings.base_seed, worker))
         needs = payload.load()
         make_dask_synchronous()
         self.dataset, init_fn = needs["dataset"], needs["worker_init_fn"]
         self.collate_fn: Callable[[Any], Any] = needs["collate_fn"]
         self.sample_id = needs["sample_id"]
-        self._seed_pipe(self.duty.shared_seed)
+        self._seed_pipe(self.settings.shared_seed)
         _torch.set_worker_info(
-            _torch.WorkerInfo(id=worker, num_workers=self.duty.num_workers, seed=seed, dataset=self.dataset)
+            _torch.WorkerInfo(id=worker, num_workers=self.settings.num_workers, seed=seed, dataset=self.dataset)
         )
         if init_fn is not None:
             init_fn(worker)
@@ -191,18 +191,18 @@ class _Loop:
             self.dataset = apply_random_seed(self.dataset, self.shared_rng)
 
     def _begin(self, resumed: PlaceState | None, epoch: int | None) -> None:
-        duty = self.duty
+        settings = self.settings
         # A fetcher left from another epoch must not be used for this one. As in torch, it is closed after the new epoch
         # has begun.
         left, self.fetcher = self.fetcher, None
-        collate_fn = placing(self.collate_fn, self.end) if duty.auto_collation else self.collate_fn
+        collate_fn = placing(self.collate_fn, self.end) if settings.auto_collation else self.collate_fn
         # A finished epoch that is reread makes the same draws as before, provided epochs were counted. A stream of
         # `datasets` applies a state only in the epoch of that state.
-        number = max(duty.epoch - 1, 0) if epoch is None else epoch
+        number = max(settings.epoch - 1, 0) if epoch is None else epoch
         seeding: SampleSeeding | StreamSeeding | None = self.seeding
-        if duty.seed is not None and self.is_stream:
-            seeding = StreamSeeding(duty.seed, duty.seed_samples, self.worker, number)
-            seeding.take_over()
+        if settings.seed is not None and self.is_stream:
+            seeding = StreamSeeding(settings.seed, settings.seed_samples, self.worker, number)
+            seeding.make_current()
         try:
             if resumed is not None and resumed.start is not None:
                 set_global_state(resumed.start)
@@ -211,21 +211,21 @@ class _Loop:
             self.has_begun = True
             if self.is_stream:
                 self.epoch = None  # An epoch left before its first batch begins again.
-            self._tell_epoch(number)
+            self._set_epoch(number)
             self.fetcher = make_fetcher(
-                duty.dataset_kind,
+                settings.dataset_kind,
                 self.dataset,
-                duty.auto_collation,
+                settings.auto_collation,
                 collate_fn,
-                duty.drop_last,
-                duty.sampler,
+                settings.drop_last,
+                settings.sampler,
                 seeding,
                 resumed,
                 self.sample_id,
                 self.before,
-                duty.snapshot_every,
-                duty.run,
-                duty.allows_native,
+                settings.snapshot_every,
+                settings.run,
+                settings.allows_native,
             )
             # After everything that draws random numbers, so that the next sample continues from the restored state.
             self._put_back(resumed)
@@ -234,8 +234,8 @@ class _Loop:
         except Exception as error:
             self.failure = self._packed(error)
 
-    def _tell_epoch(self, epoch: int) -> None:
-        if self.tells_epoch and epoch != self.epoch:
+    def _set_epoch(self, epoch: int) -> None:
+        if self.sets_epoch and epoch != self.epoch:
             for stream in read_by(self.dataset):
                 if is_hugging_face(stream):
                     own_epoch(stream)
@@ -255,7 +255,7 @@ class _Loop:
                 self.ended = False
                 self.failure = self.failure_of_set_up
                 if self.is_set_up:
-                    shared_seed, epoch, self.tells_epoch = pickle.loads(content)
+                    shared_seed, epoch, self.sets_epoch = pickle.loads(content)
                     self._seed_pipe(shared_seed)
                     if isinstance(self.fetcher, StreamFetcher) and self.fetcher.place.is_lazy:
                         self.before = self.fetcher.place.left()
@@ -290,7 +290,7 @@ class _Loop:
             if self.seeding is not None:
                 epoch, request = request
                 self.seeding.begin(epoch)
-                self._tell_epoch(epoch)
+                self._set_epoch(epoch)
             try:
                 batch = self.fetcher.fetch(request)
             finally:

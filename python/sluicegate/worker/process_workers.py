@@ -25,7 +25,6 @@ from sluicegate.system import deadlines
 from sluicegate.system.descriptor import identity_of
 
 from .death import advice, exited, killed
-from .duty import Work
 from .group import WorkerGroup
 from .limits import descriptor_limit_named
 from .live_groups import LiveGroups
@@ -33,6 +32,7 @@ from .payload import Payload, preload
 from .process_answer import ProcessAnswer
 from .process_end import events, joined, wait_for_end
 from .process_main import STACK_SIGNAL, Channel, run_worker
+from .work import Work
 
 # When iterators share workers, the bits of an answer's epoch above these say which iterator it belongs to.
 EPOCH_BITS = 32
@@ -63,13 +63,13 @@ class ProcessWorkers(WorkerGroup):
         # Workers that have answered at least once.
         self._begun: set[int] = set()
         self._method = ""
-        duty, count = work.duty, work.duty.num_workers
+        worker_settings, count = work.worker_settings, work.worker_settings.num_workers
         self._requests: list[deque[tuple[int, int, Any]]] = [deque() for _ in range(count)]
         under_way = count * work.prefetch_factor
         # Weak: the memory is kept for the loader's next iterator, so only as long as the loader exists.
         self._lender = weakref.ref(work.memory)
         # Samples of a map-style dataset are seeded by epoch, so the epoch is sent with every batch.
-        self.tells_epoch = duty.seed is not None and not work.settings.is_stream
+        self.sends_epoch = worker_settings.seed is not None and not work.settings.is_stream
         with descriptor_limit_named(count):
             self._memory = work.memory.lend(count, under_way, work.bytes_ahead)
         self._memory_file = identity_of(self._memory.descriptors[0])
@@ -95,8 +95,10 @@ class ProcessWorkers(WorkerGroup):
         own = os.pidfd_open(self._owner)
         try:
             channel = Channel(self._memory.layout, (*self._memory.descriptors, own), self._memory)
-            for worker in range(work.duty.num_workers):
-                process = context.Process(target=run_worker, args=(payload, channel, work.duty, worker), daemon=True)
+            for worker in range(work.worker_settings.num_workers):
+                process = context.Process(
+                    target=run_worker, args=(payload, channel, work.worker_settings, worker), daemon=True
+                )
                 with _interrupts_wait():
                     process.start()
                     self.workers.append(process)
@@ -109,7 +111,7 @@ class ProcessWorkers(WorkerGroup):
     def fetch(self, worker: int, epoch: int, number: int, ids: BatchIds) -> None:
         """Send a request to `worker`."""
         request = portable(ids.request)
-        request = pickled_request((ids.epoch, request) if self.tells_epoch else request)
+        request = pickled_request((ids.epoch, request) if self.sends_epoch else request)
         self._requests[worker].append((epoch, number, ids.request))
         try:
             self._memory.send(worker, "fetch", epoch, number, request)
@@ -120,9 +122,9 @@ class ProcessWorkers(WorkerGroup):
     def _unanswered_worker(self) -> int | None:
         return next((worker for worker, requests in enumerate(self._requests) if requests), None)
 
-    def begin(self, epoch: int, shared_seed: int | None, number: int, tells_number: bool) -> None:
+    def begin(self, epoch: int, shared_seed: int | None, number: int, sets_epoch: bool) -> None:
         """Tell all workers that another epoch begins. The arguments are those of `resume`."""
-        content = pickle.dumps((shared_seed, number, tells_number))
+        content = pickle.dumps((shared_seed, number, sets_epoch))
         for worker in range(len(self.workers)):
             self._memory.send(worker, "resume", epoch, 0, content)
 

@@ -14,7 +14,7 @@ from sluicegate.fetch.map_fetcher import MapFetcher
 from sluicegate.fetch.stream_fetcher import StreamFetcher
 from sluicegate.rng.global_generators import global_generators
 from sluicegate.state.place_state import PlaceState
-from sluicegate.state.stateful import Untold, pickled
+from sluicegate.state.stateful import UnavailableState, pickled
 
 _SIZE = struct.Struct("=I")
 
@@ -25,7 +25,7 @@ _SIZE = struct.Struct("=I")
 # - what they were when the epoch began;
 # - a warning for the user.
 Report: TypeAlias = tuple[
-    tuple[int, int, "list[Any] | Untold | None"] | None,
+    tuple[int, int, "list[Any] | UnavailableState | None"] | None,
     "bytes | Callable[[], PlaceState] | None",
     Any,
     Any,
@@ -137,4 +137,4 @@ def _pickled(report: Report) -> bytes:
         if last is None or last[2] is None:
             raise
         # The rest contains no user objects. The consumer gets the reason why the ids of the samples are unknown.
-        return pickle.dumps(((*last[:2], Untold(f"{type(error).__name__}: {error}")), *rest))
+        return pickle.dumps(((*last[:2], UnavailableState(f"{type(error).__name__}: {error}")), *rest))

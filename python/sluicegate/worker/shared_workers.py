@@ -15,9 +15,9 @@ from typing import Any
 from sluicegate.order.ids import BatchIds
 from sluicegate.system.bell import Bell
 
-from .duty import Work
 from .group import Answer, WorkerGroup
 from .process_workers import EPOCH_BITS
+from .work import Work
 
 # How often a thread that waits for another one to receive checks that the other one is still alive.
 _LOOK_SECONDS = 1.0
@@ -38,7 +38,7 @@ class SharedWorkers:
         self._owner = os.getpid()
         # Guards everything below.
         self._lock = threading.RLock()
-        self._hearer: threading.Thread | None = None
+        self._receiver: threading.Thread | None = None
         self._group: WorkerGroup | None = None
         self._terms: tuple[Any, ...] = ()
         self._last_epoch: int | None = None
@@ -60,23 +60,23 @@ class SharedWorkers:
         if self._owner != os.getpid():
             self._reset()  # In a fork: the lock may be held by a thread that was not forked.
         with self._lock:
-            terms, duty = work.terms(), work.duty
+            terms, worker_settings = work.terms(), work.worker_settings
             if self._group is None or self._group.closed:
                 self._group, self._terms, self._death = make(work), terms, None
-                self._last_epoch = duty.epoch
-                self._waiting = [deque() for _ in range(duty.num_workers)]
-                self._limit = duty.num_workers * work.prefetch_factor
+                self._last_epoch = worker_settings.epoch
+                self._waiting = [deque() for _ in range(worker_settings.num_workers)]
+                self._limit = worker_settings.num_workers * work.prefetch_factor
                 self._shares.clear()
             elif terms != self._terms:
                 return None
             number = next(self._numbers)
             share = WorkerShare(self, self._group, number)
             self._shares[number] = share
-        self.tell_epoch(duty.shared_seed, duty.epoch, duty.tells_epoch)
+        self.set_epoch(worker_settings.shared_seed, worker_settings.epoch, worker_settings.sets_epoch)
         return share
 
     @property
-    def parties(self) -> int:
+    def iterators_served(self) -> int:
         """The number of iterators that the workers serve."""
         return max(len(self._shares), 1)
 
@@ -96,11 +96,11 @@ class SharedWorkers:
                     self._group.fetch(worker, *waiting[0])
                 waiting.popleft()
 
-    def tell_epoch(self, shared_seed: int | None, number: int, tells_epoch: bool) -> None:
+    def set_epoch(self, shared_seed: int | None, number: int, sets_epoch: bool) -> None:
         """Make the workers call the dataset's `set_epoch`, unless the epoch is sent with every batch."""
         with self._lock:
-            if tells_epoch and self._last_epoch != number and self._group is not None and not self._group.tells_epoch:
-                self._group.begin(0, shared_seed, number, tells_epoch)
+            if sets_epoch and self._last_epoch != number and self._group is not None and not self._group.sends_epoch:
+                self._group.begin(0, shared_seed, number, sets_epoch)
             self._last_epoch = number
 
     def receive(self, share: WorkerShare, timeout: float | None) -> bool:
@@ -113,7 +113,7 @@ class SharedWorkers:
         is_silent = False
         while True:
             left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
-            is_hearing = False
+            is_receiving = False
             try:
                 with self._lock:
                     if share.inbox:
@@ -121,36 +121,36 @@ class SharedWorkers:
                     if left == 0.0:
                         return False
                     self.check(share)
-                    if not self._is_heard(is_silent):
+                    if not self._is_received_elsewhere(is_silent):
                         # In this order: if a signal handler raises from here on, the `finally` clause undoes this.
-                        is_hearing, self._hearer = True, threading.current_thread()
-                if is_hearing:
-                    self._hear(share, left)
+                        is_receiving, self._receiver = True, threading.current_thread()
+                if is_receiving:
+                    self._receive_for_all(share, left)
                 else:
-                    is_silent = not share.heard.wait(_LOOK_SECONDS if left is None else min(left, _LOOK_SECONDS))
+                    is_silent = not share.received.wait(_LOOK_SECONDS if left is None else min(left, _LOOK_SECONDS))
             finally:
-                if is_hearing:
-                    self._end_hearing()
+                if is_receiving:
+                    self._end_receiving()
 
-    def _end_hearing(self) -> None:
+    def _end_receiving(self) -> None:
         with self._lock:
-            self._hearer = None
+            self._receiver = None
             for share in list(self._shares.values()):
-                share.heard.ring()
+                share.received.ring()
 
-    def _is_heard(self, is_silent: bool) -> bool:
+    def _is_received_elsewhere(self, is_silent: bool) -> bool:
         """Return True if another thread receives for all.
 
         A second signal handler's exception may have kept the last receiver from saying that it left. So if nothing was
         received for a while, this checks that the thread is alive. It does not check every time, for the reason in
         `ThreadWorkers.receive`.
         """
-        hearer = self._hearer
-        if hearer is None or hearer is threading.current_thread():
+        receiver = self._receiver
+        if receiver is None or receiver is threading.current_thread():
             return False
-        return not is_silent or hearer.is_alive()
+        return not is_silent or receiver.is_alive()
 
-    def _hear(self, share: WorkerShare, timeout: float | None) -> None:
+    def _receive_for_all(self, share: WorkerShare, timeout: float | None) -> None:
         with self._death_noted(share):
             share.group.receive(timeout)
         with self._lock:
@@ -215,7 +215,7 @@ class WorkerShare(WorkerGroup):
         self.has_left = False
         self.inbox = deque()
         # Rung when another share has received for all.
-        self.heard = Bell()
+        self.received = Bell()
         self.workers = group.workers
         self.first_epoch = number << EPOCH_BITS
         # Iterators begin with different workers; otherwise all would wait for the same one.
@@ -234,9 +234,9 @@ class WorkerShare(WorkerGroup):
         return self.group.is_foreign
 
     @property
-    def parties(self) -> int:
+    def iterators_served(self) -> int:
         """The number of iterators that the workers serve."""
-        return self._shared.parties
+        return self._shared.iterators_served
 
     def fetch(self, worker: int, epoch: int, number: int, ids: BatchIds) -> None:
         """Ask `worker` for one batch; return at once."""
@@ -256,9 +256,9 @@ class WorkerShare(WorkerGroup):
     def _unanswered_worker(self) -> int | None:
         return next(iter(self._under_way.values()), None)
 
-    def begin(self, epoch: int, shared_seed: int | None, number: int, tells_number: bool) -> None:
+    def begin(self, epoch: int, shared_seed: int | None, number: int, sets_epoch: bool) -> None:
         """Tell the workers the loader's epoch, if it differs from the last one."""
-        self._shared.tell_epoch(shared_seed, number, tells_number)
+        self._shared.set_epoch(shared_seed, number, sets_epoch)
 
     def dismiss(self, worker: int) -> None:
         """Do nothing: other shares may need `worker`."""

@@ -14,11 +14,11 @@ from sluicegate.state.place_state import PlaceState
 from sluicegate.stream.split import sharing
 
 from .batch_bytes import bytes_of
-from .duty import Work
 from .lane import Lane
 from .pace import Pace
 from .report import Reporter
 from .thread_answer import ThreadAnswer
+from .work import Work
 
 _NOT_BEGUN = "this worker could not start; see its first error"
 
@@ -53,7 +53,7 @@ class ThreadWorker:
         self.pace, self.put, self.is_stopping = pace, put, is_stopping
         self.bytes_ahead = work.bytes_ahead
         # Not `work` itself: a thread would keep the sampler alive, which may refer to the loader.
-        self.duty, self.dataset, self.collate_fn = work.duty, work.dataset, work.collate_fn
+        self.worker_settings, self.dataset, self.collate_fn = work.worker_settings, work.dataset, work.collate_fn
         self.init_fn, self.sample_id = work.init_fn, work.settings.sample_id
         self.shared = shared
         # True if this worker has its own copy of the dataset.
@@ -61,13 +61,15 @@ class ThreadWorker:
         if self.is_alone:
             self.dataset, self.init_fn = work.dataset.for_worker(), None
         self.is_stream = work.settings.is_stream
-        seed = self.duty.base_seed + worker
-        self.info = _torch.WorkerInfo(id=worker, num_workers=self.duty.num_workers, seed=seed, dataset=self.dataset)
+        seed = self.worker_settings.base_seed + worker
+        self.info = _torch.WorkerInfo(
+            id=worker, num_workers=self.worker_settings.num_workers, seed=seed, dataset=self.dataset
+        )
         self.seeding: SampleSeeding | StreamSeeding | None = None
-        if self.duty.seed is not None and not self.is_stream:
+        if self.worker_settings.seed is not None and not self.is_stream:
             # The global generators belong to the whole process: parallel threads cannot seed them per sample.
-            self.seeding = SampleSeeding(self.duty.seed, False)
-        self.reporter = Reporter(self.duty.snapshot_every, False, work.shares_pass)
+            self.seeding = SampleSeeding(self.worker_settings.seed, False)
+        self.reporter = Reporter(self.worker_settings.snapshot_every, False, work.shares_pass)
         self.fetcher: Any = None
         # Where the last epoch of a stream stopped, if known.
         self.before: PlaceState | None = None
@@ -81,7 +83,7 @@ class ThreadWorker:
     def run(self) -> None:
         """Set up, and answer tasks until the last one."""
         _torch.set_worker_info_of_thread(self.info)
-        places, epoch = self.duty.places, self.duty.epoch
+        places, epoch = self.worker_settings.places, self.worker_settings.epoch
         resumed = places[self.worker] if self.is_stream and self.worker < len(places) else None
         try:
             if self.init_fn is not None:
@@ -97,7 +99,7 @@ class ThreadWorker:
                 if resumed.states:
                     self._begin(resumed, max(epoch - 1, 0), None)
                 resumed, self.before = None, resumed
-            if self.is_alone and self.duty.tells_epoch:
+            if self.is_alone and self.worker_settings.sets_epoch:
                 self.dataset.set_epoch(epoch)
             self._begin(resumed, epoch, self.shared)
         self.lane.done()
@@ -106,9 +108,9 @@ class ThreadWorker:
             if task == "stop" or self.is_stopping():
                 return
             if task[0] == "resume":
-                _, epoch, tells_epoch, self.shared = task
+                _, epoch, sets_epoch, self.shared = task
                 self.ended, self.failure = False, self.failure_of_set_up
-                if self.is_alone and tells_epoch:
+                if self.is_alone and sets_epoch:
                     self.dataset.set_epoch(epoch)
                 if self.is_set_up:
                     self._begin(None, epoch, self.shared)
@@ -121,25 +123,25 @@ class ThreadWorker:
 
     def _begin(self, resumed: PlaceState | None, epoch: int, shared: _core.StreamPass | None) -> None:
         self.fetcher = None  # A fetcher left from another epoch must not be used for this one.
-        if self.is_stream and self.duty.seed is not None:
-            self.seeding = StreamSeeding(self.duty.seed, False, self.worker, epoch)
+        if self.is_stream and self.worker_settings.seed is not None:
+            self.seeding = StreamSeeding(self.worker_settings.seed, False, self.worker, epoch)
         try:
-            duty = self.duty
+            worker_settings = self.worker_settings
             seeding = self.seeding if self.is_stream else None
             with contextlib.nullcontext() if seeding is None else seeding.batch(), sharing(shared):
                 self.fetcher = make_fetcher(
-                    duty.dataset_kind,
+                    worker_settings.dataset_kind,
                     self.dataset,
-                    duty.auto_collation,
+                    worker_settings.auto_collation,
                     self.collate_fn,
-                    duty.drop_last,
-                    duty.sampler,
+                    worker_settings.drop_last,
+                    worker_settings.sampler,
                     self.seeding,
                     resumed,
                     self.sample_id,
                     self.before,
-                    duty.snapshot_every,
-                    duty.run,
+                    worker_settings.snapshot_every,
+                    worker_settings.run,
                 )
             self.reporter.begin(self.fetcher)
         except BaseException as error:  # Any exception: a consumer waits for this worker.

@@ -22,13 +22,13 @@ from sluicegate.state.map_place import MapPlace
 from sluicegate.system import deadlines
 from sluicegate.system.bell import Bell
 
-from .duty import Work
 from .group import WorkerGroup
 from .lane import Lane
 from .live_groups import LiveGroups
 from .pace import Pace
 from .thread_answer import ThreadAnswer
 from .thread_main import ThreadWorker
+from .work import Work
 
 # How often a waiting consumer checks that the threads are alive.
 _ALIVE_SECONDS = 1.0
@@ -66,11 +66,11 @@ class ThreadWorkers(WorkerGroup):
         self._come = Bell()
         self._is_stopping = threading.Event()
         # By worker: the number of batches that it was asked for and has not answered.
-        self._unanswered = [0] * work.duty.num_workers
-        self._lanes = [Lane() for _ in range(work.duty.num_workers)]
+        self._unanswered = [0] * work.worker_settings.num_workers
+        self._lanes = [Lane() for _ in range(work.worker_settings.num_workers)]
         self.pace = Pace()
         # The pass that the workers of a stream share in this epoch.
-        self._pass = _core.StreamPass(work.duty.num_workers) if work.shares_pass else None
+        self._pass = _core.StreamPass(work.worker_settings.num_workers) if work.shares_pass else None
         _torch.answer_per_thread()
         self._run = [
             ThreadWorker(worker, lane, work, self._pass, self.pace, self._answer, self._is_stopping.is_set)
@@ -82,9 +82,9 @@ class ThreadWorkers(WorkerGroup):
         ]
         _live.add(self)
         self._dataset = None if work.replaces_processes else work.dataset
-        if work.duty.tells_epoch:
-            self._tell_epoch(work.duty.epoch)
-        place = next(iter(work.duty.places), None)
+        if work.worker_settings.sets_epoch:
+            self._set_epoch(work.worker_settings.epoch)
+        place = next(iter(work.worker_settings.places), None)
         if place is not None and not work.settings.is_stream:
             # The threads share the dataset, so it is restored once, before any of them reads it.
             MapPlace(work.dataset, place)
@@ -108,16 +108,16 @@ class ThreadWorkers(WorkerGroup):
         with self._lock:
             return next((worker for worker, batches in enumerate(self._unanswered) if batches > 0), None)
 
-    def begin(self, epoch: int, shared_seed: int | None, number: int, tells_number: bool) -> None:
+    def begin(self, epoch: int, shared_seed: int | None, number: int, sets_epoch: bool) -> None:
         """Tell all workers that another epoch begins. The arguments are those of `resume`."""
-        if tells_number:
-            self._tell_epoch(number)
+        if sets_epoch:
+            self._set_epoch(number)
         if self._pass is not None:
             self._pass = _core.StreamPass(len(self._lanes))
         for lane in self._lanes:
-            lane.ask(("resume", number, tells_number, self._pass))
+            lane.ask(("resume", number, sets_epoch, self._pass))
 
-    def _tell_epoch(self, epoch: int) -> None:
+    def _set_epoch(self, epoch: int) -> None:
         # Once for all that share the dataset.
         if self._dataset is not None:
             self._dataset.set_epoch(epoch)

@@ -41,7 +41,7 @@ def explain(error: Exception, objects: dict[str, Any]) -> None:
         tracer = _Tracer()
         try:
             tracer.dump(objects)
-        except (_OutOfPatienceError, RecursionError):
+        except (_TimeLimitError, RecursionError):
             return
         except Exception:
             _add(error, _explanation(tracer.chain))
@@ -56,7 +56,7 @@ def _add(error: Exception, explanation: str) -> None:
             error.add_note(explanation)
 
 
-class _OutOfPatienceError(Exception):
+class _TimeLimitError(Exception):
     pass
 
 
@@ -89,7 +89,7 @@ class _Tracer(pickle._Pickler):
         if type(obj) in _ATOMS:
             return
         if time.monotonic() > self.deadline:
-            raise _OutOfPatienceError
+            raise _TimeLimitError
         if type(obj) in (list, tuple, dict, set, frozenset) and len(obj) > _LONG and _pickles(obj):
             return
         self.chain.append(_Link(obj))

@@ -236,7 +236,7 @@ class _Job:
             if index == start - 1:
                 self.form.follow(block)
         # Only reading past the end shows that a stream without a length has become longer.
-        if self.manifest.is_whole and start > 0 and self.source.goes_on_at(start):
+        if self.manifest.is_whole and start > 0 and self.source.has_sample(start):
             raise ValueError(
                 f"dataset: expected the {start:,} samples in the shards of {self.manifest.path!r}, but got more; pass "
                 "the same dataset, a different pattern, or resume=False"
@@ -272,7 +272,7 @@ class _Stream:
             self.iterator, self.position = itertools.chain(sample, self.iterator), index
             yield index, self.form.encode(sample, index) if sample else None
 
-    def goes_on_at(self, index: int) -> bool:
+    def has_sample(self, index: int) -> bool:
         """Return True if there is a sample with this index."""
         return bool(list(itertools.islice(self.iterator, index - self.position, index - self.position + 1)))
 
@@ -301,7 +301,7 @@ class _Indexed:
         for index in indices:
             yield index, self.encoding.__getitems__([index])[0][1] if index < len(self.encoding) else None
 
-    def goes_on_at(self, index: int) -> bool:
+    def has_sample(self, index: int) -> bool:
         """Return True if there is a sample with this index."""
         return index < len(self.encoding)
 

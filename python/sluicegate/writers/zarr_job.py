@@ -81,7 +81,7 @@ class ZarrJob:
             raise self._foreign(self.folder, "it was not written by this function")
         if resume and (is_there or is_begun):
             self._compare(known["arguments"])
-            self._take_over(known)
+            self._resume(known)
         else:
             self._remove(is_there)
 
@@ -102,7 +102,7 @@ class ZarrJob:
                     "pass the same, or resume=False to write the store again"
                 )
 
-    def _take_over(self, known: dict[str, Any]) -> None:
+    def _resume(self, known: dict[str, Any]) -> None:
         self.is_whole = known["whole"]
         if not known["rows"]:
             # It may have been killed before all arrays were there.

@@ -55,26 +55,26 @@ class Draw:
         facts = {name: value for name, value in vars(self).items() if name != "number"}
         return f"{facts}, dataset: {describe(self.dataset(torch.utils.data))}"
 
-    def dataset(self, door: ModuleType) -> Any:
+    def dataset(self, package: ModuleType) -> Any:
         """Return the dataset; it has its own generators, so that building it draws nothing from the seed of the run."""
         choose = random.Random(self.data_seed)
         state = torch.get_rng_state()
         torch.manual_seed(self.data_seed)
         try:
             if self.kind == "native":
-                return native(door, choose, self.size, choose.choice([0, 0, 1, 1, 2, 3]))
+                return native(package, choose, self.size, choose.choice([0, 0, 1, 1, 2, 3]))
             return python(choose, self.size, self.kind)
         finally:
             torch.set_rng_state(state)
 
-    def loader(self, door: ModuleType) -> Any:
-        dataset = self.dataset(door)
+    def loader(self, package: ModuleType) -> Any:
+        dataset = self.dataset(package)
         arguments = dict(self.arguments)
         if self.generator_seed is not None:
             arguments["generator"] = torch.Generator().manual_seed(self.generator_seed)
         if self.sampler is not None:
-            arguments |= self._sampler(door, dataset, arguments)
-        return door.DataLoader(dataset, num_workers=self.num_workers, **arguments)
+            arguments |= self._sampler(package, dataset, arguments)
+        return package.DataLoader(dataset, num_workers=self.num_workers, **arguments)
 
     def _arguments(self, choose: random.Random) -> dict[str, Any]:
         arguments: dict[str, Any] = {"batch_size": choose.choice([None, 1, 2, 2, 3, 4, 7, 16, 64])}
@@ -114,7 +114,7 @@ class Draw:
             self.arguments.pop("drop_last", None)
         return kind
 
-    def _sampler(self, door: ModuleType, dataset: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+    def _sampler(self, package: ModuleType, dataset: Any, arguments: dict[str, Any]) -> dict[str, Any]:
         choose = random.Random(self.number + 1)
         size = len(dataset)
         generator = arguments.get("generator") if choose.random() < 0.7 else None
@@ -125,14 +125,18 @@ class Draw:
         makers: dict[str, Any] = {
             "range": lambda: range(0, size, 2),
             "list": lambda: some,
-            "random": lambda: door.RandomSampler(dataset, generator=generator),
-            "replacement": lambda: door.RandomSampler(dataset, True, choose.choice([None, 40]), generator),
-            "longer": lambda: door.RandomSampler(dataset, num_samples=2 * size + 1, generator=generator),
-            "subset": lambda: door.SubsetRandomSampler(range(size), generator),
-            "weighted": lambda: door.WeightedRandomSampler([1.0 + i % 3 for i in range(size)], 9, generator=generator),
+            "random": lambda: package.RandomSampler(dataset, generator=generator),
+            "replacement": lambda: package.RandomSampler(dataset, True, choose.choice([None, 40]), generator),
+            "longer": lambda: package.RandomSampler(dataset, num_samples=2 * size + 1, generator=generator),
+            "subset": lambda: package.SubsetRandomSampler(range(size), generator),
+            "weighted": lambda: package.WeightedRandomSampler(
+                [1.0 + i % 3 for i in range(size)], 9, generator=generator
+            ),
             "odd": lambda: [choose.choice(odd)(index) for index in some],
             "batches": lambda: [some[start : start + 3] for start in range(0, len(some), 3)],
-            "batch sampler": lambda: door.BatchSampler(door.RandomSampler(dataset, generator=generator), 3, False),
+            "batch sampler": lambda: package.BatchSampler(
+                package.RandomSampler(dataset, generator=generator), 3, False
+            ),
         }
         name = "batch_sampler" if self.sampler in ("batches", "batch sampler") else "sampler"
         return {name: makers[self.sampler]()}
@@ -152,13 +156,13 @@ def describe(dataset: Any) -> str:
     return f"{name}({', '.join(describe(part) for part in parts)})"
 
 
-def native(door: ModuleType, choose: random.Random, size: int, depth: int) -> Any:
+def native(package: ModuleType, choose: random.Random, size: int, depth: int) -> Any:
     """Return a native dataset of this size, with `depth` nested combinators."""
     if depth == 0:
         count = choose.choice([1, 1, 2, 3])
         return choose.choices(
             [
-                lambda: door.TensorDataset(*(tensor(choose, size) for _ in range(count))),
+                lambda: package.TensorDataset(*(tensor(choose, size) for _ in range(count))),
                 lambda: tensor(choose, size),
                 lambda: array(choose, size),
                 lambda: OwnTensorDataset(torch.randn(size, 2)),
@@ -170,17 +174,21 @@ def native(door: ModuleType, choose: random.Random, size: int, depth: int) -> An
         parent_size = size + choose.randrange(6)
         indices = [choose.randrange(-parent_size, parent_size) for _ in range(size)]
         container = choose.choice([list, list, tuple, torch.tensor, numpy.array])
-        return door.Subset(native(door, choose, parent_size, depth - 1), container(indices))
+        return package.Subset(native(package, choose, parent_size, depth - 1), container(indices))
     if kind == "split":
         rest = choose.randrange(4)
-        return door.random_split(native(door, choose, size + rest, depth - 1), [size, rest])[0]
+        return package.random_split(native(package, choose, size + rest, depth - 1), [size, rest])[0]
     if kind == "concat":
-        return concat(door, choose, size, depth)
-    parts = [native(door, choose, size, depth - 1) for _ in range(choose.choice([1, 2, 3]))]
-    return door.StackDataset(**dict(zip("abc", parts, strict=False))) if kind == "named" else door.StackDataset(*parts)
+        return concat(package, choose, size, depth)
+    parts = [native(package, choose, size, depth - 1) for _ in range(choose.choice([1, 2, 3]))]
+    return (
+        package.StackDataset(**dict(zip("abc", parts, strict=False)))
+        if kind == "named"
+        else package.StackDataset(*parts)
+    )
 
 
-def concat(door: ModuleType, choose: random.Random, size: int, depth: int) -> Any:
+def concat(package: ModuleType, choose: random.Random, size: int, depth: int) -> Any:
     cuts = sorted(choose.randrange(size + 1) for _ in range(choose.choice([0, 1, 2])))
     sizes = [end - start for start, end in zip([0, *cuts], [*cuts, size], strict=True)]
     # The parts usually have the same make: otherwise nearly every concatenation is an error.
@@ -188,8 +196,8 @@ def concat(door: ModuleType, choose: random.Random, size: int, depth: int) -> An
     parts = []
     for part_size in sizes:
         inner = random.Random(make) if make is not None else choose
-        parts.append(native(door, inner, part_size, depth - 1))
-    return door.ConcatDataset(parts)
+        parts.append(native(package, inner, part_size, depth - 1))
+    return package.ConcatDataset(parts)
 
 
 def shape_of(choose: random.Random) -> list[int]:

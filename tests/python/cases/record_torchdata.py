@@ -58,10 +58,10 @@ def plain(batches: list[Any]) -> list[Any]:
     ]
 
 
-def taken(case: torchdata_loaders.Case, door: Any) -> tuple[Any, Any, Any]:
+def taken(case: torchdata_loaders.Case, package: Any) -> tuple[Any, Any, Any]:
     """Return the loader at the point where its state is taken, the batches that follow, and the state."""
     torch.manual_seed(torchdata_loaders.SEED)
-    loader = case.make(door)
+    loader = case.make(package)
     for _ in range(case.epochs):
         list(loader)
     if case.received is None:
@@ -74,17 +74,17 @@ def taken(case: torchdata_loaders.Case, door: Any) -> tuple[Any, Any, Any]:
     return loader, iterator, copy.deepcopy(loader.state_dict())
 
 
-def record(case: torchdata_loaders.Case, door: Any) -> dict[str, Any]:
-    loader, ahead, state = taken(case, door)
+def record(case: torchdata_loaders.Case, package: Any) -> dict[str, Any]:
+    loader, ahead, state = taken(case, package)
     found = {"state": written(state), "rest": plain(list(ahead)), "next_epoch": plain(list(loader))}
     torch.manual_seed(torchdata_loaders.OTHER_SEED)
-    resumed = case.make(door)
+    resumed = case.make(package)
     resumed.load_state_dict(state)
     for name in ("rest", "next_epoch"):
         batches = plain(list(resumed))
         if batches != found[name]:
             found[f"resumed_{name}"] = batches
-    return {"torchdata": door.version, **found}
+    return {"torchdata": package.version, **found}
 
 
 def main() -> None:

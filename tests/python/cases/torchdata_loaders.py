@@ -1,7 +1,7 @@
 """Loaders whose states were recorded from torchdata, recreated to resume them.
 
-Each case has everything that determined its state: dataset, arguments, seeds, and the batches received before. `door`
-is a namespace with `DataLoader` and `RandomSampler`: torchdata's when recording, ours when reading.
+Each case has everything that determined its state: dataset, arguments, seeds, and the batches received before.
+`package` is a namespace with `DataLoader` and `RandomSampler`: torchdata's when recording, ours when reading.
 """
 
 from __future__ import annotations
@@ -199,126 +199,137 @@ def generator() -> torch.Generator:
     return torch.Generator().manual_seed(5)
 
 
-def sequential(door: Any, length: int = 20, **arguments: Any) -> Any:
-    return door.DataLoader(Numbers(length), batch_size=3, **arguments)
+def sequential(package: Any, length: int = 20, **arguments: Any) -> Any:
+    return package.DataLoader(Numbers(length), batch_size=3, **arguments)
 
 
-def shuffled(door: Any, **arguments: Any) -> Any:
-    return door.DataLoader(Numbers(10), **{"batch_size": 3, "shuffle": True, **arguments})
+def shuffled(package: Any, **arguments: Any) -> Any:
+    return package.DataLoader(Numbers(10), **{"batch_size": 3, "shuffle": True, **arguments})
 
 
-def sampled(door: Any, num_workers: int = 0, **arguments: Any) -> Any:
-    sampler = door.RandomSampler(Numbers(10), generator=generator(), **arguments)
-    return door.DataLoader(Numbers(10), batch_size=4, sampler=sampler, num_workers=num_workers)
+def sampled(package: Any, num_workers: int = 0, **arguments: Any) -> Any:
+    sampler = package.RandomSampler(Numbers(10), generator=generator(), **arguments)
+    return package.DataLoader(Numbers(10), batch_size=4, sampler=sampler, num_workers=num_workers)
 
 
 CASES = {
-    "sequential": Case(lambda door: sequential(door, 10), received=2),
+    "sequential": Case(lambda package: sequential(package, 10), received=2),
     "sequential, 2 workers, between snapshots": Case(
-        lambda door: sequential(door, num_workers=2, snapshot_every_n_steps=3), received=5
+        lambda package: sequential(package, num_workers=2, snapshot_every_n_steps=3), received=5
     ),
     "sequential, no snapshots": Case(
-        lambda door: sequential(door, num_workers=2, snapshot_every_n_steps=0), received=5
+        lambda package: sequential(package, num_workers=2, snapshot_every_n_steps=0), received=5
     ),
     "shuffled": Case(shuffled, received=2),
-    "shuffled, 2 workers": Case(lambda door: shuffled(door, num_workers=2), received=3),
-    "shuffled, samples as they are": Case(lambda door: shuffled(door, batch_size=None), received=4),
-    "shuffled, drop_last, 3 workers": Case(lambda door: shuffled(door, drop_last=True, num_workers=3), received=1),
-    "shuffled with the loader's generator": Case(lambda door: shuffled(door, generator=generator()), received=2),
+    "shuffled, 2 workers": Case(lambda package: shuffled(package, num_workers=2), received=3),
+    "shuffled, samples as they are": Case(lambda package: shuffled(package, batch_size=None), received=4),
+    "shuffled, drop_last, 3 workers": Case(
+        lambda package: shuffled(package, drop_last=True, num_workers=3), received=1
+    ),
+    "shuffled with the loader's generator": Case(lambda package: shuffled(package, generator=generator()), received=2),
     "shuffled with the loader's generator, 2 workers": Case(
-        lambda door: shuffled(door, generator=generator(), num_workers=2), received=2
+        lambda package: shuffled(package, generator=generator(), num_workers=2), received=2
     ),
     "shuffled, ended, persistent workers": Case(
-        lambda door: shuffled(door, num_workers=2, persistent_workers=True), received=None
+        lambda package: shuffled(package, num_workers=2, persistent_workers=True), received=None
     ),
     "shuffled with the loader's generator, persistent workers": Case(
-        lambda door: shuffled(door, generator=generator(), num_workers=2, persistent_workers=True), received=2
+        lambda package: shuffled(package, generator=generator(), num_workers=2, persistent_workers=True), received=2
     ),
-    "shuffled, before iter": Case(lambda door: shuffled(door, num_workers=2), received=0),
+    "shuffled, before iter": Case(lambda package: shuffled(package, num_workers=2), received=0),
     "shuffled, second epoch, between snapshots": Case(
-        lambda door: shuffled(door, num_workers=2, snapshot_every_n_steps=2), received=3, epochs=1
+        lambda package: shuffled(package, num_workers=2, snapshot_every_n_steps=2), received=3, epochs=1
     ),
     "shuffled, last batch received": Case(shuffled, received=4),
     "shuffled, ended": Case(shuffled, received=None),
-    "shuffled, ended, 2 workers": Case(lambda door: shuffled(door, num_workers=2), received=None),
-    "with replacement": Case(lambda door: sampled(door, replacement=True, num_samples=50), received=9),
+    "shuffled, ended, 2 workers": Case(lambda package: shuffled(package, num_workers=2), received=None),
+    "with replacement": Case(lambda package: sampled(package, replacement=True, num_samples=50), received=9),
     "with replacement, 2 workers": Case(
-        lambda door: sampled(door, replacement=True, num_samples=50, num_workers=2), received=9
+        lambda package: sampled(package, replacement=True, num_samples=50, num_workers=2), received=9
     ),
-    "more samples than the dataset has": Case(lambda door: sampled(door, num_samples=25), received=4),
-    "stateful sampler": Case(lambda door: sequential(door, 10, sampler=StatefulSampler(10), num_workers=2), received=2),
+    "more samples than the dataset has": Case(lambda package: sampled(package, num_samples=25), received=4),
+    "stateful sampler": Case(
+        lambda package: sequential(package, 10, sampler=StatefulSampler(10), num_workers=2), received=2
+    ),
     "stateful sampler, last batch received": Case(
-        lambda door: sequential(door, 10, sampler=StatefulSampler(10), num_workers=2), received=4
+        lambda package: sequential(package, 10, sampler=StatefulSampler(10), num_workers=2), received=4
     ),
     "sampler of stateful iterators": Case(
-        lambda door: sequential(door, 10, sampler=SamplerOfStatefulIterators(10)), received=2
+        lambda package: sequential(package, 10, sampler=SamplerOfStatefulIterators(10)), received=2
     ),
     "stateful sampler, samples as they are": Case(
-        lambda door: door.DataLoader(Numbers(10), batch_size=None, sampler=StatefulSampler(10)), received=2
+        lambda package: package.DataLoader(Numbers(10), batch_size=None, sampler=StatefulSampler(10)), received=2
     ),
     "batch sampler": Case(
-        lambda door: door.DataLoader(Numbers(10), batch_sampler=BatchSampler(range(10), 3, True), num_workers=2),
+        lambda package: package.DataLoader(Numbers(10), batch_sampler=BatchSampler(range(10), 3, True), num_workers=2),
         received=2,
     ),
     "stateful batch sampler": Case(
-        lambda door: door.DataLoader(Numbers(10), batch_sampler=StatefulBatchSampler(5), num_workers=2), received=3
+        lambda package: package.DataLoader(Numbers(10), batch_sampler=StatefulBatchSampler(5), num_workers=2),
+        received=3,
     ),
-    "stateful dataset": Case(lambda door: door.DataLoader(CountingNumbers(10), batch_size=2), received=2),
+    "stateful dataset": Case(lambda package: package.DataLoader(CountingNumbers(10), batch_size=2), received=2),
     "stateful dataset, 2 workers, between snapshots": Case(
-        lambda door: door.DataLoader(CountingNumbers(20), batch_size=2, num_workers=2, snapshot_every_n_steps=3),
+        lambda package: package.DataLoader(CountingNumbers(20), batch_size=2, num_workers=2, snapshot_every_n_steps=3),
         received=7,
     ),
     "random samples, 2 workers": Case(
-        lambda door: door.DataLoader(NoisyNumbers(8), batch_size=2, num_workers=2), received=1
+        lambda package: package.DataLoader(NoisyNumbers(8), batch_size=2, num_workers=2), received=1
     ),
-    "stream": Case(lambda door: door.DataLoader(Stream(10), batch_size=3), received=2),
+    "stream": Case(lambda package: package.DataLoader(Stream(10), batch_size=3), received=2),
     "stream, 2 uneven workers": Case(
-        lambda door: door.DataLoader(Stream(4, 9), batch_size=2, num_workers=2), received=5
+        lambda package: package.DataLoader(Stream(4, 9), batch_size=2, num_workers=2), received=5
     ),
     "stream of stateful iterators": Case(
-        lambda door: door.DataLoader(StreamOfStatefulIterators(10), batch_size=3), received=2
+        lambda package: package.DataLoader(StreamOfStatefulIterators(10), batch_size=3), received=2
     ),
     "stream of stateful iterators, 3 uneven workers": Case(
-        lambda door: door.DataLoader(StreamOfStatefulIterators(3, 9, 6), batch_size=2, num_workers=3), received=6
+        lambda package: package.DataLoader(StreamOfStatefulIterators(3, 9, 6), batch_size=2, num_workers=3), received=6
     ),
     "stream of stateful iterators, ended": Case(
-        lambda door: door.DataLoader(StreamOfStatefulIterators(4, 6), batch_size=2, num_workers=2), received=None
+        lambda package: package.DataLoader(StreamOfStatefulIterators(4, 6), batch_size=2, num_workers=2), received=None
     ),
-    "stateful stream": Case(lambda door: door.DataLoader(StatefulStream(10), batch_size=3), received=2),
+    "stateful stream": Case(lambda package: package.DataLoader(StatefulStream(10), batch_size=3), received=2),
     "stateful stream, 2 workers, between snapshots": Case(
-        lambda door: door.DataLoader(StatefulStream(12, 9), batch_size=2, num_workers=2, snapshot_every_n_steps=4),
+        lambda package: package.DataLoader(
+            StatefulStream(12, 9), batch_size=2, num_workers=2, snapshot_every_n_steps=4
+        ),
         received=7,
     ),
     "stateful stream, 2 workers, last batch received": Case(
-        lambda door: door.DataLoader(StatefulStream(5, 3), batch_size=2, num_workers=2), received=5
+        lambda package: package.DataLoader(StatefulStream(5, 3), batch_size=2, num_workers=2), received=5
     ),
-    "stream that is its own iterator": Case(lambda door: door.DataLoader(OwnIterator(10), batch_size=3), received=2),
+    "stream that is its own iterator": Case(
+        lambda package: package.DataLoader(OwnIterator(10), batch_size=3), received=2
+    ),
     "stream that is its own iterator, 2 workers": Case(
-        lambda door: door.DataLoader(OwnIterator(5, 5), batch_size=None, num_workers=2), received=3
+        lambda package: package.DataLoader(OwnIterator(5, 5), batch_size=None, num_workers=2), received=3
     ),
 }
 
 # States that torchdata 0.8 to 0.10 store differently.
 OLD_CASES = {
     "0.10: sequential, 2 workers, second epoch before its first batch": Case(
-        lambda door: sequential(door, 10, num_workers=2), received=0, epochs=1
+        lambda package: sequential(package, 10, num_workers=2), received=0, epochs=1
     ),
     "0.10: shuffled": Case(shuffled, received=2),
     "0.10: shuffled, 2 workers, between snapshots": Case(
-        lambda door: shuffled(door, num_workers=2, snapshot_every_n_steps=2), received=3
+        lambda package: shuffled(package, num_workers=2, snapshot_every_n_steps=2), received=3
     ),
-    "0.10: shuffled with the loader's generator": Case(lambda door: shuffled(door, generator=generator()), received=2),
+    "0.10: shuffled with the loader's generator": Case(
+        lambda package: shuffled(package, generator=generator()), received=2
+    ),
     "0.10: shuffled with the loader's generator, 2 workers": Case(
-        lambda door: shuffled(door, generator=generator(), num_workers=2), received=2
+        lambda package: shuffled(package, generator=generator(), num_workers=2), received=2
     ),
     "0.10: shuffled, second epoch before its first batch": Case(shuffled, received=0, epochs=1),
-    "0.10: shuffled, samples as they are": Case(lambda door: shuffled(door, batch_size=None), received=4),
+    "0.10: shuffled, samples as they are": Case(lambda package: shuffled(package, batch_size=None), received=4),
     "0.10: shuffled, ended": Case(shuffled, received=None),
-    "0.10: with replacement": Case(lambda door: sampled(door, replacement=True, num_samples=50), received=9),
+    "0.10: with replacement": Case(lambda package: sampled(package, replacement=True, num_samples=50), received=9),
     "0.10: stateful sampler": Case(
-        lambda door: sequential(door, 10, sampler=StatefulSampler(10), num_workers=2), received=2
+        lambda package: sequential(package, 10, sampler=StatefulSampler(10), num_workers=2), received=2
     ),
     "0.10: stream of stateful iterators, 2 workers": Case(
-        lambda door: door.DataLoader(StreamOfStatefulIterators(3, 9), batch_size=2, num_workers=2), received=4
+        lambda package: package.DataLoader(StreamOfStatefulIterators(3, 9), batch_size=2, num_workers=2), received=4
     ),
 }

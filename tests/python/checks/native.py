@@ -19,10 +19,10 @@ Build = Callable[[ModuleType], Any]
 def assert_as_torch(data: ModuleType, build: Build, epochs: int = 1, **arguments: Any) -> None:
     """Compare two equal loaders, ours and torch's, whose datasets draw the same random numbers."""
     outcomes = []
-    for door in (data, torch.utils.data):
+    for package in (data, torch.utils.data):
         torch.manual_seed(5)
-        dataset = build(door)
-        loader = door.DataLoader(dataset, **arguments)
+        dataset = build(package)
+        loader = package.DataLoader(dataset, **arguments)
         outcomes.append([outcome_of(lambda loader=loader: loader) for _ in range(epochs)])
     for actual, expected in zip(*outcomes, strict=True):
         assert_same_outcome(actual, expected)

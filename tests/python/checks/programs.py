@@ -71,12 +71,12 @@ class Zygote:
     def __call__(
         self,
         source: str,
-        door: str = "sluicegate",
+        package: str = "sluicegate",
         deadline: float = 20.0,
         is_finalized: bool = False,
         **values: object,
     ) -> Ended:
-        """Run `source`, in which `data` is the module `door` names, and `values` are variables too.
+        """Run `source`, in which `data` is the module `package` names, and `values` are variables too.
 
         With `is_finalized`, the interpreter frees all modules at its end, as after any script. That takes ten times
         as long as the rest of most programs.
@@ -87,7 +87,7 @@ class Zygote:
         given = "".join(f"{name} = {value!r}\n" for name, value in values.items())
         request = {
             "source": PRELUDE + given + textwrap.dedent(source),
-            "door": door,
+            "package": package,
             "deadline": deadline,
             "is_finalized": is_finalized,
             # The program uses the deadlines of the test.
@@ -135,7 +135,7 @@ def zygote(*modules: str) -> Iterator[Run]:
     started.stop()
 
 
-def door_of(data: ModuleType) -> str:
+def package_name(data: ModuleType) -> str:
     """Return the argument with which `run` gives a program this module as `data`."""
     return data.__name__.partition(".")[0]
 

@@ -1,6 +1,6 @@
 """Runs programs for tests, each in a fork of this process, which has imported slow modules once.
 
-Its arguments are further modules to import. A request is a line of JSON on standard input: `source`, `door`,
+Its arguments are further modules to import. A request is a line of JSON on standard input: `source`, `package`,
 `deadline`, `is_finalized`, `real_clock`; a line of JSON answers it. The program runs as `__main__` in its own session
 and ends as every interpreter does, with its exit handlers; modules are freed only if it asks for that (or fails).
 This process adopts the processes that the program leaves behind, so that all of them are counted.
@@ -149,8 +149,8 @@ if __name__ == "__main__":
     if given is not None:
         if given["real_clock"]:
             short_deadlines.restore()
-        doors = {"torch": torch.utils.data, "sluicegate": sluicegate}
-        variables = {"__name__": "__main__", "data": doors[given["door"]]}
+        packages = {"torch": torch.utils.data, "sluicegate": sluicegate}
+        variables = {"__name__": "__main__", "data": packages[given["package"]]}
         exec(compile(given["source"], "<program>", "exec"), variables)
         if not given["is_finalized"]:
             end(variables)

@@ -46,7 +46,7 @@ def little_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(early_rows, "SMALLEST", LARGE)
 
 
-def epochs_of(door: Any, number: int, names: list[str] | None, epochs: int, **arguments: Any) -> list[Outcome]:
+def epochs_of(package: Any, number: int, names: list[str] | None, epochs: int, **arguments: Any) -> list[Outcome]:
     """Return the outcome of each epoch, including batches after errors."""
     choose = random.Random(number)
     size, kind = choose.choice([2, 3, 5, 9, 16]), choose.choice(KINDS)
@@ -57,7 +57,7 @@ def epochs_of(door: Any, number: int, names: list[str] | None, epochs: int, **ar
         names = WITHOUT_MEMORY if arguments.get("num_workers") else names
     arguments["shuffle"] = choose.random() < 0.3
     torch.manual_seed(number)
-    loader = door.DataLoader(arranged(kind, number, size, names), **arguments)
+    loader = package.DataLoader(arranged(kind, number, size, names), **arguments)
     return [outcome_of(lambda: batches_of(loader)) for _ in range(epochs)]
 
 

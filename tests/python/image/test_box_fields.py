@@ -179,7 +179,9 @@ def test_a_plain_transform_and_a_transform_of_ones_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["torchvision", "called"])
 def test_an_undeclared_field_is_an_error_with_both_counts(kind: str, name: str, tmp_path: Path) -> None:
     image = ImageField(v2.Compose([own, v2.CenterCrop(40), v2.SanitizeBoundingBoxes(labels_getter=None)]), boxes="box")
-    with pytest.raises(ValueError, match=r"made \d boxes of the \d in 'box', but 'label' .*box_fields=\['label', 'na"):
+    with pytest.raises(
+        ValueError, match=r"number of boxes in 'box' from \d to \d, but 'label' .*box_fields=\['label', 'na"
+    ):
         list(DataLoader(dataset_of(kind, tmp_path, image), batch_size=None))
     image = ImageField(image.transform, boxes="box", box_fields=())
     loaded = list(DataLoader(dataset_of(kind, tmp_path, image), batch_size=None))

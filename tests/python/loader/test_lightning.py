@@ -153,15 +153,15 @@ ENDS = [
 ]
 
 
-@pytest.mark.parametrize(("door", "samples", "given", "steps"), ENDS)
+@pytest.mark.parametrize(("package", "samples", "given", "steps"), ENDS)
 def test_a_checkpoint_after_the_last_batch_of_an_epoch_resumes_with_the_next_one(
-    run: Run, tmp_path: Path, door: str, samples: int, given: dict[str, Any], steps: tuple[int, ...]
+    run: Run, tmp_path: Path, package: str, samples: int, given: dict[str, Any], steps: tuple[int, ...]
 ) -> None:
     """Lightning does not request the end of an epoch, and counts the epoch that it resumes in as begun."""
     given = dict(given)
     values: dict[str, Any] = {"is_stream": given.pop("is_stream", False), "given": given}
     values |= {"samples": samples, "steps": steps, "folder": str(tmp_path)}
-    run(AT_THE_END, door, deadline=60.0, **values).check(stderr=None)
+    run(AT_THE_END, package, deadline=60.0, **values).check(stderr=None)
 
 
 AHEAD = """

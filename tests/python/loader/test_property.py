@@ -29,14 +29,14 @@ pytestmark = [
 ]
 
 
-def trace_of(draw: Draw, door: ModuleType) -> list[Any]:
+def trace_of(draw: Draw, package: ModuleType) -> list[Any]:
     """Return every observable effect of a loader, in order."""
     torch.manual_seed(draw.seed)
     numpy.random.seed(draw.seed % 2**32)
     random.seed(draw.seed)
     trace: list[Any] = []
     made: list[Any] = []
-    trace.append(outcome_of(lambda: made.append(draw.loader(door)) or []))
+    trace.append(outcome_of(lambda: made.append(draw.loader(package)) or []))
     if not made:
         return trace
     loader = made.pop()
@@ -106,16 +106,18 @@ def test_a_known_difference_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
             for number, batch in enumerate(super().__iter__()):
                 yield batch.mul_(-1) if number == 1 and isinstance(batch, torch.Tensor) else batch
 
-    door = type("Door", (), {**{n: getattr(torch.utils.data, n) for n in torch.utils.data.__all__}, "DataLoader": Off})
-    found = [trace_difference(*traces(Draw(number), door)) for number in range(60)]
+    package = type(
+        "Package", (), {**{n: getattr(torch.utils.data, n) for n in torch.utils.data.__all__}, "DataLoader": Off}
+    )
+    found = [trace_difference(*traces(Draw(number), package)) for number in range(60)]
     assert any(found)
     assert not all(found)
 
 
-def traces(draw: Draw, door: Any) -> tuple[list[Any], list[Any]]:
+def traces(draw: Draw, package: Any) -> tuple[list[Any], list[Any]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return trace_of(draw, door), trace_of(draw, torch.utils.data)
+        return trace_of(draw, package), trace_of(draw, torch.utils.data)
 
 
 def check(number: int) -> None:

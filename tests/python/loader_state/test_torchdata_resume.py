@@ -17,7 +17,7 @@ pytestmark = [
 ]
 
 
-class Door:
+class StandIn:
     """The classes that cases create their loaders with."""
 
     DataLoader = sluicegate.DataLoader
@@ -31,6 +31,6 @@ def shown(batch: Any) -> Any:
 @pytest.mark.parametrize("name", [name for name in READABLE if name not in NOT_ENOUGH])
 def test_the_rest_of_the_epoch_is_torchdatas(name: str) -> None:
     torch.manual_seed(OTHER_SEED)
-    loader: Any = (CASES | OLD_CASES)[name].make(Door)
+    loader: Any = (CASES | OLD_CASES)[name].make(StandIn)
     loader.load_state_dict(state_of(name))
     assert [shown(batch) for batch in loader] == RECORDED[name]["rest"]

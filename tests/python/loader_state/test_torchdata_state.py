@@ -28,7 +28,7 @@ def set_generator(state: dict[str, Any], value: Any) -> dict[str, Any]:
     return state
 
 
-class Door:
+class StandIn:
     """Torch's own loader, without the argument that it does not take."""
 
     RandomSampler = torch.utils.data.RandomSampler
@@ -147,13 +147,13 @@ def test_every_case_is_recorded() -> None:
 def test_facts_of_a_torchdata_state_suffice_to_resume(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     state = state_of(name)
     assert is_torchdata_state(state)
-    loader = (CASES | OLD_CASES)[name].make(Door)
+    loader = (CASES | OLD_CASES)[name].make(StandIn)
     assert list(going_on(loader, from_torchdata(state), monkeypatch)) == RECORDED[name]["rest"]
 
 
 @pytest.mark.parametrize("name", READABLE)
 def test_the_next_epoch_is_drawn_as_torchdata_would(name: str) -> None:
-    facts, loader = from_torchdata(state_of(name)), (CASES | OLD_CASES)[name].make(Door)
+    facts, loader = from_torchdata(state_of(name)), (CASES | OLD_CASES)[name].make(StandIn)
     if facts.sampler.random_order is None or name in NOT_ENOUGH:
         return
     batches = list(next_index_batches(loader, facts))
@@ -171,7 +171,7 @@ def test_batches_received_are_counted(name: str) -> None:
     if not facts.is_iterable:
         assert facts.batches_passed == facts.batches_received
         assert sum(worker.batches_fetched for worker in facts.workers) == facts.sampler.batches_drawn
-    loader = case.make(Door)
+    loader = case.make(StandIn)
     assert facts.num_workers == loader.num_workers
     assert facts.is_iterable == isinstance(loader.dataset, torch.utils.data.IterableDataset)
     assert (facts.base_seed is None) == (facts.num_workers == 0)

@@ -41,8 +41,8 @@ def bytes_as(dtype: torch.dtype, *shape: int) -> torch.Tensor:
 def test_every_dtype_keeps_its_bits(data: ModuleType, name: str) -> None:
     dtype = getattr(torch, name)
 
-    def build(door: ModuleType) -> Any:
-        return door.TensorDataset(bytes_as(dtype, 7), bytes_as(dtype, 7, 3), bytes_as(dtype, 7, 2, 2))
+    def build(package: ModuleType) -> Any:
+        return package.TensorDataset(bytes_as(dtype, 7), bytes_as(dtype, 7, 3), bytes_as(dtype, 7, 2, 2))
 
     assert_as_torch(data, build, batch_size=3, shuffle=True, epochs=2)
     assert_as_torch(data, build, batch_size=None)
@@ -75,13 +75,13 @@ STRIDES: dict[str, Callable[[], torch.Tensor]] = {
 @pytest.mark.parametrize("kind", STRIDES)
 def test_every_layout_of_the_source_gives_torchs_layout(data: ModuleType, kind: str) -> None:
     for arguments in ({"batch_size": 3, "shuffle": True}, {"batch_size": 1}, {"batch_size": None}):
-        assert_as_torch(data, lambda door: door.TensorDataset(STRIDES[kind](), torch.arange(8)), **arguments)
-    assert_as_torch(data, lambda door: STRIDES[kind](), batch_size=8)
+        assert_as_torch(data, lambda package: package.TensorDataset(STRIDES[kind](), torch.arange(8)), **arguments)
+    assert_as_torch(data, lambda package: STRIDES[kind](), batch_size=8)
 
 
 @pytest.mark.parametrize("kind", ["rows transposed", "channels_last samples", "empty rows", "conjugated"])
 def test_with_workers_every_layout_is_what_torchs_workers_give(data: ModuleType, kind: str) -> None:
-    assert_as_torch(data, lambda door: door.TensorDataset(STRIDES[kind]()), batch_size=3, num_workers=1)
+    assert_as_torch(data, lambda package: package.TensorDataset(STRIDES[kind]()), batch_size=3, num_workers=1)
 
 
 NUMPY_DTYPES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "g", "F", "D"]
@@ -92,7 +92,7 @@ NUMPY_DTYPES += [">i4", ">f8", "S3", "U3", "O", "V4", "M8[s]", "m8[s]", "i4,f4"]
 @pytest.mark.parametrize("code", NUMPY_DTYPES)
 def test_every_numpy_dtype_gives_torchs_batch_or_error(data: ModuleType, code: str, batch_size: int | None) -> None:
     for shape in ((7,), (7, 2), (7, 2, 3)):
-        assert_as_torch(data, lambda door, shape=shape: array_of(code, *shape), batch_size=batch_size)
+        assert_as_torch(data, lambda package, shape=shape: array_of(code, *shape), batch_size=batch_size)
 
 
 ARRAYS: dict[str, Callable[[], numpy.ndarray]] = {
@@ -115,8 +115,8 @@ ARRAYS: dict[str, Callable[[], numpy.ndarray]] = {
 
 @pytest.mark.parametrize("kind", ARRAYS)
 def test_every_numpy_layout_gives_torchs_batch_or_error(data: ModuleType, kind: str) -> None:
-    assert_as_torch(data, lambda door: ARRAYS[kind](), batch_size=4, epochs=2)
-    assert_as_torch(data, lambda door: ARRAYS[kind](), batch_size=None)
+    assert_as_torch(data, lambda package: ARRAYS[kind](), batch_size=4, epochs=2)
+    assert_as_torch(data, lambda package: ARRAYS[kind](), batch_size=None)
 
 
 def test_a_read_only_array_is_read(data: ModuleType) -> None:
@@ -161,16 +161,18 @@ def test_a_memmap_gives_its_rows_as_they_are_now(data: ModuleType, tmp_path: Pat
 
 
 TENSOR_FLAGS: dict[str, Build] = {
-    "requires grad": lambda door: door.TensorDataset(torch.randn(6, 2, requires_grad=True), torch.arange(6)),
-    "integer beside one that requires grad": lambda door: door.StackDataset(
+    "requires grad": lambda package: package.TensorDataset(torch.randn(6, 2, requires_grad=True), torch.arange(6)),
+    "integer beside one that requires grad": lambda package: package.StackDataset(
         torch.randn(6, requires_grad=True), [0] * 6
     ),
-    "parameter": lambda door: door.TensorDataset(torch.nn.Parameter(torch.randn(6, 2))),
-    "frozen parameter": lambda door: door.TensorDataset(torch.nn.Parameter(torch.randn(6, 2), requires_grad=False)),
-    "tensor subclass": lambda door: door.TensorDataset(torch.randn(6, 2).as_subclass(Marked)),
-    "own __getitem__": lambda door: OwnTensorDataset(torch.randn(6, 2)),
-    "subset of own __getitem__": lambda door: door.Subset(OwnTensorDataset(torch.randn(6, 2)), [3, 1]),
-    "mixed with a subclass": lambda door: door.StackDataset(torch.randn(6), torch.randn(6).as_subclass(Marked)),
+    "parameter": lambda package: package.TensorDataset(torch.nn.Parameter(torch.randn(6, 2))),
+    "frozen parameter": lambda package: package.TensorDataset(
+        torch.nn.Parameter(torch.randn(6, 2), requires_grad=False)
+    ),
+    "tensor subclass": lambda package: package.TensorDataset(torch.randn(6, 2).as_subclass(Marked)),
+    "own __getitem__": lambda package: OwnTensorDataset(torch.randn(6, 2)),
+    "subset of own __getitem__": lambda package: package.Subset(OwnTensorDataset(torch.randn(6, 2)), [3, 1]),
+    "mixed with a subclass": lambda package: package.StackDataset(torch.randn(6), torch.randn(6).as_subclass(Marked)),
 }
 
 
@@ -190,7 +192,7 @@ def test_no_grad_is_honored(data: ModuleType, num_workers: int) -> None:
 @pytest.mark.parametrize("num_workers", [0, 1])
 @pytest.mark.parametrize("batch_size", [2, None])
 def test_inference_mode_marks_batches(data: ModuleType, batch_size: int | None, num_workers: int) -> None:
-    for build in (lambda door: door.TensorDataset(torch.randn(6, 2)), lambda door: array_of("f4", 6, 2)):
+    for build in (lambda package: package.TensorDataset(torch.randn(6, 2)), lambda package: array_of("f4", 6, 2)):
         with torch.inference_mode():
             assert_as_torch(data, build, batch_size=batch_size, num_workers=num_workers)
 
@@ -217,8 +219,8 @@ EPOCHS = [
 @pytest.mark.parametrize("workers", EPOCHS)
 @pytest.mark.parametrize("drop_last", [False, True])
 def test_epochs_with_workers_are_torchs(data: ModuleType, workers: dict[str, Any], drop_last: bool) -> None:
-    def build(door: ModuleType) -> Any:
-        return door.TensorDataset(torch.randn(11, 3), torch.arange(11))
+    def build(package: ModuleType) -> Any:
+        return package.TensorDataset(torch.randn(11, 3), torch.arange(11))
 
     assert_as_torch(data, build, 2, batch_size=3, shuffle=True, drop_last=drop_last, **workers)
 
@@ -226,7 +228,7 @@ def test_epochs_with_workers_are_torchs(data: ModuleType, workers: dict[str, Any
 @pytest.mark.parametrize("collate", [list, tuple, summed, torch.utils.data.default_convert])
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_a_custom_collate_gets_the_samples(data: ModuleType, collate: Any, num_workers: int) -> None:
-    def build(door: ModuleType) -> Any:
-        return door.TensorDataset(torch.randn(5, 2), torch.arange(5))
+    def build(package: ModuleType) -> Any:
+        return package.TensorDataset(torch.randn(5, 2), torch.arange(5))
 
     assert_as_torch(data, build, batch_size=2, collate_fn=collate, num_workers=num_workers)

@@ -17,8 +17,8 @@ from doubles.datasets import Plain
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 
 
-def pairs(door: ModuleType, size: int = 6) -> Any:
-    return door.TensorDataset(torch.randn(size, 2), torch.arange(size))
+def pairs(package: ModuleType, size: int = 6) -> Any:
+    return package.TensorDataset(torch.randn(size, 2), torch.arange(size))
 
 
 NESTED: dict[str, Build] = {
@@ -151,9 +151,9 @@ def test_any_container_of_indices_is_read_as_torch_reads_it(
     data: ModuleType, part: str, container: Callable[[list[int]], Any]
 ) -> None:
     outcomes = [data, torch.utils.data]
-    for position, door in enumerate(outcomes):
+    for position, package in enumerate(outcomes):
         torch.manual_seed(5)
-        loader = door.DataLoader(PARTS[part](door), batch_sampler=[container([3, 1])])
+        loader = package.DataLoader(PARTS[part](package), batch_sampler=[container([3, 1])])
         try:
             outcomes[position] = list(loader)
         except Exception as error:  # whatever torch raises is right
@@ -194,9 +194,9 @@ CHANGES: dict[str, Callable[[Any], None]] = {
 @pytest.mark.parametrize("kind", CHANGES)
 def test_a_source_changed_between_batches_is_seen_as_torch_sees_it(data: ModuleType, kind: str, nested: bool) -> None:
     traces = []
-    for door in (data, torch.utils.data):
-        dataset = door.TensorDataset(torch.arange(12.0).view(6, 2), torch.arange(6))
-        loader = door.DataLoader(door.Subset(dataset, [5, 4, 3, 2, 1, 0]) if nested else dataset, batch_size=2)
+    for package in (data, torch.utils.data):
+        dataset = package.TensorDataset(torch.arange(12.0).view(6, 2), torch.arange(6))
+        loader = package.DataLoader(package.Subset(dataset, [5, 4, 3, 2, 1, 0]) if nested else dataset, batch_size=2)
         iterator = iter(loader)
         trace: list[Any] = [next(iterator)]
         CHANGES[kind](dataset)

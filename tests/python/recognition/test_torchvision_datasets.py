@@ -430,8 +430,8 @@ def test_states_are_equal_at_one_position() -> None:
 
 
 def test_stacked_with_other_datasets(data: ModuleType) -> None:
-    def stacked(door: ModuleType) -> Any:
-        return door.StackDataset(made("CIFAR10", augmented()), door.TensorDataset(torch.arange(40)))
+    def stacked(package: ModuleType) -> Any:
+        return package.StackDataset(made("CIFAR10", augmented()), package.TensorDataset(torch.arange(40)))
 
     for num_workers in (0, 2):
         expected = batches_of(torch.utils.data.DataLoader, stacked(torch.utils.data), num_workers=num_workers)

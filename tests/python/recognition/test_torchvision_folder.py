@@ -22,7 +22,7 @@ from checks import epochs
 from checks.equality import assert_same
 from checks.native import engine_of
 from sluicegate import _core
-from sluicegate.rng.global_generators import torch_door
+from sluicegate.rng.global_generators import fastest_torch_access
 
 pytest.importorskip("torchvision")
 
@@ -268,7 +268,7 @@ def test_aspect_ratios_are_torchs_to_the_last_bit() -> None:
     transforms = _core.ImageTransforms(json.dumps([{"RandomResizedCrop": arguments}]))
     for _ in range(2000):
         params = crop.make_params([image])
-        cut, _ = json.loads(transforms.draw_json(7000, 9000, 3, "uint8", torch_door(generator)))
+        cut, _ = json.loads(transforms.draw_json(7000, 9000, 3, "uint8", fastest_torch_access(generator)))
         assert cut["Crop"] == params
 
 

@@ -16,7 +16,7 @@ from checks import global_draws
 from checks.global_draws import LIBRARIES, draw_normals, draws, public_states
 from sluicegate import _core
 from sluicegate.rng import global_generators
-from sluicegate.rng.generator_state import NumpyWay, OtherTorchWay, PythonWay, TorchWay
+from sluicegate.rng.generator_state import NumpyAccess, OtherTorchAccess, PythonAccess, TorchAccess
 from sluicegate.rng.global_generators import generator_state, global_state, set_generator_state, set_global_state
 from sluicegate.rng.global_generators import global_generators as generators_of_process
 from sluicegate.rng.sample import GlobalDrawWatch
@@ -89,8 +89,8 @@ def test_a_draw_that_only_takes_a_kept_deviate_is_seen() -> None:
 
 
 def test_the_fast_way_is_taken_here() -> None:
-    doors = [getattr(global_generators, f"_{library}_door")(True) for library in LIBRARIES]
-    assert [type(door) for door in doors] == [tuple] * 3
+    accesses = [getattr(global_generators, f"_global_{library}_access")(True) for library in LIBRARIES]
+    assert [type(access) for access in accesses] == [tuple] * 3
 
 
 @pytest.fixture
@@ -99,8 +99,8 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> _core.GlobalGenerators:
     monkeypatch.setattr(global_generators, "_python_addresses", lambda: None)
     monkeypatch.setattr(global_generators, "_numpy_addresses", lambda: None)
     monkeypatch.setattr(global_generators, "_works", lambda *_: False)
-    doors = [getattr(global_generators, f"_{library}_door")(True) for library in LIBRARIES]
-    assert [type(door) for door in doors] == [PythonWay, NumpyWay, TorchWay]
+    accesses = [getattr(global_generators, f"_global_{library}_access")(True) for library in LIBRARIES]
+    assert [type(access) for access in accesses] == [PythonAccess, NumpyAccess, TorchAccess]
     return global_generators._open()
 
 
@@ -141,18 +141,18 @@ def test_places_that_are_another_generators_are_found_out(monkeypatch: pytest.Mo
     monkeypatch.setattr(global_generators, "_numpy_addresses", lambda: lambda generator, bits: other_addresses[1])
     other_torch = global_generators._torch_addresses(torch.Generator())
     monkeypatch.setattr(global_generators, "_torch_addresses", lambda generator: other_torch)
-    assert isinstance(global_generators._python_door(True), PythonWay)
-    assert isinstance(global_generators._numpy_door(True), NumpyWay)
-    assert isinstance(global_generators._torch_door(True), TorchWay)
+    assert isinstance(global_generators._global_python_access(True), PythonAccess)
+    assert isinstance(global_generators._global_numpy_access(True), NumpyAccess)
+    assert isinstance(global_generators._global_torch_access(True), TorchAccess)
 
 
 def test_without_a_gil_or_cpython_the_public_ways_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[bool] = []
-    monkeypatch.setattr(global_generators, "_torch_door", lambda is_fast: taken.append(is_fast))
+    monkeypatch.setattr(global_generators, "_global_torch_access", lambda is_fast: taken.append(is_fast))
     monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
     global_generators._open()
     monkeypatch.undo()
-    monkeypatch.setattr(global_generators, "_torch_door", lambda is_fast: taken.append(is_fast))
+    monkeypatch.setattr(global_generators, "_global_torch_access", lambda is_fast: taken.append(is_fast))
     monkeypatch.setattr(sys, "implementation", SimpleNamespace(name="pypy"))
     global_generators._open()
     assert taken == [False, False]
@@ -264,7 +264,7 @@ def test_states_of_the_global_torch_generator_and_of_a_generator_are_of_one_form
 
 def test_a_generator_of_unknown_form_is_kept_as_torch_gives_it() -> None:
     generator = torch.Generator().manual_seed(5)
-    way = OtherTorchWay(generator)
+    way = OtherTorchAccess(generator)
     state = way.take()
     drawn = torch.rand(3, generator=generator)
     way.put(state)

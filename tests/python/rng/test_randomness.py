@@ -62,11 +62,11 @@ def test_shuffled_epochs_are_torchs_and_leave_the_generators_where_torch_does(
     data: ModuleType, native: bool, num_workers: int, own: bool
 ) -> None:
     traces = []
-    for door in (data, torch.utils.data):
+    for package in (data, torch.utils.data):
         torch.manual_seed(11)
         generator = torch.Generator().manual_seed(5) if own else None
-        dataset = door.TensorDataset(Rows(9).values, torch.arange(9)) if native else Rows(9)
-        loader = door.DataLoader(dataset, 4, True, num_workers=num_workers, generator=generator)
+        dataset = package.TensorDataset(Rows(9).values, torch.arange(9)) if native else Rows(9)
+        loader = package.DataLoader(dataset, 4, True, num_workers=num_workers, generator=generator)
         trace: list[Any] = []
         for _ in range(2):
             trace += [labels_of(loader), torch.get_rng_state(), generator.get_state() if own else None]
@@ -77,10 +77,10 @@ def test_shuffled_epochs_are_torchs_and_leave_the_generators_where_torch_does(
 @pytest.mark.parametrize("native", [False, True])
 def test_without_workers_the_generators_move_at_the_same_steps_as_torchs(data: ModuleType, native: bool) -> None:
     traces = []
-    for door in (data, torch.utils.data):
+    for package in (data, torch.utils.data):
         torch.manual_seed(3)
-        dataset = door.TensorDataset(Rows(5).values, torch.arange(5)) if native else Rows(5)
-        loader = door.DataLoader(dataset, 2, shuffle=True)
+        dataset = package.TensorDataset(Rows(5).values, torch.arange(5)) if native else Rows(5)
+        loader = package.DataLoader(dataset, 2, shuffle=True)
         iterator = iter(loader)
         trace = [torch.get_rng_state()]
         for _ in range(3):
@@ -134,10 +134,10 @@ def test_worker_init_fn_runs_after_seeding(data: ModuleType) -> None:
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_random_samples_are_torchs(data: ModuleType, num_workers: int) -> None:
     traces = []
-    for door in (data, torch.utils.data):
+    for package in (data, torch.utils.data):
         torch.manual_seed(21)
         numpy.random.seed(21)
-        loader = door.DataLoader(RandomRows(7), batch_size=2, shuffle=True, num_workers=num_workers)
+        loader = package.DataLoader(RandomRows(7), batch_size=2, shuffle=True, num_workers=num_workers)
         traces.append([list(loader), list(loader), torch.get_rng_state(), float(numpy.random.rand())])
     assert_same(traces[0], traces[1])
 
@@ -187,9 +187,9 @@ def test_samplers_repeat_with_the_seed_and_advance_with_the_generator(data: Modu
 @pytest.mark.parametrize("kind", SAMPLERS)
 def test_samplers_through_a_native_loader_are_torchs(data: ModuleType, kind: str) -> None:
     traces = []
-    for door in (data, torch.utils.data):
+    for package in (data, torch.utils.data):
         torch.manual_seed(8)
-        loader = door.DataLoader(door.TensorDataset(torch.arange(70)), 9, sampler=make_sampler(door, kind))
+        loader = package.DataLoader(package.TensorDataset(torch.arange(70)), 9, sampler=make_sampler(package, kind))
         traces.append([list(loader), torch.get_rng_state(), list(loader), torch.get_rng_state()])
     assert_same(traces[0], traces[1])
 

@@ -19,28 +19,32 @@ WEIGHTS = [0.1, 3.0, 0.0, 2.0, 0.7] * 8
 
 # Samplers that draw, created from either module.
 DRAWING: dict[str, Make] = {
-    "random": lambda door, generator: door.RandomSampler(range(40), generator=generator),
-    "fewer": lambda door, generator: door.RandomSampler(range(40), False, 7, generator),
-    "more": lambda door, generator: door.RandomSampler(range(40), num_samples=100, generator=generator),
-    "twice": lambda door, generator: door.RandomSampler(range(40), num_samples=80, generator=generator),
-    "replacement": lambda door, generator: door.RandomSampler(range(40), True, 70, generator),
-    "subset": lambda door, generator: door.SubsetRandomSampler(range(100, 140), generator),
-    "subset of anything": lambda door, generator: door.SubsetRandomSampler("abcdefgh", generator),
-    "weighted": lambda door, generator: door.WeightedRandomSampler(WEIGHTS, 50, generator=generator),
-    "weighted once": lambda door, generator: door.WeightedRandomSampler(WEIGHTS, 20, False, generator),
-    "batches": lambda door, generator: door.BatchSampler(door.RandomSampler(range(40), generator=generator), 7, False),
-    "full batches": lambda door, generator: door.BatchSampler(door.SubsetRandomSampler(range(9), generator), 4, True),
+    "random": lambda package, generator: package.RandomSampler(range(40), generator=generator),
+    "fewer": lambda package, generator: package.RandomSampler(range(40), False, 7, generator),
+    "more": lambda package, generator: package.RandomSampler(range(40), num_samples=100, generator=generator),
+    "twice": lambda package, generator: package.RandomSampler(range(40), num_samples=80, generator=generator),
+    "replacement": lambda package, generator: package.RandomSampler(range(40), True, 70, generator),
+    "subset": lambda package, generator: package.SubsetRandomSampler(range(100, 140), generator),
+    "subset of anything": lambda package, generator: package.SubsetRandomSampler("abcdefgh", generator),
+    "weighted": lambda package, generator: package.WeightedRandomSampler(WEIGHTS, 50, generator=generator),
+    "weighted once": lambda package, generator: package.WeightedRandomSampler(WEIGHTS, 20, False, generator),
+    "batches": lambda package, generator: package.BatchSampler(
+        package.RandomSampler(range(40), generator=generator), 7, False
+    ),
+    "full batches": lambda package, generator: package.BatchSampler(
+        package.SubsetRandomSampler(range(9), generator), 4, True
+    ),
 }
-DOORS: list[Any] = [torch.utils.data, ours]
+PACKAGES: list[Any] = [torch.utils.data, ours]
 
 
 @pytest.mark.parametrize("name", DRAWING)
 @pytest.mark.parametrize("seed", [0, 1, 2**31, 2**63 - 1])
 def test_passes_and_the_generator_after_them_are_torchs(name: str, seed: int) -> None:
     seen = []
-    for door in DOORS:
+    for package in PACKAGES:
         generator = torch.Generator().manual_seed(seed)
-        sampler = DRAWING[name](door, generator)
+        sampler = DRAWING[name](package, generator)
         passes = [list(sampler) for _ in range(3)]
         seen.append((len(sampler), passes, generator.get_state().tolist()))
     assert seen[0] == seen[1]
@@ -49,9 +53,9 @@ def test_passes_and_the_generator_after_them_are_torchs(name: str, seed: int) ->
 @pytest.mark.parametrize("name", DRAWING)
 def test_the_global_generator_is_drawn_from_as_torch_draws(name: str) -> None:
     seen = []
-    for door in DOORS:
+    for package in PACKAGES:
         torch.manual_seed(5)
-        sampler = DRAWING[name](door, None)
+        sampler = DRAWING[name](package, None)
         iterator = iter(sampler)
         states = [torch.get_rng_state()]
         first = next(iterator)
@@ -65,8 +69,8 @@ def test_the_global_generator_is_drawn_from_as_torch_draws(name: str) -> None:
 @pytest.mark.parametrize("name", DRAWING)
 def test_nothing_is_drawn_before_the_first_next_and_interleaving_does_not_matter(name: str) -> None:
     seen = []
-    for door in DOORS:
-        sampler = DRAWING[name](door, None)
+    for package in PACKAGES:
+        sampler = DRAWING[name](package, None)
         torch.manual_seed(1)
         untouched = torch.get_rng_state()
         one, other = iter(sampler), iter(sampler)
@@ -92,9 +96,9 @@ def test_distributed_ranks_read_what_torchs_ranks_read(
 ) -> None:
     for rank in range(world_size):
         seen: list[Any] = []
-        for door in DOORS:
+        for package in PACKAGES:
             try:
-                sampler = door.DistributedSampler(range(length), world_size, rank, shuffle, 3, drop_last)
+                sampler = package.DistributedSampler(range(length), world_size, rank, shuffle, 3, drop_last)
                 passes = [list(sampler)]
                 sampler.set_epoch(4)
                 passes.append(list(sampler))
@@ -108,10 +112,10 @@ def test_distributed_ranks_read_what_torchs_ranks_read(
 @pytest.mark.parametrize("change", ["grow", "shrink", "num_replicas", "num_samples", "total_size", "rank"])
 def test_a_loader_reads_a_changed_distributed_sampler_as_torchs_does(change: str, drop_last: bool) -> None:
     seen: list[Any] = []
-    for door in (torch.utils.data, sluicegate):
+    for package in (torch.utils.data, sluicegate):
         dataset = list(range(21))
         sampler = torch.utils.data.DistributedSampler(dataset, 3, 1, drop_last=drop_last)
-        loader = door.DataLoader(dataset, 2, sampler=sampler)
+        loader = package.DataLoader(dataset, 2, sampler=sampler)
         before = [batch.tolist() for batch in loader]
         if change in ("grow", "shrink"):
             dataset[15:] = range(15, 30 if change == "grow" else 17)
@@ -126,8 +130,8 @@ def test_a_loader_reads_a_changed_distributed_sampler_as_torchs_does(change: str
 
 def test_a_distributed_iterator_has_the_epoch_of_its_beginning() -> None:
     seen = []
-    for door in DOORS:
-        sampler = door.DistributedSampler(range(20), 2, 0)
+    for package in PACKAGES:
+        sampler = package.DistributedSampler(range(20), 2, 0)
         iterator = iter(sampler)
         sampler.set_epoch(1)
         seen.append(list(iterator))
@@ -152,9 +156,9 @@ def test_a_distributed_iterator_has_the_epoch_of_its_beginning() -> None:
 )
 def test_arguments_are_refused_in_torchs_words(name: str, arguments: tuple[Any, ...]) -> None:
     errors = []
-    for door in DOORS:
+    for package in PACKAGES:
         with pytest.raises((TypeError, ValueError)) as caught:
-            getattr(door, name)(*arguments)
+            getattr(package, name)(*arguments)
         errors.append((caught.type, str(caught.value)))
     assert errors[0] == errors[1]
 
@@ -167,7 +171,7 @@ def test_samplers_that_torch_has_are_subclasses_with_torchs_arguments_first(name
     if torchs is None:
         return
     assert issubclass(cls, torchs)
-    theirs, own = (list(inspect.signature(door).parameters.values()) for door in (torchs, cls))
+    theirs, own = (list(inspect.signature(package).parameters.values()) for package in (torchs, cls))
     assert [(p.name, p.kind, p.default) for p in own[: len(theirs)]] == [(p.name, p.kind, p.default) for p in theirs]
     assert all(p.kind is p.KEYWORD_ONLY and p.default is None for p in own[len(theirs) :])
 

@@ -70,7 +70,7 @@ def test_handlers_run_once_and_are_put_back() -> None:
             signals = DeferredSignals()
             signal.raise_signal(signal.SIGUSR2)
             assert len(ran) == had_run
-            assert not signals.hurries
+            assert not signals.is_hurried
             signals.restore()
             assert len(ran) == had_run
             assert signal.getsignal(signal.SIGUSR2) is ours

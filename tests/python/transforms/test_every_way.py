@@ -177,7 +177,7 @@ def test_existing_scripts_are_recognized(root: Path) -> None:
     assert dataset.python_reason in repr(dataset)
     assert dataset[0][0].dtype == torch.float32
     dataset.transform = None
-    assert "of 1 classes, decoded in Rust, batches made in Python: images are of any size" in repr(dataset)
+    assert "of 1 classes, decoded in Rust, batches made in Python: images may have any size" in repr(dataset)
 
 
 def test_called_transforms_get_the_types_that_torchvision_passes(root: Path) -> None:

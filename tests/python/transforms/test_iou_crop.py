@@ -200,7 +200,9 @@ def test_scales_above_one_are_called() -> None:
 def test_of_no_boxes_or_several_fields_they_are_called(module: Any, boxes: tuple[str, ...]) -> None:
     steps = module.Compose([module.RandomHorizontalFlip(), module.RandomApply([module.RandomIoUCrop()])])
     field = ImageField(steps, boxes=boxes)
-    reason = f"transform 2, `RandomApply`: it draws by boxes of one field, but there are {len(boxes)} fields of boxes"
+    reason = (
+        f"transform 2, `RandomApply`: it draws by the boxes of one field, but there are {len(boxes)} fields of boxes"
+    )
     assert field.python_reason == reason
 
 

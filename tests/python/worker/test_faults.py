@@ -13,7 +13,7 @@ import torch
 import sluicegate
 from checks.endings import ended_workers, read_until_error, story
 from checks.equality import assert_same, error_of
-from checks.programs import Run, door_of
+from checks.programs import Run, package_name
 from checks.resources import memory_group, remove_group
 from doubles import faulty
 from sluicegate.system import deadlines
@@ -59,7 +59,7 @@ def reported(run: Run, data: ModuleType, how: str, words: str) -> None:
     """Assert that the consumer gets this error. Torch raises it wherever its main thread is at that moment."""
     for attempts_left in reversed(range(1 if data is sluicegate else 5)):
         # Torch's workers also write to stderr.
-        ended = run(REPORT, door_of(data), at=death_at(data), how=how, words=words)
+        ended = run(REPORT, package_name(data), at=death_at(data), how=how, words=words)
         try:
             ended.check(stderr="" if data is sluicegate else None)
             break

@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 import sluicegate
-from checks.programs import Run, door_of
+from checks.programs import Run, package_name
 
 pytestmark = pytest.mark.slots
 
@@ -160,10 +160,10 @@ for round in range(2):
 SLOW_IN_TORCH = {"a cycle", "an error in a worker"}
 
 
-def leave(run: Run, door: str, ending: str, persistent: bool) -> None:
+def leave(run: Run, package: str, ending: str, persistent: bool) -> None:
     # The endings are indented by eight spaces, and run in a loop.
     source = LEAVE.format(ending="\n".join(line[4:] for line in ENDINGS[ending].splitlines()))
-    run(source, door, persistent=persistent).check()
+    run(source, package, persistent=persistent).check()
 
 
 @pytest.mark.parametrize("persistent", [False, True])
@@ -196,7 +196,7 @@ def test_the_interpreter_ends_with_live_workers(run: Run, data: ModuleType, held
     if held == "an iterator of a daemon thread" and data is not sluicegate:
         pytest.skip("torch prints an error of its own")
     source = "loader = data.DataLoader(faulty.Numbers(40), batch_size=2, num_workers=2)\n" + EXITS[held]
-    run(source, door_of(data), is_finalized=True).check()
+    run(source, package_name(data), is_finalized=True).check()
 
 
 def test_the_interpreter_ends_while_a_worker_sleeps(run: Run) -> None:
@@ -249,7 +249,7 @@ def test_an_error_that_ends_the_program_is_the_only_output(run: Run, data: Modul
     for batch in data.DataLoader(faulty.Numbers(40), batch_size=2, num_workers=2):
         raise LookupError("of the program")
     """
-    ended = run(source, door_of(data))
+    ended = run(source, package_name(data))
     ended.check(1, stderr=None)
     assert ended.stderr.count("Traceback") == 1
     assert ended.stderr.endswith("LookupError: of the program\n")
@@ -315,4 +315,4 @@ def test_an_iterator_outlives_the_thread_that_made_it(run: Run, data: ModuleType
     thread.join()
     assert [int(batch[0, 0]) for batch in made[0]] == list(range(0, 400, 2))
     """
-    run(source, door_of(data)).check()
+    run(source, package_name(data)).check()

@@ -26,31 +26,31 @@ pytestmark = [
 ]
 
 LOADERS: dict[str, Callable[[ModuleType], Any]] = {
-    "__getitem__": lambda door: door.DataLoader(
+    "__getitem__": lambda package: package.DataLoader(
         faulty.Raising(8, {4}, faulty.value_error), batch_size=2, num_workers=2
     ),
-    "__getitems__": lambda door: door.DataLoader(
+    "__getitems__": lambda package: package.DataLoader(
         faulty.RaisingAtOnce(8, {4}, faulty.value_error), batch_size=2, num_workers=2
     ),
-    "no batches": lambda door: door.DataLoader(
+    "no batches": lambda package: package.DataLoader(
         faulty.Raising(8, {4}, faulty.value_error), batch_size=None, num_workers=2
     ),
-    "collate_fn": lambda door: door.DataLoader(
+    "collate_fn": lambda package: package.DataLoader(
         faulty.Numbers(8), batch_size=2, num_workers=2, collate_fn=faulty.collate_failing_at_4
     ),
-    "worker_init_fn": lambda door: door.DataLoader(
+    "worker_init_fn": lambda package: package.DataLoader(
         faulty.Numbers(8), batch_size=2, num_workers=2, worker_init_fn=faulty.failing_init
     ),
-    "__iter__": lambda door: door.DataLoader(
+    "__iter__": lambda package: package.DataLoader(
         faulty.RaisingStream(8, -1, faulty.value_error), batch_size=2, num_workers=1
     ),
-    "the iterator": lambda door: door.DataLoader(
+    "the iterator": lambda package: package.DataLoader(
         faulty.RaisingStream(8, 5, faulty.value_error), batch_size=2, num_workers=1
     ),
-    "a stream without batches": lambda door: door.DataLoader(
+    "a stream without batches": lambda package: package.DataLoader(
         faulty.RaisingStream(8, 5, faulty.value_error), batch_size=None, num_workers=2
     ),
-    "every sample": lambda door: door.DataLoader(
+    "every sample": lambda package: package.DataLoader(
         faulty.Raising(8, set(range(8)), faulty.value_error), batch_size=2, num_workers=2
     ),
 }

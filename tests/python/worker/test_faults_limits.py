@@ -194,7 +194,7 @@ JUMPS = [4, 32 * MEBIBYTE, 4, 4, 20 * MEBIBYTE, 1000, 24 * MEBIBYTE, 1, 0, 5 * M
 
 
 @pytest.mark.parametrize(
-    ("door", "array", "collate"),
+    ("package", "array", "collate"),
     [
         ("torch", False, "default"),
         ("sluicegate", False, "default"),
@@ -202,7 +202,7 @@ JUMPS = [4, 32 * MEBIBYTE, 4, 4, 20 * MEBIBYTE, 1000, 24 * MEBIBYTE, 1, 0, 5 * M
         ("sluicegate", False, "as_list"),
     ],
 )
-def test_sizes_that_jump(run: Run, door: str, array: bool, collate: str) -> None:
+def test_sizes_that_jump(run: Run, package: str, array: bool, collate: str) -> None:
     source = """
     from doubles.datasets import as_list
     before = Resources.now()
@@ -221,7 +221,7 @@ def test_sizes_that_jump(run: Run, door: str, array: bool, collate: str) -> None
     kept.clear()
     before.check()
     """
-    run(strip(source), door, sizes=JUMPS, array=array, collate=collate).check()
+    run(strip(source), package, sizes=JUMPS, array=array, collate=collate).check()
 
 
 def strip(source: str) -> str:

@@ -48,10 +48,10 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-def epoch(door: ModuleType, seed: int = 5, **arguments: Any) -> tuple[list[Any], list[Any]]:
+def epoch(package: ModuleType, seed: int = 5, **arguments: Any) -> tuple[list[Any], list[Any]]:
     generator = torch.Generator().manual_seed(seed)
     torch.manual_seed(seed)
-    loader = door.DataLoader(num_workers=2, generator=generator, **arguments)
+    loader = package.DataLoader(num_workers=2, generator=generator, **arguments)
     return list(loader), [torch.rand(1), torch.rand(1, generator=generator)]
 
 
@@ -74,9 +74,9 @@ def test_torchs_batches_do_not_depend_on_the_start_method(case: str) -> None:
 
 @pytest.mark.parametrize("method", ["fork", "forkserver"])
 def test_persistent_workers_and_an_epoch_resumed_after_a_break(method: str) -> None:
-    def read(door: ModuleType, method: str) -> list[Any]:
+    def read(package: ModuleType, method: str) -> list[Any]:
         torch.manual_seed(3)
-        loader = door.DataLoader(
+        loader = package.DataLoader(
             faulty.Draws(8), 2, shuffle=True, num_workers=2, persistent_workers=True, multiprocessing_context=method
         )
         epochs: list[Any] = []
@@ -151,9 +151,9 @@ def unpicklable(kind: str) -> tuple[Any, str, str]:
 UNPICKLABLE = ["an attribute", "in a list", "in a dict", "a local function", "a lock", "a file", "in a subset"]
 
 
-def loader_error(door: ModuleType, method: str, **arguments: Any) -> Exception:
+def loader_error(package: ModuleType, method: str, **arguments: Any) -> Exception:
     def read() -> None:
-        loader = door.DataLoader(num_workers=1, multiprocessing_context=method, **arguments)
+        loader = package.DataLoader(num_workers=1, multiprocessing_context=method, **arguments)
         list(loader)
 
     return error_of(read)

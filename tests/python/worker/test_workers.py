@@ -237,10 +237,10 @@ def test_every_failing_batch_gives_its_error_and_then_the_epoch_ends(
 
 @pytest.mark.parametrize("error", [StopIteration, GeneratorExit])
 def test_a_stray_stop_iteration_ends_the_loop_as_in_torch(data: ModuleType, error: Any) -> None:
-    def read(door: ModuleType) -> Any:
+    def read(package: ModuleType) -> Any:
         collected = []
         try:
-            for batch in door.DataLoader(Failing(4, bad={2}, error=error), batch_size=1):
+            for batch in package.DataLoader(Failing(4, bad={2}, error=error), batch_size=1):
                 collected.append(batch)
         except BaseException as raised:  # whatever torch raises is right
             collected.append(type(raised))

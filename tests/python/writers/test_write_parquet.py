@@ -175,10 +175,10 @@ def test_a_sample_that_is_not_like_the_first_ones_is_named(
             ValueError,
             "sample 1, field 'x': it is float32 of shape",
         ),
-        ([{"x": torch.zeros(2, dtype=torch.bfloat16)}], TypeError, "Parquet has no bfloat16; convert it"),
-        ([{"x": np.zeros(2, np.complex64)}], TypeError, "Parquet has no complex64"),
+        ([{"x": torch.zeros(2, dtype=torch.bfloat16)}], TypeError, "Parquet has no type bfloat16; convert it"),
+        ([{"x": np.zeros(2, np.complex64)}], TypeError, "Parquet has no type complex64"),
         ([{"x": np.zeros((2, 0))}], ValueError, r"`x`: arrays of shape \[2, 0\]"),
-        ([{"x": np.array(["a"])}], TypeError, "Parquet has no str32"),
+        ([{"x": np.array(["a"])}], TypeError, "Parquet has no type str32"),
     ],
 )
 def test_first_samples_without_a_known_schema_are_named(

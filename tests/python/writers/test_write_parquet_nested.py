@@ -202,7 +202,7 @@ def test_values_that_differ_from_the_first_samples_are_named_with_their_path(
         ([{"x": {}}], ValueError, "sample 0, field 'x': expected a dict with keys, but got an empty one"),
         ([{"x": {1: 2}}], ValueError, "sample 0, field 'x': expected a string as key, but got 1"),
         ([{"x": [{"a": object()}]}], TypeError, r"sample 0, field 'x\[0\].a': expected a tensor, .*, but got object"),
-        ([{"x": {"a": torch.zeros(2, dtype=torch.bfloat16)}}], TypeError, r"field 'x.a': Parquet has no bfloat16"),
+        ([{"x": {"a": torch.zeros(2, dtype=torch.bfloat16)}}], TypeError, r"field 'x.a': Parquet has no type bfloat16"),
     ],
 )
 def test_first_samples_without_a_known_nested_type_are_named(

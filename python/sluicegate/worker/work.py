@@ -1,4 +1,4 @@
-"""`Work` and `Duty`: the information with which the workers of one iterator are started."""
+"""`Work` and `WorkerSettings`: the information with which the workers of one iterator are started."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .memory import WorkerMemory
 
 
 @dataclass(frozen=True)
-class Duty:
+class WorkerSettings:
     """Settings that all workers of one iterator need; they are pickled for worker processes."""
 
     dataset_kind: int
@@ -30,7 +30,7 @@ class Duty:
     seed_samples: bool
     # The first epoch of streams, and True if the dataset's `set_epoch` is called.
     epoch: int
-    tells_epoch: bool
+    sets_epoch: bool
     snapshot_every: int
     # For a stream that the core reads: how many consecutive samples belong to one worker.
     run: int
@@ -46,7 +46,7 @@ class Work:
 
     Attributes:
         settings: the loader's arguments when the epoch began.
-        duty: what each worker needs to know.
+        worker_settings: what each worker needs to know.
         dataset: what they read: the dataset of the iterator's first epoch.
         collate_fn: makes a batch of samples.
         init_fn: called in every worker with its number; with DataPipes, not only the loader's `worker_init_fn`.
@@ -59,7 +59,7 @@ class Work:
     """
 
     settings: LoaderSettings
-    duty: Duty
+    worker_settings: WorkerSettings
     dataset: Any
     collate_fn: Callable[[Any], Any]
     init_fn: Callable[[int], None] | None
@@ -77,9 +77,9 @@ class Work:
 
     def terms(self) -> tuple[Any, ...]:
         """Return the facts that must be equal for iterators to share workers."""
-        duty, settings = self.duty, self.settings
+        own, settings = self.worker_settings, self.settings
         return (
-            *(duty.dataset_kind, id(self.dataset), duty.auto_collation, self.collate_fn, settings.worker_init_fn),
-            *(duty.num_workers, self.prefetch_factor, settings.worker_type, settings.multiprocessing_context),
-            *(duty.seed, duty.seed_samples, duty.snapshot_every, settings.sample_id, self.key),
+            *(own.dataset_kind, id(self.dataset), own.auto_collation, self.collate_fn, settings.worker_init_fn),
+            *(own.num_workers, self.prefetch_factor, settings.worker_type, settings.multiprocessing_context),
+            *(own.seed, own.seed_samples, own.snapshot_every, settings.sample_id, self.key),
         )
