@@ -136,7 +136,7 @@ def test_layers_point_down() -> None:
 
 
 @pytest.mark.parametrize("package", LAYERS)
-def test_a_package_imports_only_what_is_below_it(package: str) -> None:
+def test_a_package_imports_only_packages_below_it(package: str) -> None:
     allowed = LAYERS[package] | LEAVES | {package}
     found = [each for each in IMPORTS if each.packages[0] == package]
     assert [each for each in found if each.packages[1] not in allowed] == []

@@ -34,7 +34,7 @@ def test_each_folder_is_for_a_package_or_for_helpers() -> None:
     assert {folder.parts[0] for folder in folders - packages} == HELPERS
 
 
-def test_all_else_is_in_the_folders_of_helpers() -> None:
+def test_helpers_are_only_in_their_folders() -> None:
     others = [module for module in MODULES if not module.name.startswith("test_") and module.name != "conftest.py"]
     assert {module.relative_to(TESTS).parts[0] for module in others} == HELPERS
 

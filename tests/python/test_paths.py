@@ -50,7 +50,7 @@ def names(paths: Any) -> list[str]:
         ("{}", ["{}"]),
     ],
 )
-def test_braces_stand_for_what_they_do_in_a_shell(folder: Path, pattern: str, expected: list[str]) -> None:
+def test_braces_expand_as_in_a_shell(folder: Path, pattern: str, expected: list[str]) -> None:
     assert names(f"x-{pattern}.bin") == [f"x-{each}.bin" for each in expected]
 
 
@@ -111,7 +111,7 @@ def tree(folder: Path, draw: random.Random, depth: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_pattern_stands_for_what_it_does_with_glob(
+def test_a_pattern_matches_the_files_that_glob_matches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     draw = random.Random(seed)

@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from checks.trainer_table import PAGE, examples, lines_to_change, with_table
 
 
-def test_the_table_is_what_tests_assert() -> None:
+def test_the_table_of_trainers_matches_the_tests() -> None:
     page = PAGE.read_text("utf-8")
     assert len({each.trainer for each in examples(page)}) >= 8
     # `PYTHONPATH=tests/python .venv/bin/python -m checks.trainer_table` writes it.

@@ -161,7 +161,7 @@ def test_samples_without_a_usable_label_are_refused(dataset: Any, labels: Any, m
         class_loaders(dataset, labels)
 
 
-def test_loaders_are_made_when_asked_for_and_kept() -> None:
+def test_class_loaders_are_created_on_access_and_kept() -> None:
     loaders = class_loaders(TensorDataset(VALUES, LABELS), LABELS)
     made = loaders._loaders
     assert 2 in loaders
@@ -274,7 +274,7 @@ def test_turns_have_no_ranks() -> None:
         loaders.round_robin()
 
 
-def test_turns_leave_out_what_is_dropped_and_need_batches() -> None:
+def test_round_robin_honors_drop_last_and_needs_batches() -> None:
     dataset = TensorDataset(VALUES, LABELS)
     loaders = class_loaders(dataset, LABELS, batch_size=3, drop_last=True)
     assert [label for label, _ in loaders.round_robin()] == [1, 2]
@@ -283,7 +283,7 @@ def test_turns_leave_out_what_is_dropped_and_need_batches() -> None:
 
 
 @pytest.mark.parametrize("arguments", [{}, {"persistent_workers": True}])
-def test_turns_take_no_more_workers_than_asked_for(arguments: dict[str, Any]) -> None:
+def test_round_robin_uses_at_most_num_workers(arguments: dict[str, Any]) -> None:
     loaders = class_loaders(Pairs(), LABELS, batch_size=2, num_workers=2, **arguments)
     turns = loaders.round_robin()
     next(turns)

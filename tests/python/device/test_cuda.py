@@ -222,7 +222,7 @@ def test_the_memory_does_not_grow_from_epoch_to_epoch() -> None:
     assert reserved[-1] <= reserved[1] + (4 << 20)
 
 
-def test_the_state_counts_what_was_delivered() -> None:
+def test_the_state_counts_delivered_batches() -> None:
     for kind in ("native", "python"):
         arguments: dict[str, Any] = {"batch_size": 4, "shuffle": True, "seed": 7, "num_workers": 2, "device": "cuda"}
         loader = DataLoader(dataset_of(kind), **arguments)

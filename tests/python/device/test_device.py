@@ -136,7 +136,7 @@ def test_late_copies_are_protected_by_the_pinned_allocator(
     assert wrong[1] > 0
 
 
-def test_the_state_counts_what_was_delivered_and_not_what_was_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_state_counts_delivered_batches_and_not_copied_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     use_device(monkeypatch, StandInDevice(StandInMemory()))
     for dataset in (TensorDataset(torch.arange(40)), Rows(40)):
         arguments: dict[str, Any] = {"batch_size": 2, "shuffle": True, "num_workers": 2, "device": "cuda"}
@@ -328,7 +328,7 @@ def test_a_batch_that_can_not_be_unpickled_takes_no_other_with_it(monkeypatch: p
     assert received == [0, 1, 2, -1, 4, 5]
 
 
-def test_packed_sequences_are_asked_to_move() -> None:
+def test_packed_sequences_move_by_their_own_method() -> None:
     packed = pack_sequence([torch.zeros(3), torch.zeros(2)])
     asked: list[Any] = []
     moved({"packed": packed}, lambda tensor: tensor, asked.append)

@@ -62,7 +62,7 @@ def test_containers_and_strings_are_left_alone(data: ModuleType) -> None:
     assert_same(batch, Point({"a": torch.tensor([[1]])}, ("text",)))
 
 
-def test_a_batch_with_its_own_pin_memory_is_not_asked(data: ModuleType) -> None:
+def test_pin_memory_of_a_batch_is_not_called_without_an_accelerator(data: ModuleType) -> None:
     class Own(list):
         def pin_memory(self) -> None:
             raise AssertionError("nothing can be pinned here")

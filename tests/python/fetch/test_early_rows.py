@@ -113,7 +113,7 @@ def test_large_samples_from_workers_are_indistinguishable_from_torchs(arguments:
         same_as_torch(number, epochs=2, num_workers=1 + number % 2, **arguments)
 
 
-def test_threads_deliver_what_torch_does() -> None:
+def test_worker_threads_deliver_torchs_batches() -> None:
     for number in drawn.numbers(WORKER_DRAWS * 4):
         ours = epochs_of(sluicegate, number, WITHOUT_MEMORY, 2, num_workers=2, worker_type="thread")
         torchs = epochs_of(torch.utils.data, number, WITHOUT_MEMORY, 2)

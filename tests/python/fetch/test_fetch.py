@@ -100,7 +100,7 @@ def test_an_empty_dataset_has_no_batch() -> None:
         DataLoader(TensorDataset(torch.empty(0, 3)), shuffle=True)
 
 
-def test_a_timeout_names_what_was_waited_for() -> None:
+def test_a_timeout_names_the_batches_that_threads_read() -> None:
     rows = torch.zeros(64, 1 << 20)
     loader = DataLoader(TensorDataset(rows), batch_size=64, num_workers=1, timeout=1e-4)  # type: ignore[arg-type]
     iterator = iter(loader)

@@ -101,7 +101,7 @@ def test_parts_of_samples_are_rows(make: Callable[[Path], Any], tmp_path: Path) 
 
 
 @pytest.mark.parametrize("workers", WORKERS[:2], ids=["none", "fork"])
-def test_the_own_collate_function_and_single_samples_get_what_torch_gives(workers: dict[str, Any]) -> None:
+def test_a_user_collate_function_and_single_samples_match_torch(workers: dict[str, Any]) -> None:
     array = in_xarray(Path())
     for arguments in ({"batch_size": 4, "collate_fn": list}, {"batch_size": None}):
         ours = list(DataLoader(array, **arguments, **workers))

@@ -224,7 +224,7 @@ def test_a_length_that_differs_from_lengths_is_an_error_that_names_the_document(
             list(DataLoader(pieces, batch_sampler=sampler, collate_fn=CalledCollate(8)))
 
 
-def test_python_packs_what_the_core_would_pack_otherwise(tmp_path: Path) -> None:
+def test_python_packs_fields_that_the_core_would_pack_differently(tmp_path: Path) -> None:
     columns = {"input_ids": [np.arange(3)], "weight": [np.arange(3)], "labels": [np.arange(3) / 2]}
     documents = json_lines(columns, tmp_path)
     sampler = PackedBatchSampler([3], length=4, shuffle=False)

@@ -184,7 +184,7 @@ def test_packing_resumes_on_a_different_number_of_ranks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_ids_are_those_of_the_sampler_and_every_batch_can_be_asked_for(tmp_path: Path, num_workers: int) -> None:
+def test_ids_are_the_samplers_and_samples_of_knows_every_batch(tmp_path: Path, num_workers: int) -> None:
     documents = written(tmp_path, texts(LENGTHS))
     loader = packed(documents, seed=3, num_workers=num_workers)
     seen = list(loader.with_ids())

@@ -62,7 +62,7 @@ def test_files_come_one_after_the_other(tmp_path: Path) -> None:
     assert ids.tolist() != sorted(ids.tolist()) == list(range(ROWS))
 
 
-def test_the_columns_that_are_asked_for(tmp_path: Path) -> None:
+def test_only_the_requested_columns_are_read(tmp_path: Path) -> None:
     path = written(tmp_path / "a.arrow", table())
     wanted = ["inner.b", "key", "id"]
     dataset = ArrowDataset(path, columns=wanted)

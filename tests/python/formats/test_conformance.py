@@ -339,7 +339,7 @@ def test_the_samples_are_those_of_the_fields_own_reader(case: Case) -> None:
     check_format(dataset, samples)
 
 
-def test_ranks_share_a_shuffled_epoch_and_ids_name_what_they_got(case: Case) -> None:
+def test_ranks_share_a_shuffled_epoch_and_ids_name_their_samples(case: Case) -> None:
     dataset, samples = case
     for workers in (0, 2):
         seen: list[int] = []

@@ -116,7 +116,7 @@ def test_a_sample_without_end_is_bounded_by_max_sample_bytes(tmp_path: pathlib.P
 
 
 @pytest.mark.parametrize("suffix", PACKED)
-def test_raw_samples_take_what_they_say(tmp_path: pathlib.Path, suffix: str) -> None:
+def test_raw_samples_take_only_their_own_memory(tmp_path: pathlib.Path, suffix: str) -> None:
     path = bomb(tmp_path / f"a.{suffix}", b"")
     with at_most(96):
         assert sum(1 for _ in RawStream(path, shape=(MIB,), dtype=torch.uint8, unpack=True)) == UNPACKED

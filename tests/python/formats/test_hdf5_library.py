@@ -149,7 +149,7 @@ def test_windows_and_order_are_those_of_the_native_path(tmp_path: Path, workers:
     assert_same(list(resumed), expected[2:])
 
 
-def test_only_what_is_read_decides(tmp_path: Path) -> None:
+def test_only_arrays_that_are_read_determine_the_engine(tmp_path: Path) -> None:
     path = tmp_path / "file.h5"
     with h5py.File(path, "w") as file:
         file.create_dataset("x", data=numbers("<i4"), chunks=(4, 5))

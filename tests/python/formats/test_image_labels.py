@@ -232,7 +232,7 @@ def of_stems(values: list[Any]) -> str:
         ([1, 2.5, "1e-3", ".5", 0], None, [1.0, 2.5, 0.001, 0.5, 0.0], []),
     ],
 )
-def test_a_table_says_what_labels_are(root: Path, values: Any, type: Any, targets: Any, classes: Any) -> None:
+def test_labels_are_read_from_a_table(root: Path, values: Any, type: Any, targets: Any, classes: Any) -> None:
     dataset = ImageFolderDataset(root, labels=table(root, of_stems(values), file="id", type=type))
     assert_same(dataset.targets, targets)
     assert dataset.classes == classes

@@ -75,7 +75,7 @@ def test_typed_fields_are_tensors_texts_and_lists(tmp_path: Path) -> None:
     ]
 
 
-def test_defaults_stand_for_what_is_missing_or_null(tmp_path: Path) -> None:
+def test_defaults_replace_missing_and_null_fields(tmp_path: Path) -> None:
     path = put(tmp_path / "x", '{"a": null}\n{"a": 1, "l": [2], "t": "x", "j": [1], "s": [3, 4]}\n')
     fields = {"a": int, "l": [torch.int16], "t": str, "j": "json", "s": (int, 2)}
     defaults = {"a": -1, "l": [], "t": "none", "j": {"k": None}, "s": 7}

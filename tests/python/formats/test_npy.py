@@ -163,7 +163,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         NpyDataset(tmp_path)
 
 
-def test_a_truncated_file_says_how_many_bytes_are_missing(tmp_path: Path) -> None:
+def test_a_truncated_file_is_an_error_with_the_bytes_needed(tmp_path: Path) -> None:
     path = saved(tmp_path, numbers())
     os.truncate(path, 200)
     with pytest.raises(ValueError, match=r"byte 200: the file is truncated: int64 \[10, 3\] .* needs 368 bytes"):

@@ -276,7 +276,7 @@ def test_values_take_the_place_of_nulls(tmp_path: Path) -> None:
         ParquetDataset(path, "i", nulls={"i": [1]})
 
 
-def test_a_mask_says_where_there_are_values(tmp_path: Path) -> None:
+def test_a_mask_marks_the_rows_that_have_values(tmp_path: Path) -> None:
     path = written(tmp_path / "x.parquet", NULLED)
     names = ["i", "b", "t", "w", "s"]
     dataset = ParquetDataset(path, names, nulls="mask")

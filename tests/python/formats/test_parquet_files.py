@@ -77,7 +77,7 @@ def numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 @pytest.mark.parametrize("path", files("data"))
-def test_good_files_are_what_pyarrow_reads(path: Path) -> None:
+def test_valid_files_read_as_by_pyarrow(path: Path) -> None:
     if path.name in STRICT:
         with pytest.raises(ValueError, match=STRICT[path.name]):
             ParquetDataset(path)[0]

@@ -69,7 +69,7 @@ def test_pages_that_can_not_match_are_not_decoded(
 
 
 @pytest.mark.parametrize("is_nested", [False, True])
-def test_of_other_columns_only_the_pages_of_what_is_left_are_decoded(tmp_path: Path, is_nested: bool) -> None:
+def test_other_columns_decode_only_the_pages_of_matching_rows(tmp_path: Path, is_nested: bool) -> None:
     table, key = rows_of(is_nested=is_nested)
     path = written(tmp_path / "x.parquet", table)
     expected = [["item 003901"], ["item 003962"], ["item 004999"]]

@@ -77,7 +77,7 @@ def _size(cache: Path) -> int:
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_job_does_not_lose_what_it_reads_to_another_one(tmp_path: Path, workers: int) -> None:
+def test_files_that_a_job_reads_are_not_removed_for_another_job(tmp_path: Path, workers: int) -> None:
     first, second, third = (_archives(tmp_path, name) for name in "abc")
     cache = tmp_path / "cache"
     limit = 4 * _SAMPLES * 4096
@@ -134,7 +134,7 @@ def test_a_damaged_lease_keeps_all_files(tmp_path: Path) -> None:
     one.end()
 
 
-def test_many_jobs_at_once_all_read_what_they_need(tmp_path: Path) -> None:
+def test_many_jobs_at_once_all_read_their_files(tmp_path: Path) -> None:
     lists = [_archives(tmp_path, name) for name in "abc"]
     cache, limit = tmp_path / "cache", 4 * _SAMPLES * 4096
     jobs = [Job(cache, limit, lists[number % 3]) for number in range(6)]

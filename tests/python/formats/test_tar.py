@@ -52,9 +52,7 @@ def decoded(sample: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
-def test_the_samples_are_those_of_an_independent_reader_however_they_are_read(
-    tmp_path: pathlib.Path, form: int
-) -> None:
+def test_samples_equal_those_of_an_independent_reader_in_every_access(tmp_path: pathlib.Path, form: int) -> None:
     members = many()
     urls = [
         put(tmp_path / "0.tar", members[:36], format=form),

@@ -107,7 +107,7 @@ def test_without_a_seed_it_is_torchs_loader(path: str, num_workers: int, around:
     assert_same(batches[0], batches[1])
 
 
-def test_without_a_seed_threads_give_what_is_not_random(path: str) -> None:
+def test_without_a_seed_threads_yield_torchs_deterministic_images(path: str) -> None:
     fixed = transforms.Compose([transforms.Resize((12, 10)), FLOATS])
     theirs = list(torch.utils.data.DataLoader(stream(path, fixed), batch_size=3, num_workers=2))
     assert_same(list(DataLoader(stream(path, fixed), batch_size=3, num_workers=2, worker_type="thread")), theirs)
@@ -250,7 +250,7 @@ def damaged(folder: pathlib.Path) -> str:
 
 @pytest.mark.parametrize("buffer", [None, 1])
 @pytest.mark.parametrize("batch_size", [2, 4, 5, 20])
-def test_an_archive_that_breaks_off_gives_what_is_before_that(
+def test_a_truncated_archive_yields_the_samples_before_the_cut(
     path: str, tmp_path: pathlib.Path, batch_size: int, buffer: int | None
 ) -> None:
     whole = pathlib.Path(path).read_bytes()

@@ -76,7 +76,7 @@ def test_features_become_lists_unless_every_sample_has_one_value(tmp_path: Path)
             assert [sample["a"] for sample in dataset] == expected
 
 
-def test_lists_that_are_missing_or_something_else_are_defaults_or_named(tmp_path: Path) -> None:
+def test_missing_lists_get_defaults_and_other_types_are_named(tmp_path: Path) -> None:
     path = put(tmp_path / "x", message(), example({"a": [b"1", b"\xff"]}), example({"a": [1]}))
     defaults: list[list[Any]] = [[], [b"none", b""], ["\u00e4"]]
     for default in defaults:

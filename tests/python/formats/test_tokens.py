@@ -197,7 +197,7 @@ def test_megatrons_files_are_joined_or_kept_apart(data: ModuleType, tmp_path: Pa
     length=st.integers(1, 6),
     stride=st.integers(1, 6),
 )
-def test_any_documents_are_cut_as_the_definition_says(
+def test_any_documents_are_cut_as_documented(
     tmp_path: Path, documents: list[list[list[int]]], length: int, stride: int
 ) -> None:
     prefix = megatron(tmp_path, documents)

@@ -103,7 +103,7 @@ def test_sixteen_bits_are_kept_or_the_upper_eight():
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("format", ["jpeg", "png", "webp", "tiff"])
-def test_exif_says_which_side_is_up(orientation, format):
+def test_exif_orientation_rotates_the_image(orientation, format):
     exif = Image.Exif()
     exif[0x0112] = orientation
     options = {"lossless": True} if format == "webp" else {}
@@ -143,7 +143,7 @@ def test_bytes_may_come_from_anywhere():
         assert torch.equal(decode_image(view), expected)
 
 
-def test_a_path_is_named_in_what_is_wrong(tmp_path):
+def test_errors_of_decode_image_name_the_path(tmp_path):
     path = tmp_path / "cut.jpg"
     path.write_bytes(FILES["jpeg-420"][:-200])
     with pytest.raises(ValueError, match=r"cut\.jpg: the image is cut short \(Premature end"):
@@ -218,7 +218,7 @@ def bomb(width: int, height: int) -> bytes:
     return bytes(data)
 
 
-def test_a_small_file_can_not_ask_for_any_memory():
+def test_max_pixels_bounds_the_memory_of_small_files():
     with pytest.raises(ValueError, match=r"100000 x 100000 pixels.*max_pixels is 178956970"):
         decode_image(bomb(100_000, 100_000))
     with pytest.raises(ValueError, match="can't be decoded as PNG"):

@@ -175,7 +175,7 @@ def test_a_transform_of_ones_own_gets_marked_tensors(shard: Path) -> None:
     assert type(dataset[3]["jpg"]) is torch.Tensor
 
 
-def test_marks_are_given_where_they_are_asked_for(shard: Path) -> None:
+def test_samples_are_tv_tensors_on_request(shard: Path) -> None:
     dataset = dataset_of(shard, T.Compose([T.CenterCrop(40)]), tv_tensors=True)
     sample = dataset[2]
     assert isinstance(sample["jpg"], tv_tensors.Image)

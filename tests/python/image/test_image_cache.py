@@ -65,7 +65,7 @@ def test_images_that_do_not_fit_in_the_cache_are_decoded_again(root: Path, kept:
     assert kept * RESIZED <= dataset.cached_bytes <= size
 
 
-def test_whole_images_are_kept_where_what_is_random_comes_first(root: Path) -> None:
+def test_whole_images_are_cached_if_the_first_transform_is_random(root: Path) -> None:
     random = T.Compose([T.RandomResizedCrop(24), T.RandomHorizontalFlip()])
     expected = epochs(ImageFolderDataset(root, random, exact=True))
     dataset = ImageFolderDataset(root, random, cache="memory")

@@ -93,7 +93,7 @@ def test_resumed_epochs_yield_the_remaining_images(root: Path) -> None:
         assert_same(list(other), expected[position:])
 
 
-def test_without_a_seed_what_is_random_is_drawn_in_torchs_order(root: Path) -> None:
+def test_without_a_seed_random_transforms_draw_in_torchs_order(root: Path) -> None:
     dataset = ImageFolderDataset(root, training())
     assert not is_read_natively(dataset)
     torch.manual_seed(3)

@@ -105,7 +105,9 @@ def test_loader_and_dataset_can_be_subscripted(data: ModuleType) -> None:
 @pytest.mark.parametrize("size", [1, 6, 7])
 @pytest.mark.parametrize("batch_size", [1, 2, 3, 10])
 @pytest.mark.parametrize("drop_last", [False, True])
-def test_map_style_length_is_what_is_yielded(data: ModuleType, size: int, batch_size: int, drop_last: bool) -> None:
+def test_len_of_a_map_style_loader_is_the_number_of_batches(
+    data: ModuleType, size: int, batch_size: int, drop_last: bool
+) -> None:
     loader = data.DataLoader(Rows(size), batch_size=batch_size, drop_last=drop_last)
     assert len(loader) == (size // batch_size if drop_last else math.ceil(size / batch_size))
     assert len(list(loader)) == len(loader)
@@ -131,7 +133,7 @@ def test_length_follows_a_random_sampler_beyond_the_dataset(data: ModuleType, re
 
 
 @pytest.mark.parametrize("shuffle", [False, True])
-def test_length_is_looked_up_when_asked(data: ModuleType, shuffle: bool) -> None:
+def test_len_follows_a_dataset_that_grows(data: ModuleType, shuffle: bool) -> None:
     dataset = Growing(4)
     loader = data.DataLoader(dataset, batch_size=2, shuffle=shuffle)
     assert len(loader) == 2

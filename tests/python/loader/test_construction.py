@@ -92,7 +92,7 @@ def test_refuses_for_an_iterable_dataset(data: ModuleType, arguments: dict[str, 
     assert text in str(caught.value)
 
 
-def test_iterable_refusal_says_dataloader_whatever_the_class_is_called(data: ModuleType) -> None:
+def test_errors_for_iterable_datasets_name_dataloader_also_in_subclasses(data: ModuleType) -> None:
     class Renamed(data.DataLoader):
         pass
 

@@ -73,7 +73,7 @@ CASES: list[tuple[Any, dict[str, Any], str, str | None]] = [
 
 
 @pytest.mark.parametrize(("dataset", "arguments", "engine", "reason"), CASES)
-def test_the_explanation_is_what_happens(
+def test_explain_names_the_engine_that_reads(
     dataset: Any, arguments: dict[str, Any], engine: str, reason: str | None
 ) -> None:
     loader = DataLoader(dataset, **arguments)

@@ -130,7 +130,7 @@ def test_of_a_sampler_of_ones_own_the_batch_that_was_received_can_be_loaded_agai
     assert len(take(iterator)) == 1
 
 
-def test_torch_mode_says_what_it_takes_to_know_other_epochs() -> None:
+def test_samples_of_other_epochs_without_a_seed_is_an_error_that_names_seed() -> None:
     made = loader(seed=None)
     next(iter(made))
     with pytest.raises((ValueError, RuntimeError), match="seed="):
@@ -312,7 +312,7 @@ def ranks_of(world_size: int, batch_size: int | None, **arguments: Any) -> list[
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("batch_size", [1, 2, None])
-def test_ranks_take_as_many_steps_whatever_samples_are_left_out(batch_size: int | None, num_workers: int) -> None:
+def test_ranks_take_equally_many_steps_with_skipped_samples(batch_size: int | None, num_workers: int) -> None:
     whole = [int(ids.sample_indices[0]) for _, ids in sluicegate.DataLoader(Indices(24), None, True, seed=3).with_ids()]
     left_out = {whole[0], *whole[4:8]}  # One sample of a step, and both ranks' samples of two steps.
     steps = []
@@ -330,7 +330,7 @@ def test_ranks_take_as_many_steps_whatever_samples_are_left_out(batch_size: int 
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_more_may_be_left_out_of_what_was_padded(num_workers: int) -> None:
+def test_padded_samples_can_be_skipped_on_every_rank(num_workers: int) -> None:
     whole = [int(ids.sample_indices[0]) for _, ids in sluicegate.DataLoader(Indices(24), None, True, seed=3).with_ids()]
     steps = []
     for each in ranks_of(2, 1, num_workers=num_workers):

@@ -28,7 +28,7 @@ def source(size: int = 40, width: int = 8) -> tuple[torch.Tensor, torch.Tensor]:
 
 @NUM_WORKERS
 @pytest.mark.parametrize("kind", ["tensors", "tensor", "array", "scalars"])
-def test_batches_are_writable_and_writing_changes_nothing_else(data: ModuleType, kind: str, num_workers: int) -> None:
+def test_writing_to_a_batch_changes_only_that_batch(data: ModuleType, kind: str, num_workers: int) -> None:
     rows, labels = source()
     dataset: Any = {
         "tensors": data.TensorDataset(rows, labels),
@@ -200,7 +200,9 @@ EXITS = {
 
 
 @pytest.mark.parametrize("num_workers", [0, 1])
-def test_the_interpreter_ends_quietly_whatever_is_alive(run: Run, data: ModuleType, num_workers: int) -> None:
+def test_the_interpreter_exits_quietly_with_live_loaders_and_batches(
+    run: Run, data: ModuleType, num_workers: int
+) -> None:
     # One process for all cases.
     lines = [
         "warnings.simplefilter('error')",

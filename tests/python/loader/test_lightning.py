@@ -206,7 +206,7 @@ for dataset, expected in ((Stream(), 1), (Sized(), 0), (list(Stream()), 0)):
 """
 
 
-def test_a_warning_says_that_lightning_reads_ahead_of_a_stream_without_a_length(run: Run, tmp_path: Path) -> None:
+def test_lightnings_read_ahead_of_a_stream_without_a_length_is_a_warning(run: Run, tmp_path: Path) -> None:
     run(AHEAD, deadline=60.0, folder=str(tmp_path)).check(stderr=None)
 
 
@@ -232,7 +232,7 @@ assert ["1 of its last 2 batches" in each for each in said] == ([True] if warns 
 
 
 @pytest.mark.parametrize(("saved_by", "resumed_by", "warns"), [(2, 2, False), (2, 1, False), (2, 3, True)])
-def test_a_warning_says_what_lightning_leaves_out_on_more_processes(
+def test_batches_that_lightning_leaves_out_on_more_processes_are_a_warning(
     run: Run, saved_by: int, resumed_by: int, warns: bool
 ) -> None:
     """An epoch has six batches on two ranks and four on three: after three of the six, two of the four are left."""

@@ -171,7 +171,7 @@ def test_signals_are_handled_while_the_consumer_decodes_a_batch(images: ImageFol
 
 
 @pytest.mark.timeout(60)
-def test_a_signal_handler_may_ask_for_a_batch_while_one_is_decoded(images: ImageFolderDataset) -> None:
+def test_a_signal_handler_may_request_a_batch_while_one_is_decoded(images: ImageFolderDataset) -> None:
     iterator = iter(DataLoader(images, batch_size=8))
     from_handler: list[Any] = []
 

@@ -109,7 +109,7 @@ def test_prefetch_bytes_reads_back_and_defaults_to_a_share_of_memory() -> None:
 @pytest.mark.prefetch
 @pytest.mark.parametrize("bound", [1, 3 * MIB + 1000])
 @pytest.mark.parametrize("worker_type", ["process", "thread"])
-def test_workers_are_asked_for_no_more_than_fits(worker_type: str, bound: int) -> None:
+def test_requests_stay_within_prefetch_bytes(worker_type: str, bound: int) -> None:
     dataset = Counted(400)
     before = shared_bytes()
     loader = DataLoader(dataset, 4, num_workers=2, prefetch_factor=8, prefetch_bytes=bound, worker_type=worker_type)
@@ -239,7 +239,7 @@ def test_an_iterator_that_is_done_takes_no_room() -> None:
     del kept
 
 
-def test_the_size_of_what_python_makes() -> None:
+def test_bytes_of_python_batches_are_measured() -> None:
     tensor = torch.zeros(1000)
     assert bytes_of(tensor) == bytes_of(tensor.numpy()) == 4000
     assert bytes_of(tensor[:10]) == 40

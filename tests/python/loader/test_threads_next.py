@@ -130,7 +130,7 @@ def test_ctrl_c_reaches_a_thread_that_waits_for_its_turn(run: Run) -> None:
     assert ended.stdout == "True\n"
 
 
-def test_a_handler_may_ask_for_a_batch_while_its_thread_waits_for_one() -> None:
+def test_a_signal_handler_may_request_a_batch_while_its_thread_waits() -> None:
     iterator = iter(DataLoader(Slow(), batch_size=BATCH, num_workers=2))
     found: list[int] = []
     before = signal.signal(signal.SIGUSR2, lambda *_: found.extend(next(iterator).tolist()))
@@ -144,7 +144,7 @@ def test_a_handler_may_ask_for_a_batch_while_its_thread_waits_for_one() -> None:
     assert sorted(found) == list(range(SAMPLES))
 
 
-def test_shared_workers_are_asked_while_another_thread_waits() -> None:
+def test_shared_workers_get_requests_while_another_thread_waits() -> None:
     """A request of one thread must not wait until a different thread has received its batch."""
     first: Any = DataLoader(Slow(), batch_size=BATCH, num_workers=2)
     second: Any = DataLoader(first.dataset, batch_size=BATCH, num_workers=2)

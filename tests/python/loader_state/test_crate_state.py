@@ -59,7 +59,7 @@ def test_both_languages_resume_from_both_states(number: int) -> None:
     assert state == case["package"], "if states were meant to change, run this file as a program"
 
 
-def test_a_state_of_another_order_is_refused_and_what_there_is_none_of_too() -> None:
+def test_crate_states_of_other_orders_or_versions_are_refused() -> None:
     case = next(case for case in CASES if case["order"] == "shuffled" and case["world_size"] == 1)
     with pytest.raises(ValueError, match=r"order: .*seed=7\) in the state, .*seed=8\) in this loader"):
         loader_of(case | {"seed": 8}).load_state_dict(case["crate"])

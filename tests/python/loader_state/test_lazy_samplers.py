@@ -120,7 +120,7 @@ def test_a_sampler_that_yields_other_indices_is_named() -> None:
         next(iter(resumed))
 
 
-def test_a_state_of_a_state_holds_what_was_requested_ahead() -> None:
+def test_a_state_of_a_resumed_loader_keeps_the_requests_ahead() -> None:
     state, rest = interrupted("episodes", 2, 3, draws=True)
     for taken in range(1, 4):
         resumed = loader("episodes", 2)

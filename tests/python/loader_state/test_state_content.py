@@ -243,7 +243,7 @@ def test_an_older_state_brings_the_whole_epoch_again(
 
 @pytest.mark.parametrize("num_workers", [0, 3])
 @pytest.mark.parametrize("kind", ["shuffle", "dataset state", "stateful sampler", "own iterator", "stateful stream"])
-def test_a_resumed_loader_says_what_the_uninterrupted_one_says(kind: str, num_workers: int) -> None:
+def test_a_resumed_loader_has_the_states_of_the_uninterrupted_one(kind: str, num_workers: int) -> None:
     states = [state for _, state, _ in ends(kind, num_workers)]
     fresh = make(kind, num_workers)
     fresh.load_state_dict(states[2])

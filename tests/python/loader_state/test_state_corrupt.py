@@ -189,7 +189,7 @@ def test_a_shuffle_buffer_and_its_loader_refuse_impossible_values(path: Any, val
 
 
 @pytest.mark.parametrize("key", ["read", "ended", "inner", "consumer", "epoch", "held", "yielded", "seed"])
-def test_a_buffer_names_what_its_state_has_lost(key: str) -> None:
+def test_a_shuffle_buffer_names_the_missing_key_of_its_state(key: str) -> None:
     _, state = buffered()
     del state[key]
     refuse(ShuffleBuffer(GeneratorStream(200), 4), state, key)

@@ -144,7 +144,7 @@ class OneList(torch.utils.data.Sampler[list[int]]):
     [{}, {"num_workers": 2}, {"num_workers": 2, "worker_type": "thread"}],
     ids=["none", "processes", "threads"],
 )
-def test_a_list_that_a_sampler_uses_again_is_what_it_was(workers: dict[str, Any]) -> None:
+def test_a_list_that_a_sampler_reuses_keeps_its_indices_per_batch(workers: dict[str, Any]) -> None:
     loader = sluicegate.DataLoader(Indices(20), batch_sampler=OneList(), **workers)
     pairs = [(batch.tolist(), ids) for batch, ids in loader.with_ids()]
     assert [batch for batch, _ in pairs] == [[2 * number, 2 * number + 1] for number in range(10)]

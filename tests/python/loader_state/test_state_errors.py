@@ -165,7 +165,7 @@ def samplers_of(name: str, own_seed: int | None) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(("own_seed", "seed"), [(None, 5), (9, None), (9, 5), (None, None)])
 @pytest.mark.parametrize("name", [*SAMPLERS, *BATCH_SAMPLERS])
-def test_a_state_of_a_sampler_made_of_something_else_is_refused(
+def test_a_state_of_a_sampler_with_other_arguments_is_refused(
     name: str, own_seed: int | None, seed: int | None
 ) -> None:
     there, here = (sluicegate.DataLoader(Indices(41), seed=seed, **each) for each in samplers_of(name, own_seed))
@@ -190,7 +190,7 @@ def test_a_sampler_refuses_the_state_of_another(cls: str) -> None:
     here.load_state_dict(state)
 
 
-def test_torchs_samplers_are_known_by_what_they_draw_from() -> None:
+def test_states_distinguish_torchs_samplers_by_their_arguments() -> None:
     data = torch.utils.data
     pairs: list[tuple[Any, Any]] = [
         (data.SubsetRandomSampler(SUBSET), data.SubsetRandomSampler(OTHERS)),
@@ -332,7 +332,7 @@ def test_a_state_that_lost_a_part_is_refused_or_does_without(seed: int | None) -
         assert len(take(loader)) in (4, 6)
 
 
-def test_loading_does_not_keep_what_it_was_given() -> None:
+def test_load_state_dict_copies_the_state() -> None:
     state = saved("shuffle", seed=5)
     expected = take(make("shuffle", seed=5))[2:]
     loader = make("shuffle", seed=5)

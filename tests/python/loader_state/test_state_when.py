@@ -114,7 +114,7 @@ def test_a_state_loads_into_any_loader(kind: str, num_workers: int, before: str)
 
 
 @every_kind
-def test_a_loaded_state_is_what_the_loader_says_before_it_iterates(kind: str, num_workers: int) -> None:
+def test_state_dict_returns_the_loaded_state_before_iteration(kind: str, num_workers: int) -> None:
     loader = make(kind, num_workers)
     take(iter(loader), 2)
     state = loader.state_dict()
@@ -125,7 +125,7 @@ def test_a_loaded_state_is_what_the_loader_says_before_it_iterates(kind: str, nu
 
 
 @pytest.mark.parametrize("kind", MAP_KINDS)
-def test_a_loaded_end_is_what_the_loader_says_before_it_iterates(kind: str) -> None:
+def test_state_dict_returns_a_loaded_end_of_epoch_before_iteration(kind: str) -> None:
     loader = make(kind)
     for _ in loader:
         on_the_last_batch = loader.state_dict()
@@ -277,7 +277,7 @@ def test_a_resumed_run_draws_at_the_same_points_as_the_uninterrupted_one(
 
 @pytest.mark.parametrize("native", [False, True])
 @pytest.mark.parametrize("stop", [1, 2, 3])
-def test_a_resume_draws_from_the_users_generator_only_what_was_drawn(native: bool, stop: int) -> None:
+def test_a_resume_advances_the_users_generator_exactly_as_before(native: bool, stop: int) -> None:
     # At the end of an epoch, torch's RandomSampler draws once more without using the result.
     def made() -> tuple[Any, torch.Generator]:
         generator = torch.Generator().manual_seed(8)
@@ -339,7 +339,9 @@ class Positioned(torch.utils.data.Sampler[int]):
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("begins", [False, True])
 @pytest.mark.parametrize("start", [0, 4])
-def test_a_state_before_the_first_batch_says_where_a_sampler_was(start: int, begins: bool, num_workers: int) -> None:
+def test_a_state_before_the_first_batch_has_the_position_of_the_sampler(
+    start: int, begins: bool, num_workers: int
+) -> None:
     def made(position: int) -> Any:
         return sluicegate.DataLoader(range(8), 2, sampler=Positioned(position), num_workers=num_workers)
 
@@ -356,7 +358,7 @@ def test_a_state_before_the_first_batch_says_where_a_sampler_was(start: int, beg
 
 @pytest.mark.parametrize("persistent_workers", [False, True])
 @pytest.mark.parametrize("worker_type", ["process", "thread"])
-def test_a_state_from_the_start_of_a_later_epoch_has_what_the_stream_counts(
+def test_a_state_from_the_start_of_a_later_epoch_has_the_count_of_the_stream(
     worker_type: str, persistent_workers: bool
 ) -> None:
     def loader() -> Any:

@@ -183,7 +183,7 @@ def test_a_state_that_is_not_enough_is_refused(name: str) -> None:
         from_torchdata(state_of(name))
 
 
-def test_an_old_state_says_that_the_loaders_generator_may_have_been_ahead() -> None:
+def test_old_torchdata_states_are_flagged_if_their_generator_may_be_ahead() -> None:
     orders = {name: from_torchdata(state_of(name)).sampler.random_order for name in READABLE}
     assert {name for name, order in orders.items() if order is not None and order.may_be_late} == {
         name for name in READABLE if name.startswith("0.10:") and ("shuffled" in name or "replacement" in name)
@@ -224,7 +224,7 @@ def test_states_of_batch_samplers_are_distinguished_from_those_of_samplers() -> 
     assert (inner.outer_state, inner.state, inner.samples_drawn) == (None, {"drawn": 6}, 6)
 
 
-def test_a_state_through_json_says_the_same() -> None:
+def test_a_torchdata_state_through_json_has_the_same_facts() -> None:
     order = from_torchdata(state_of("shuffled")).sampler.random_order
     assert from_torchdata(set_generator(state_of("shuffled"), order.generator_state)).sampler.random_order == order
     state = set_generator(state_of("shuffled"), list(order.generator_state))
@@ -252,7 +252,7 @@ def test_batches_that_failed_are_passed_but_not_received() -> None:
     assert (facts.batches_received, facts.batches_passed) == (1, 2)
 
 
-def test_a_state_asked_for_before_its_resumed_loader_went_on_is_refused() -> None:
+def test_a_torchdata_state_between_a_resume_and_its_first_batch_is_refused() -> None:
     state = state_of("0.10: shuffled")
     state["_index_sampler_state"]["samples_yielded"] = 0
     state["_index_sampler_state"]["sampler_iter_state"]["yielded"] = 0
@@ -279,7 +279,7 @@ def paths(state: Any, *path: str) -> Iterator[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("name", ["stream of stateful iterators", "stateful stream, 2 workers, between snapshots"])
-def test_a_state_that_was_damaged_is_refused_by_the_name_of_what_is_wrong(name: str) -> None:
+def test_a_damaged_torchdata_state_is_refused_with_the_name_of_the_key(name: str) -> None:
     for path in paths(state_of(name)):
         if path[-1] in ("worker_id",):
             continue

@@ -117,7 +117,7 @@ def loader(dataset: Any, **arguments: Any) -> Any:
     return DataLoader(dataset, BATCH, sampler=BlockShuffleSampler(dataset, window=WINDOW), seed=3, **arguments)
 
 
-def test_blocks_are_what_the_format_stores_together(case: Case) -> None:
+def test_block_sizes_are_those_of_the_format(case: Case) -> None:
     opened, _ = case
     dataset = opened()
     assert dataset.block_sizes.dtype == np.int64
@@ -190,7 +190,7 @@ class Counting(torch.utils.data.Dataset[Any]):
         return [(os.getpid(), decoded, torch.as_tensor(sample["x"])) for sample in samples]
 
 
-def test_each_worker_process_decodes_what_it_reads(case: Case) -> None:
+def test_each_worker_process_decodes_each_block_once(case: Case) -> None:
     opened, sizes = case
     dataset = Counting(opened(cache_bytes=2 * largest_window(opened(), sizes, 1)))
     sampler = BlockShuffleSampler(dataset, SIZES, WINDOW)

@@ -126,7 +126,7 @@ def test_the_skipped_files_are_stored_until_files_change(tmp_path: Path) -> None
         assert left_out() == [str(small)]
 
 
-def test_looking_for_what_is_broken_can_be_interrupted(tmp_path: Path) -> None:
+def test_the_search_for_damaged_files_can_be_interrupted(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     Image.effect_noise((450, 350), 50).save(tmp_path / "image.png", compress_level=1)
     for number in range(400):

@@ -74,7 +74,7 @@ def test_batches_of_numbers_are_in_torchs_own_memory(numbers: list[Any], tmp_pat
         assert tensor.is_contiguous()
 
 
-def test_a_mode_of_torchs_sees_what_it_sees_in_torchs_collate(tmp_path: Path) -> None:
+def test_a_torch_function_mode_sees_the_calls_of_torchs_collate(tmp_path: Path) -> None:
     class Seen(TorchFunctionMode):
         def __torch_function__(self, function: Any, types: Any, arguments: Any = (), named: Any = None) -> Any:
             seen.append(function)

@@ -191,7 +191,7 @@ def test_parts_of_a_dataset_have_the_same_batches_where_python_reads_them(tmp_pa
     assert_same(list(DataLoader(stacked, batch_size=2)), [[{"m": chats}, torch.tensor([1, 2])]])
 
 
-def test_lists_of_numbers_are_what_torch_makes_of_them(tmp_path: Path) -> None:
+def test_lists_of_numbers_collate_as_in_torch(tmp_path: Path) -> None:
     for loader in loaders(lines_of(tmp_path, {"a": [1, 2]}, {"a": [3, 4]})):
         assert_same(list(loader), [{"a": [torch.tensor([1, 3]), torch.tensor([2, 4])]}])
     path = lines_of(tmp_path, {"a": [1, 2]}, {"a": []})

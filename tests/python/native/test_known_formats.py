@@ -248,7 +248,7 @@ def test_a_pipe_of_small_samples_is_waited_for_until_a_signature_ends(tmp_path: 
         list(slow)
 
 
-def test_a_stream_names_what_it_has_unpacked(tmp_path: Path) -> None:
+def test_a_stream_names_the_format_of_unpacked_data(tmp_path: Path) -> None:
     (path := tmp_path / "x.gz").write_bytes(gzip.compress(archive()))
     for stream in (CsvStream(path), RawStream(path, dtype="u1", unpack=True)):
         with pytest.raises(ValueError, match="the file is a tar archive"):
@@ -291,7 +291,7 @@ def test_texts_may_begin_with_letters_of_a_signature(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ['[\n{"x": 1},\n{"x": 2}\n]\n', '{\n  "x": 1\n}\n'])
-def test_json_over_several_lines_says_what_to_do(tmp_path: Path, text: str) -> None:
+def test_json_over_several_lines_is_an_error_with_a_remedy(tmp_path: Path, text: str) -> None:
     (path := tmp_path / "a.json").write_text(text)
     with pytest.raises(ValueError, match=r"write one value a line, as `jq -c '\.\[\]'` does"):
         JsonLinesDataset(str(path))[0]

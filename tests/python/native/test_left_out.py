@@ -300,7 +300,7 @@ def test_the_samples_that_are_whole_are_a_dataset_like_any_other(tmp_path: Path,
 
 @pytest.mark.parametrize("name", MADE)
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_ids_and_shards_are_those_of_what_is_left(tmp_path: Path, name: str, num_workers: int) -> None:
+def test_ids_and_shards_count_only_intact_samples(tmp_path: Path, name: str, num_workers: int) -> None:
     made = MADE[name](tmp_path)
     dataset, seen = made.open("skip"), []
     for rank in range(2):
@@ -322,7 +322,7 @@ def test_whole_files_lose_nothing(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["json-lines", "csv", "tfrecord"])
-def test_of_large_files_it_is_kept_what_was_left_out(tmp_path: Path, name: str) -> None:
+def test_the_skipped_samples_of_large_files_are_stored(tmp_path: Path, name: str) -> None:
     path, indices = tmp_path / "x", tmp_path / "indices"
     indices.mkdir()
     text = b"y" * 4000
@@ -355,7 +355,7 @@ def test_of_large_files_it_is_kept_what_was_left_out(tmp_path: Path, name: str) 
 
 
 @pytest.mark.filterwarnings("ignore:.*this index is damaged")
-def test_a_damaged_index_of_what_was_left_out_is_built_again(tmp_path: Path) -> None:
+def test_a_damaged_index_of_skipped_samples_is_built_again(tmp_path: Path) -> None:
     path, indices = tmp_path / "x", tmp_path / "indices"
     indices.mkdir()
     lines = [b'{"n": %d, "t": "%s"}\n' % (n, b"y" * 4000) for n in range(1200)]
@@ -396,7 +396,7 @@ def test_a_text_that_is_none_breaks_no_more_than_its_row_in_parquet(tmp_path: Pa
     assert re.search(rf"sample {place}, field `t`: row {place} of .*x\.parquet: it is not UTF-8", damage)
 
 
-def test_blocks_are_those_of_what_is_left(tmp_path: Path) -> None:
+def test_block_sizes_count_only_intact_samples(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     values: list[int | None] = list(range(100))
     values[3] = values[55] = None

@@ -80,7 +80,7 @@ def test_every_layout_of_the_source_gives_torchs_layout(data: ModuleType, kind: 
 
 
 @pytest.mark.parametrize("kind", ["rows transposed", "channels_last samples", "empty rows", "conjugated"])
-def test_with_workers_every_layout_is_what_torchs_workers_give(data: ModuleType, kind: str) -> None:
+def test_with_workers_every_layout_matches_torchs_workers(data: ModuleType, kind: str) -> None:
     assert_as_torch(data, lambda package: package.TensorDataset(STRIDES[kind]()), batch_size=3, num_workers=1)
 
 

@@ -57,7 +57,7 @@ def test_bytes_and_texts_are_lists_in_a_batch() -> None:
     check_format(dataset, [{"bytes": raw, "str": text, "path": text} for raw, text in zip(encoded, TEXTS, strict=True)])
 
 
-def test_a_batch_is_what_torch_makes_of_the_samples() -> None:
+def test_batches_equal_torchs_collation_of_the_samples() -> None:
     dataset = texts([text.encode() for text in TEXTS], "bytes", "str")
     batches = [list(loader(dataset, batch_size=4)) for loader in (torch.utils.data.DataLoader, sluicegate.DataLoader)]
     assert_same(*batches)
@@ -226,7 +226,7 @@ def test_invalid_json_is_an_error_that_names_the_sample_and_field(text: bytes, r
     assert list(iterator) == []
 
 
-def test_objects_that_do_not_collate_raise_what_torch_raises() -> None:
+def test_objects_that_do_not_collate_raise_torchs_errors() -> None:
     for values, error in (([b'{"a": 1}', b"{}"], KeyError), ([b"null", b"null"], TypeError)):
         dataset = texts(values, "json")
         for loader_cls in (torch.utils.data.DataLoader, sluicegate.DataLoader):

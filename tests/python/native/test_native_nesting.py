@@ -96,7 +96,7 @@ WORKER_KINDS += ["concat of layouts", "concat of scalar arrays", "subset past th
 
 
 @pytest.mark.parametrize("kind", WORKER_KINDS)
-def test_with_workers_mixed_parts_are_what_torchs_workers_give(data: ModuleType, kind: str) -> None:
+def test_with_workers_mixed_parts_match_torchs_workers(data: ModuleType, kind: str) -> None:
     assert_as_torch(data, NESTED[kind], batch_size=6, num_workers=1)
 
 

@@ -200,7 +200,7 @@ def test_epochs_count_up_by_themselves_and_set_epoch_sets_them(num_workers: int,
     assert [take(made), take(made)] == epochs[1:3]
 
 
-def test_set_epoch_refuses_what_is_no_epoch() -> None:
+def test_set_epoch_refuses_invalid_epochs() -> None:
     with pytest.raises((ValueError, TypeError)):
         loader().set_epoch(-1)
 
@@ -236,7 +236,7 @@ def test_the_samples_own_generators_do_not_need_seed_samples() -> None:
     assert take(loader(OwnDrawingRows(SIZE), seed_samples=False)) == take(loader(OwnDrawingRows(SIZE)))
 
 
-def test_threads_say_once_that_global_generators_cannot_be_seeded_for_them() -> None:
+def test_threads_warn_once_of_draws_from_global_generators() -> None:
     made = loader(num_workers=2, worker_type="thread")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -247,7 +247,7 @@ def test_threads_say_once_that_global_generators_cannot_be_seeded_for_them() -> 
     assert indices(epochs[0]) == indices(take(loader()))
 
 
-def test_threads_say_nothing_of_datasets_that_do_not_draw() -> None:
+def test_threads_do_not_warn_for_datasets_that_do_not_draw() -> None:
     for dataset in (Indices(SIZE), OwnDrawingRows(SIZE)):
         with warnings.catch_warnings():
             warnings.simplefilter("error")

@@ -70,7 +70,7 @@ def test_without_shuffle_torch_mode_has_the_same_arithmetic(remainder: str) -> N
             assert found == read(loader(size, (rank, world_size), **arguments))
 
 
-def test_padding_is_what_torchs_sampler_pads_with() -> None:
+def test_padding_equals_that_of_torchs_distributed_sampler() -> None:
     for size, world_size in product([1, 2, 5, 9, 10], [2, 3, 4]):
         for rank in range(world_size):
             sampler = torch.utils.data.DistributedSampler(range(size), world_size, rank, shuffle=False)

@@ -138,7 +138,7 @@ def test_the_other_remainders_resume_with_other_ranks_too(run: Run, tmp_path: Pa
         assert sorted(whole[:SIZE]) == list(range(SIZE))
 
 
-def test_one_process_reads_what_the_ranks_read(run: Run, tmp_path: Path) -> None:
+def test_one_process_reads_the_samples_of_all_ranks(run: Run, tmp_path: Path) -> None:
     two = read(run, tmp_path / "two", 2, None, batch_size=3, remainder="exact")
     one = read(run, tmp_path / "one", 1, None, batch_size=3, remainder="exact")
     assert merged([rank["batches"] for rank in two])[:SIZE] == merged([rank["batches"] for rank in one])
@@ -187,7 +187,7 @@ def rank_program(rank):
 """
 
 
-def test_from_every_position_on_any_number_of_ranks_draws_what_one_would_have_drawn(run: Run, tmp_path: Path) -> None:
+def test_any_number_of_ranks_resumes_the_draws_of_a_single_rank(run: Run, tmp_path: Path) -> None:
     size, states = 17, "[]"
     orders = []
     for world_size, batch_size in [(2, 3), (4, 2), (1, 4), (3, 1)]:

@@ -86,7 +86,7 @@ KINDS = ["drawn", "drawn in iter", "batches", "stateful"]
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("kind", KINDS)
-def test_with_a_seed_the_ranks_read_what_one_process_reads(kind: str, num_workers: int) -> None:
+def test_with_a_seed_the_ranks_together_read_the_order_of_one_process(kind: str, num_workers: int) -> None:
     torch.manual_seed(1)
     alone = DataLoader(Indices(SIZE), seed=7, **arguments_of(kind))
     whole = [flat(take(alone)) for _ in range(3)]
@@ -208,7 +208,7 @@ def test_batches_are_not_repeated_by_position(own: int | None, loaders: int | No
         next(iter(loader))
 
 
-def test_a_seed_of_its_own_serves_what_a_sampler_repeats() -> None:
+def test_the_seed_of_a_repeat_sampler_applies_to_the_repeated_sampler() -> None:
     def make() -> Any:
         return RepeatSampler(torch.utils.data.RandomSampler(range(SIZE)), 2, seed=11)
 

@@ -269,7 +269,7 @@ def test_a_mode_that_is_not_made_here_is_refused(tmp_path: Path, mode: str) -> N
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"info": 3}', '{"info": {"features": [1]}}'])
-def test_metadata_that_make_no_sense_say_nothing(tmp_path: Path, text: str) -> None:
+def test_invalid_metadata_is_ignored(tmp_path: Path, text: str) -> None:
     table = pa.table({"image": pa.array([{"bytes": turned(0), "path": None}], KIND)})
     pq.write_table(table.replace_schema_metadata({"huggingface": text}), tmp_path / "a.parquet")
     assert ParquetDataset(tmp_path / "a.parquet", {"image": "image"})[0]["image"].shape == (3, 21, 33)

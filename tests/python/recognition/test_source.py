@@ -52,7 +52,7 @@ def test_stack_dataset_yields_tuples_or_dicts(data: ModuleType) -> None:
     assert len(data.StackDataset(images, labels)) == len(data.StackDataset(a=labels)) == 4
 
 
-def test_stack_dataset_refuses_what_cannot_be_stacked(data: ModuleType) -> None:
+def test_stack_dataset_refuses_invalid_parts(data: ModuleType) -> None:
     with pytest.raises(ValueError, match="At least one dataset should be passed"):
         data.StackDataset()
     with pytest.raises(ValueError, match="Supported either"):

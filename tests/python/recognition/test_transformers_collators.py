@@ -217,7 +217,7 @@ def test_collate_functions_with_replaced_methods_run_in_python(monkeypatch: pyte
     assert "overrides padding" in reason(table(), collate)
 
 
-def test_the_loader_says_which_engine_reads() -> None:
+def test_the_repr_of_a_loader_names_the_engine() -> None:
     collate = transformers.DataCollatorWithPadding(tokenizer())
     assert "rust" in repr(sluicegate.DataLoader(table(), collate_fn=collate))
     loader = sluicegate.DataLoader(table(text=["a"] * ROWS), collate_fn=collate)

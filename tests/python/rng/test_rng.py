@@ -73,7 +73,7 @@ def test_the_draws_of_the_generators_of_a_sample_never_change() -> None:
         assert own_draws() == OWN_GOLDEN
 
 
-def test_words_are_pinned_and_are_what_is_drawn_first() -> None:
+def test_generator_words_never_change_and_are_the_first_draws() -> None:
     key = 0xFEDC_BA98_7654_3210
     generators_of_process().seed(key)
     for library, state, position in (
@@ -366,7 +366,7 @@ def test_a_loader_inside_of_a_sample_gives_it_its_generators_back(inner_seeds: b
     assert sample_of(fetch_inside) == sample_of(lambda: None)
 
 
-def test_the_global_generators_are_put_back_after_a_batch_whatever_happens() -> None:
+def test_the_global_generators_are_restored_after_a_batch_also_after_errors() -> None:
     draw_normals()
     before = public_states()
     seeding = SampleSeeding(1, seed_globals=True)

@@ -130,7 +130,7 @@ def check_resumes(make: Callable[[], Any], epochs: int = 3) -> None:
 
 @pytest.mark.parametrize("around", AROUND)
 @pytest.mark.parametrize("inner", INNER)
-def test_samples_that_are_read_again_draw_what_they_drew(inner: str, around: str) -> None:
+def test_samples_that_are_read_again_draw_the_same(inner: str, around: str) -> None:
     check_resumes(lambda: make(inner, around))
 
 

@@ -83,7 +83,7 @@ def test_equal_sizes_are_the_same_as_one_number(length: int, block: int) -> None
             assert each.block == (block if length > block else max(length, 1))
 
 
-def test_a_dataset_may_say_what_its_blocks_are() -> None:
+def test_block_sizes_of_the_dataset_are_the_default() -> None:
     dataset = Blocks(SIZES)
     given_sizes = BlockShuffleSampler(dataset, SIZES, 3, seed=7)
     assert list(BlockShuffleSampler(dataset, window=3, seed=7)) == list(given_sizes)
@@ -93,7 +93,7 @@ def test_a_dataset_may_say_what_its_blocks_are() -> None:
         BlockShuffleSampler(range(10), window=3)
 
 
-def test_without_a_seed_one_is_drawn_when_the_first_index_is_asked_for() -> None:
+def test_without_a_seed_one_is_drawn_at_the_first_index() -> None:
     def make(block: Any) -> BlockShuffleSampler:
         return BlockShuffleSampler(range(LENGTH), block, 3, torch.Generator().manual_seed(3))
 

@@ -91,7 +91,7 @@ def test_without_a_seed_a_generator_decides_alone(make: Make) -> None:
 
 
 @batching
-def test_any_batch_can_be_asked_for(make: Make) -> None:
+def test_batch_at_returns_any_batch(make: Make) -> None:
     sampler = make(seed=7)
     sampler.set_epoch(2)
     expected = list(sampler)
@@ -107,7 +107,7 @@ def test_any_batch_can_be_asked_for(make: Make) -> None:
 
 
 @batching
-def test_the_seed_of_a_loader_serves_where_there_is_no_other(make: Make) -> None:
+def test_the_seed_of_the_loader_is_used_by_a_sampler_without_one(make: Make) -> None:
     expected = list(make(seed=7))
     batches = make().batches(0, seed=7)
     assert [numpy.frombuffer(batches.indices(at), numpy.int64).tolist() for at in range(len(batches))] == expected
@@ -115,7 +115,7 @@ def test_the_seed_of_a_loader_serves_where_there_is_no_other(make: Make) -> None
         make().batches(0)
 
 
-def test_any_position_of_a_class_can_be_asked_for() -> None:
+def test_index_at_returns_any_position_of_a_class() -> None:
     sampler = ClassSampler(LABELS, [1, 4], shuffle=True, seed=7)
     sampler.set_epoch(3)
     expected = list(sampler)
@@ -129,7 +129,7 @@ def test_any_position_of_a_class_can_be_asked_for() -> None:
 @every
 @pytest.mark.parametrize("seed", [7, None])
 @pytest.mark.parametrize("read", [0, 1, 5, 100])
-def test_an_iteration_resumes_where_its_state_says(make: Make, seed: int | None, read: int) -> None:
+def test_a_sampler_resumes_at_the_position_of_its_state(make: Make, seed: int | None, read: int) -> None:
     sampler = make(seed=seed)
     sampler.set_epoch(2)
     fresh = sampler.state_dict()
@@ -180,14 +180,16 @@ def test_a_seed_has_64_bits(make: Make, seed: Any, error: type[Exception]) -> No
 
 @batching
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_batch_samplers_serve_every_loader(loader_cls: type[DataLoader[Any]], make: Make, num_workers: int) -> None:
+def test_batch_samplers_work_in_torchs_loader_and_ours(
+    loader_cls: type[DataLoader[Any]], make: Make, num_workers: int
+) -> None:
     sampler = make(seed=7)
     loader = loader_cls(TensorDataset(torch.arange(83)), batch_sampler=sampler, num_workers=num_workers)
     assert [batch.tolist() for (batch,) in loader] == list(sampler)
     assert len(loader) == len(sampler)
 
 
-def test_a_class_sampler_serves_every_loader(loader_cls: type[DataLoader[Any]]) -> None:
+def test_a_class_sampler_works_in_torchs_loader_and_ours(loader_cls: type[DataLoader[Any]]) -> None:
     loader = loader_cls(TensorDataset(torch.tensor(LABELS)), sampler=ClassSampler(LABELS, 2), batch_size=6)
     assert Counter(torch.cat([batch for (batch,) in loader]).tolist()) == {2: LABELS.count(2)}
     assert len(loader) == -(-LABELS.count(2) // 6)
@@ -239,7 +241,7 @@ def test_stratified_batches_have_the_proportions() -> None:
     assert list(StratifiedBatchSampler([], 10)) == []
 
 
-def test_batches_of_like_length_hold_what_they_may() -> None:
+def test_batches_of_similar_lengths_stay_within_max_tokens() -> None:
     read = list(LengthBucketBatchSampler(LENGTHS, max_tokens=200))
     assert sorted(itertools.chain.from_iterable(read)) == list(range(83))
     assert all(len(batch) * max(LENGTHS[index] for index in batch) <= 200 for batch in read)

@@ -93,7 +93,7 @@ def test_an_unseeded_shuffle_is_skipped_as_in_torch() -> None:
 
 
 @each_order
-def test_the_samplers_are_what_trainers_ask_for(arguments: dict[str, Any]) -> None:
+def test_the_samplers_have_the_types_that_trainers_require(arguments: dict[str, Any]) -> None:
     loader = make(arguments)
     assert type(loader.batch_sampler) is torch.utils.data.BatchSampler
     assert loader.batch_sampler is loader.batch_sampler
@@ -156,7 +156,7 @@ def test_the_batch_sampler_outlives_its_loader() -> None:
     assert list(batch_sampler) == epochs(make(arguments))[0]
 
 
-def test_trainers_may_swap_what_is_inside() -> None:
+def test_trainers_may_replace_the_sampler_and_its_attributes() -> None:
     loader = make({"seed": 7})
     loader.batch_sampler.sampler = range(8, 0, -1)
     assert list(loader.batch_sampler) == batches(loader) == [[8, 7, 6, 5], [4, 3, 2, 1]]

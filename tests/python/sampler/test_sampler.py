@@ -35,7 +35,9 @@ def test_random_sampler_with_replacement_repeats(data: ModuleType) -> None:
 
 @pytest.mark.parametrize("replacement", [False, True])
 @pytest.mark.parametrize("num_samples", [None, 3, 10, 33, 64])
-def test_random_sampler_length_is_what_it_yields(data: ModuleType, replacement: bool, num_samples: int | None) -> None:
+def test_len_of_a_random_sampler_is_the_number_of_indices(
+    data: ModuleType, replacement: bool, num_samples: int | None
+) -> None:
     sampler = data.RandomSampler(range(10), replacement=replacement, num_samples=num_samples)
     assert len(sampler) == sampler.num_samples == len(list(sampler)) == (num_samples or 10)
 
@@ -58,7 +60,7 @@ def test_samplers_are_built_from_plain_arguments(data: ModuleType) -> None:
 
 
 @pytest.mark.parametrize(("drop_last", "expected"), [(False, 4), (True, 3)])
-def test_batch_sampler_length_is_what_it_yields(data: ModuleType, drop_last: bool, expected: int) -> None:
+def test_len_of_a_batch_sampler_is_the_number_of_batches(data: ModuleType, drop_last: bool, expected: int) -> None:
     sampler = data.BatchSampler(data.SequentialSampler(range(10)), 3, drop_last)
     assert len(sampler) == len(list(sampler)) == expected
 
@@ -170,7 +172,7 @@ def test_an_own_batch_sampler_is_read_one_batch_at_a_time_and_not_through_its_sa
     assert_same(list(loader), [[torch.tensor([5, 4])], [torch.tensor([0])]])
 
 
-def test_an_own_random_sampler_is_asked(data: ModuleType) -> None:
+def test_a_subclass_of_random_sampler_determines_the_order(data: ModuleType) -> None:
     class Backwards(data.RandomSampler):
         def __iter__(self) -> Any:
             return iter(range(len(self.data_source) - 1, -1, -1))

@@ -123,7 +123,7 @@ def test_seeds_have_64_bits(seed: Any) -> None:
         RandomSampler(range(3)).order(0, seed)
 
 
-def test_a_length_is_asked_when_an_epoch_begins() -> None:
+def test_the_length_of_the_data_source_is_read_when_an_epoch_begins() -> None:
     samples = [0] * 10
     for sampler in (
         RandomSampler(samples, seed=7),
@@ -143,7 +143,7 @@ def test_orders_of_any_length_take_no_time() -> None:
     assert next(iter(sampler)) == sampler.index_at(0)
 
 
-def test_a_subset_takes_what_holds_integers_and_nothing_else() -> None:
+def test_a_subset_sampler_accepts_only_flat_sequences_of_integers() -> None:
     expected = list(SubsetRandomSampler([5, 9, 2**40], seed=7))
     assert sorted(expected) == [5, 9, 2**40]
     indices: Any

@@ -91,7 +91,7 @@ def test_nothing_is_drawn_before_the_first_next_and_interleaving_does_not_matter
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("drop_last", [False, True])
 @pytest.mark.parametrize(("length", "world_size"), [(0, 1), (10, 3), (12, 4), (2, 5), (100, 3)])
-def test_distributed_ranks_read_what_torchs_ranks_read(
+def test_distributed_ranks_read_the_indices_of_torchs_ranks(
     length: int, world_size: int, shuffle: bool, drop_last: bool
 ) -> None:
     for rank in range(world_size):

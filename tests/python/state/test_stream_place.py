@@ -155,7 +155,7 @@ def test_a_resumed_worker_reads_again_from_a_state_of_this_epoch(stream: str, ev
 
 
 @pytest.mark.parametrize(("every", "expected"), [(0, [1, 1, 1, 1, 1]), (1, [1, 3, 6, 9, 12]), (2, [1, 1, 6, 6, 12])])
-def test_a_mark_is_as_far_back_as_the_snapshots_say(every: int, expected: list[int]) -> None:
+def test_a_mark_is_at_the_last_snapshot(every: int, expected: list[int]) -> None:
     place = StreamPlace(GeneratorStream(30), every=every)
     iterator, marks = place.take_iterator(), []
     for _ in expected:
@@ -170,7 +170,7 @@ def test_a_mark_is_as_far_back_as_the_snapshots_say(every: int, expected: list[i
 
 
 @pytest.mark.parametrize("stream", LAZY)
-def test_the_state_stays_small_however_many_epochs_are_left_after_one_sample(stream: str) -> None:
+def test_the_state_does_not_grow_with_abandoned_epochs(stream: str) -> None:
     sizes = [len(json.dumps(left(stream, [1] * epochs, 0, batch_size=1)[0])) for epochs in (20, 60)]
     assert sizes[1] < sizes[0] + 100
 
@@ -208,7 +208,7 @@ class Untellable(GeneratorStream):
 
 
 @pytest.mark.parametrize("num_workers", [0, 1])
-def test_a_stream_that_cannot_say_where_it_is_still_gives_its_samples(num_workers: int) -> None:
+def test_a_stream_whose_state_dict_fails_still_yields_its_samples(num_workers: int) -> None:
     loader = sluicegate.DataLoader(Untellable(6), 2, num_workers=num_workers, persistent_workers=num_workers > 0)
     take(iter(loader), 1)
     assert take(loader) == [[0, 1], [2, 3], [4, 5]]
@@ -379,9 +379,7 @@ def test_an_epoch_that_was_resumed_and_not_read_is_left_where_it_was(
 
 
 @pytest.mark.parametrize(("stream", "seed"), [*zip(STREAMS, itertools.cycle([None, 7]), strict=False)])
-def test_persistent_workers_leave_it_where_they_were_with_what_they_had_fetched_ahead(
-    stream: str, seed: int | None
-) -> None:
+def test_persistent_workers_leave_a_stream_after_the_samples_fetched_ahead(stream: str, seed: int | None) -> None:
     check_left_untouched(lambda: make(stream, 2, seed=seed, prefetch_factor=1), 2)
 
 
@@ -396,9 +394,7 @@ def test_stateful_map_style_dataset_left_untouched_resumes(seed: int | None) -> 
 @pytest.mark.parametrize("seed", [None, 7])
 @pytest.mark.parametrize("asked", [0, 1, 2], ids="{} times".format)
 @pytest.mark.parametrize("is_begun", [False, True])
-def test_a_samplers_state_is_not_forgotten_by_epochs_that_ask_for_nothing(
-    seed: int | None, asked: int, is_begun: bool
-) -> None:
+def test_epochs_without_requests_keep_the_state_of_the_sampler(seed: int | None, asked: int, is_begun: bool) -> None:
     def make() -> Any:
         return sampled("restarts at its end", 0, seed=seed)
 

@@ -33,7 +33,7 @@ def test_the_last_batch_is_short_or_dropped(data: ModuleType) -> None:
     assert [len(batch) for batch in data.DataLoader(Stream(20), batch_size=7, drop_last=True)] == [7, 7]
 
 
-def test_every_epoch_asks_for_a_new_iterator(data: ModuleType) -> None:
+def test_every_epoch_creates_a_new_iterator(data: ModuleType) -> None:
     loader = data.DataLoader(Stream(3), batch_size=2)
     assert_same(list(loader), list(loader))
 

@@ -339,7 +339,7 @@ def test_a_state_from_before_the_first_iteration_draws_nothing() -> None:
     assert list(resumed) == order
 
 
-def test_states_that_belong_to_something_else_are_refused() -> None:
+def test_states_of_other_buffers_or_streams_are_refused() -> None:
     buffer = ShuffleBuffer(GeneratorStream(40), size=6, seed=1)
     _, state, _ = rest_after(buffer, 11)
     with pytest.raises(ValueError, match="saved with size=7, as this ShuffleBuffer has, but got size=6"):

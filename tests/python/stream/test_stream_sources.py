@@ -188,7 +188,7 @@ def _is_alive(pid: int) -> bool:
         return False
 
 
-def test_a_fork_leaves_what_its_parent_reads_alone(tmp_path: pathlib.Path) -> None:
+def test_a_fork_does_not_disturb_the_stream_of_its_parent(tmp_path: pathlib.Path) -> None:
     iterator = iter(JsonLinesStream("pipe:seq 100000; sleep 0.2; seq 3"))
     assert next(iterator) == 1
     child = os.fork()

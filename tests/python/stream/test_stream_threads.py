@@ -182,7 +182,7 @@ def test_states_of_either_are_loaded_by_the_other(shuffled: bool, tmp_path: path
         saving, loading = both(made, num_workers=2, batch_size=3)
 
 
-def test_other_numbers_of_workers_read_what_is_left(tmp_path: pathlib.Path) -> None:
+def test_other_numbers_of_workers_read_the_remaining_samples(tmp_path: pathlib.Path) -> None:
     path = numbers(tmp_path, 41)
     state: Any = None
     for num_workers in (2, 3, 1, 0, 2):

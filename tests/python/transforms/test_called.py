@@ -70,7 +70,7 @@ SUMMED = (
 
 
 @EVERY
-def test_floats_differ_as_the_docstring_says(name: str, made: Made) -> None:
+def test_floats_differ_at_most_as_documented(name: str, made: Made) -> None:
     bound = 2e-5 if name in RESIZING else 1e-6 if name in SUMMED else 0.0
     docs = str(getattr(ours, name).__doc__)
     assert ("by up to 2e-5" in docs, "by up to 1e-6" in docs) == (bound == 2e-5, bound == 1e-6)

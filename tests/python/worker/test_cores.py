@@ -57,7 +57,7 @@ def _others_have_ended() -> None:
 
 
 @pytest.mark.parametrize("num_workers", [1, 3])
-def test_as_many_threads_fetch_as_were_asked_for(num_workers: int) -> None:
+def test_num_workers_threads_fetch(num_workers: int) -> None:
     before = fetching_threads()
     loader = DataLoader(TensorDataset(torch.ones(64, 10_000)), 8, num_workers=num_workers)
     iterator = iter(loader)

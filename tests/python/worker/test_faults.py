@@ -298,7 +298,7 @@ def test_threads_of_a_dataset_do_not_hold_up_the_end_of_a_worker(run: Run, daemo
     run(source, daemon=daemon).check()
 
 
-def test_the_out_of_memory_killer_is_named_as_what_it_is() -> None:
+def test_the_out_of_memory_killer_is_named() -> None:
     try:
         group = memory_group(128)
     except OSError as error:

@@ -101,7 +101,7 @@ def test_an_epoch_whose_workers_never_started_comes_to_its_end() -> None:
 
 
 @pytest.mark.parametrize("place", INDEX)
-def test_a_note_names_what_failed(place: str) -> None:
+def test_a_note_names_the_sample_that_failed(place: str) -> None:
     _, error = read_until_error(iter(LOADERS[place](sluicegate)))
     notes = "\n".join(getattr(error, "__notes__", []))
     assert re.search(rf"\b{INDEX[place]}(th)?\b|\b{int(INDEX[place]) + 1}th\b", notes), notes
@@ -216,7 +216,7 @@ def test_a_timeout_is_whole_seconds_in_torchs_words(data: ModuleType) -> None:
     assert ended_workers(workers)
 
 
-def test_a_timeout_names_the_worker_what_it_does_and_for_how_long() -> None:
+def test_a_timeout_names_the_worker_its_batch_and_its_duration() -> None:
     iterator = iter(sluicegate.DataLoader(faulty.Lingering(8, 6, 60), batch_size=2, num_workers=2, timeout=1))
     pid = iterator._workers[1].pid
     for _ in range(3):

@@ -105,7 +105,7 @@ def test_the_error_for_a_worker_that_waits_for_a_pool_names_the_remedy(run: Run,
     assert "worker_init_fn" in ended.stdout
 
 
-def test_no_advice_for_a_worker_that_does_something_else() -> None:
+def test_no_advice_for_a_worker_that_does_not_wait_for_a_thread() -> None:
     waits = 'Current thread 0x1 (most recent call first):\n  File "/usr/lib/python3/threading.py", line 3 in wait\n'
     sleeps = 'Current thread 0x1 (most recent call first):\n  File "/home/me/train.py", line 3 in wait\n'
     assert advice(waits, "fork")

@@ -87,9 +87,7 @@ def workers(found: dict[Any, list[Any]]) -> set[int]:
 @pytest.mark.parametrize("in_order", [True, False])
 @pytest.mark.parametrize("seed", [None, 5])
 @pytest.mark.parametrize("worker_type", KINDS)
-def test_all_classes_are_read_by_as_many_workers_as_were_asked_for(
-    worker_type: str, seed: int | None, in_order: bool
-) -> None:
+def test_all_classes_share_num_workers_workers(worker_type: str, seed: int | None, in_order: bool) -> None:
     loaders = made(worker_type=worker_type, seed=seed, shuffle=seed is not None, in_order=in_order)
     found = in_turn(loaders)
     assert len(workers(found)) <= 2
@@ -101,9 +99,7 @@ def test_all_classes_are_read_by_as_many_workers_as_were_asked_for(
 
 @pytest.mark.parametrize("prefetch_factor", [3, 5])
 @pytest.mark.parametrize("worker_type", KINDS)
-def test_out_of_order_no_batch_is_lost_where_loaders_divide_what_workers_take(
-    worker_type: str, prefetch_factor: int
-) -> None:
+def test_out_of_order_no_batch_is_lost_when_loaders_share_workers(worker_type: str, prefetch_factor: int) -> None:
     loaders = made(batch_size=1, prefetch_factor=prefetch_factor, in_order=False, worker_type=worker_type)
     for label, batches in in_turn(loaders).items():
         assert sorted(indices(batches)) == [index for index in range(60) if LABELS[index] == label]
@@ -126,7 +122,7 @@ def test_the_processes_end_with_the_last_iterator() -> None:
 
 @pytest.mark.parametrize("worker_type", KINDS)
 @pytest.mark.parametrize("seed", [None, 5])
-def test_workers_that_persist_serve_every_epoch(worker_type: str, seed: int | None) -> None:
+def test_persistent_shared_workers_serve_every_epoch(worker_type: str, seed: int | None) -> None:
     loaders = made(persistent_workers=True, worker_type=worker_type, seed=seed)
     seen: set[int] = set()
     for epoch in range(3):

@@ -167,7 +167,7 @@ def test_an_unpicklable_dataset_fails_by_torchs_type(data: ModuleType, kind: str
 
 
 @pytest.mark.parametrize("kind", UNPICKLABLE)
-def test_the_error_names_the_path_of_what_does_not_pickle(kind: str) -> None:
+def test_the_error_names_the_path_to_an_unpicklable_object(kind: str) -> None:
     dataset, path, name = unpicklable(kind)
     expected = loader_error(torch.utils.data, "spawn", dataset=dataset)
     error = loader_error(sluicegate, "spawn", dataset=dataset)
@@ -198,7 +198,7 @@ def test_a_failed_start_leaves_nothing_and_the_loader_can_be_mended(data: Module
     assert [int(batch[0, 0]) for batch in loader] == [0, 1, 2, 3]
 
 
-def test_forked_workers_take_what_does_not_pickle(data: ModuleType) -> None:
+def test_forked_workers_accept_unpicklable_objects(data: ModuleType) -> None:
     for kind in UNPICKLABLE[:-1]:
         dataset, _, _ = unpicklable(kind)
         assert len(list(data.DataLoader(dataset, num_workers=1, multiprocessing_context="fork"))) == 4

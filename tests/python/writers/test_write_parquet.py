@@ -48,7 +48,7 @@ def plain(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("compression", ["zstd", "snappy", None])
-def test_pyarrow_reads_what_was_written(tmp_path: pathlib.Path, compression: str | None) -> None:
+def test_pyarrow_reads_the_written_values(tmp_path: pathlib.Path, compression: str | None) -> None:
     samples = [sample(index) for index in range(300)]
     paths = write_parquet(
         samples,

@@ -35,7 +35,7 @@ def chat(index: int) -> dict[str, Any]:
     }
 
 
-def test_pyarrow_and_parquet_dataset_read_what_was_written(tmp_path: pathlib.Path) -> None:
+def test_pyarrow_and_parquet_dataset_read_the_written_values(tmp_path: pathlib.Path) -> None:
     samples = [chat(index) for index in range(300)]
     paths = write_parquet(samples, tmp_path / "a-{:02d}.parquet", shard_bytes=20_000, row_group_rows=32)
     assert len(paths) > 2

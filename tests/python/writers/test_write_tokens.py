@@ -53,7 +53,7 @@ def test_the_index_is_laid_out_as_megatron_describes_it(tmp_path: pathlib.Path) 
     assert np.fromfile(tmp_path / "0.bin", "<i4").tolist() == list(itertools.chain(*DOCUMENTS))
 
 
-def test_flat_files_hold_tokens_and_nothing_else(tmp_path: pathlib.Path) -> None:
+def test_flat_files_contain_only_tokens(tmp_path: pathlib.Path) -> None:
     samples = [{"input_ids": torch.tensor(document), "other": "x"} for document in DOCUMENTS]
     paths = write_tokens(samples, tmp_path / "a-{}.bin", field="input_ids", end_of_document=0, shard_bytes=1016)
     expected = [token for document in DOCUMENTS for token in (*document, 0)]

@@ -30,7 +30,7 @@ pytestmark = [
 ]
 
 
-def test_three_readers_find_what_was_written(tmp_path: Path) -> None:
+def test_zarr_xarray_and_zarr_dataset_read_the_written_values(tmp_path: Path) -> None:
     path = tmp_path / "store"
     assert write_zarr(ROWS, path, **OPTIONS) == str(path)
     assert_stored(path)

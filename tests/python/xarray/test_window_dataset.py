@@ -179,7 +179,7 @@ OTHERS: dict[str, tuple[Callable[[Any], Any], str]] = {
 
 
 @pytest.mark.parametrize("case", OTHERS)
-def test_anything_else_is_read_through_xarray(store: Path, case: str) -> None:
+def test_other_data_is_read_through_xarray(store: Path, case: str) -> None:
     make, reason = OTHERS[case]
     data = make(_opened(store)[["temperature", "wind"]])
     dataset = WindowDataset(data, {"time": 2, "y": 4, "x": 4})
