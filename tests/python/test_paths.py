@@ -70,7 +70,7 @@ def test_a_path_that_exists_is_taken_as_it_is(folder: Path) -> None:
     assert names([folder / "a-1.bin", os.fsencode(folder / "c.idx")]) == ["a-1.bin", "c.idx"]
 
 
-def test_a_name_that_is_no_utf8_is_a_name(folder: Path) -> None:
+def test_names_that_are_not_utf8_are_matched(folder: Path) -> None:
     with open(os.path.join(os.fsencode(folder), b"\xff.bin"), "wb"):
         assert os.fsencode(expand(b"\xff.bi?")[0]).endswith(b"/\xff.bin")
 
@@ -158,7 +158,7 @@ def without_handles(call: Any) -> Any:
 
 
 @pytest.mark.parametrize("pattern", ["*.bin", "deep/*.bin", "**/*.bin", "{d,e}eep/*.bin"])
-def test_without_file_handles_a_pattern_stands_for_nothing_less(folder: Path, pattern: str) -> None:
+def test_running_out_of_file_handles_is_an_error_and_not_fewer_matches(folder: Path, pattern: str) -> None:
     with pytest.raises(OSError) as caught:
         without_handles(lambda: expand(pattern))
     assert caught.value.errno == errno.EMFILE

@@ -56,7 +56,7 @@ def test_batches_before_a_loaded_position_are_not_skipped_again() -> None:
     assert flags(accelerator, skip_first_batches(loader, 2)) == [([4, 5], False), ([6, 7], False), ([8, 9], True)]
 
 
-def test_of_torchs_loader_accelerate_skips_batches() -> None:
+def test_skip_first_batches_of_torchs_loader_is_left_to_accelerate() -> None:
     loader = torch.utils.data.DataLoader(range(4))
     assert [int(batch) for batch in skip_first_batches(loader, 3)] == [3]
 

@@ -268,7 +268,7 @@ def test_turns_of_every_epoch_are_shuffled_again_with_a_seed() -> None:
     assert again == second
 
 
-def test_turns_have_no_ranks() -> None:
+def test_round_robin_refuses_a_shard() -> None:
     loaders = class_loaders(TensorDataset(VALUES, LABELS), LABELS, batch_size=2, shard=(0, 2))
     with pytest.raises(ValueError, match=r"use the loader of each class"):
         loaders.round_robin()

@@ -39,7 +39,7 @@ def test_block_is_an_error_if_no_other_thread_can_empty_the_buffer(monkeypatch: 
         places(split_by_class(stream("b" * 9 + "a"), "kind", classes="ab", buffer_size=4)["a"])
 
 
-def test_block_gives_others_some_time_to_come(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_block_waits_a_grace_period_for_another_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deadlines, "SPLIT_GRACE", 0.2)
     go_on = threading.Event()
     bystander = threading.Thread(target=go_on.wait)

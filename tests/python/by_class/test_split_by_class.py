@@ -79,7 +79,7 @@ def test_classes_are_found_as_the_stream_goes() -> None:
     assert places(loaders["c"]) == [23]
 
 
-def test_classes_that_are_given() -> None:
+def test_given_classes_determine_the_mapping() -> None:
     loaders = split_by_class(stream("ab"), "kind", classes=["b", "a", "empty"])
     assert list(loaders) == ["b", "a", "empty"]
     assert loaders.classes_seen == []
@@ -169,7 +169,7 @@ def test_a_second_iteration_in_one_pass_is_an_error_while_others_read() -> None:
     assert next(iter(loaders["a"]))["x"] == 0
 
 
-def test_a_loop_that_was_left_begins_again() -> None:
+def test_an_abandoned_loop_starts_again() -> None:
     loaders = split_by_class(stream("ab" * 20), "kind", batch_size=None, classes="ab")
     for _ in range(3):
         for (place, one), other in zip(enumerate(loaders["a"]), loaders["b"], strict=False):
@@ -224,7 +224,7 @@ def test_set_epoch_reaches_the_iterable() -> None:
         ({"label": 2.5}, TypeError, "label: expected the name or position"),
     ],
 )
-def test_arguments_that_are_refused(arguments: Any, error: type[Exception], text: str) -> None:
+def test_invalid_arguments_of_split_by_class_are_refused(arguments: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         split_by_class(stream("ab"), **{"label": "kind", **arguments})
 

@@ -25,7 +25,7 @@ def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
         assert option in text
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         cli.main(["--version"])
     assert stop.value.code == 0

@@ -53,7 +53,7 @@ def rest(**changes: float) -> dict[int, float]:
         ({41: LOSSES[41]}, True, 1, "resumed: losses DIFFERENT, first at batch 1 of the 56"),
     ],
 )
-def test_the_verdict(
+def test_the_demo_reports_whether_the_resumed_run_is_equal(
     resumed: dict[int, float],
     weights_are_equal: bool,
     code: int,

@@ -166,7 +166,7 @@ def structures(samples: list[int]) -> Any:
 
 
 @pytest.mark.parametrize("workers", WORKERS[1:])
-def test_every_kind_of_leaf(workers: dict[str, Any]) -> None:
+def test_every_kind_of_leaf_is_pinned_and_copied(workers: dict[str, Any]) -> None:
     arguments: dict[str, Any] = {"batch_size": 2, "collate_fn": structures, **workers}
     for batch in DataLoader(range(6), pin_memory=True, **arguments):  # type: ignore[arg-type]
         assert batch["pair"].values.is_pinned()

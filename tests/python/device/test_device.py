@@ -338,7 +338,7 @@ def test_packed_sequences_move_by_their_own_method() -> None:
 
 @pytest.mark.parametrize("device", ["cpu", torch.device("cpu"), "auto"])
 @pytest.mark.parametrize("workers", [{}, {"num_workers": 2}])
-def test_on_the_cpu_it_does_nothing_but_the_transform(device: Any, workers: dict[str, Any]) -> None:
+def test_device_cpu_only_applies_the_transform(device: Any, workers: dict[str, Any]) -> None:
     if device == "auto" and torch.accelerator.is_available():
         pytest.skip("there is an accelerator")
     dataset = TensorDataset(torch.arange(8))

@@ -21,7 +21,9 @@ NO_ACCELERATOR = "'pin_memory' argument is set as true but no accelerator is fou
 
 @pytest.mark.parametrize("workers", [{}, {"num_workers": 3}, {"num_workers": 1, "persistent_workers": True}])
 @pytest.mark.parametrize("native", [False, True])
-def test_gives_the_plain_data_and_warns_in_iter(data: ModuleType, native: bool, workers: dict[str, Any]) -> None:
+def test_pin_memory_without_an_accelerator_warns_in_iter_and_pins_nothing(
+    data: ModuleType, native: bool, workers: dict[str, Any]
+) -> None:
     dataset: Any = Rows(5)
     if native:
         dataset = data.TensorDataset(dataset.values, torch.arange(5))
@@ -34,7 +36,7 @@ def test_gives_the_plain_data_and_warns_in_iter(data: ModuleType, native: bool, 
 
 
 @pytest.mark.parametrize("method", ["fork", "forkserver"])
-def test_works_with_every_start_method(data: ModuleType, method: str) -> None:
+def test_pin_memory_works_with_every_start_method(data: ModuleType, method: str) -> None:
     loader = data.DataLoader(Rows(3), 3, num_workers=1, pin_memory=True, multiprocessing_context=method)
     with pytest.warns(UserWarning, match=NO_ACCELERATOR):
         ((rows, labels),) = list(loader)

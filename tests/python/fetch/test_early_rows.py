@@ -142,7 +142,7 @@ def rest_of(number: int, consumed: int, names: list[str] | None, **arguments: An
 
 
 @pytest.mark.parametrize("arguments", [{}, {"seed": 7}], ids=str)
-def test_the_rest_of_an_epoch_that_is_resumed_has_them(arguments: dict[str, Any]) -> None:
+def test_a_resumed_epoch_has_torchs_large_samples(arguments: dict[str, Any]) -> None:
     names = WITHOUT_MEMORY + ["buffer", "cached", "slices_of_one", "channels_last", "subclass"]
     for number in drawn.numbers(DRAWS // 10):
         consumed = number % 4
@@ -206,7 +206,7 @@ def test_rows_stay_right_where_a_batch_moves(epochs: int) -> None:
         assert_same(list(ours), list(torchs))
 
 
-def test_a_started_worker_has_them() -> None:
+def test_a_worker_of_a_fork_server_has_torchs_large_samples() -> None:
     arguments = {"batch_size": 4, "num_workers": 1, "multiprocessing_context": "forkserver"}
     data = Growing()
     assert_same(list(DataLoader(data, **arguments)), list(torch.utils.data.DataLoader(data, batch_size=4)))
@@ -274,7 +274,7 @@ class OfType(Dataset[Any]):
 
 @pytest.mark.parametrize("num_workers", [0, 1])
 @pytest.mark.parametrize("name", [name for name in DTYPES if name != "bool"])
-def test_every_data_type(name: str, num_workers: int) -> None:
+def test_large_samples_of_every_data_type_match_torch(name: str, num_workers: int) -> None:
     data = OfType(DTYPES[name])
     ours = list(DataLoader(data, batch_size=4, num_workers=num_workers))
     assert_same(ours, list(torch.utils.data.DataLoader(data, batch_size=4)))

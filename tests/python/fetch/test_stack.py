@@ -95,7 +95,7 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 @pytest.mark.parametrize("name", LAYOUTS)
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.complex64])
-def test_tensors_of_every_layout(name: str, dtype: torch.dtype) -> None:
+def test_tensors_of_every_layout_stack_as_in_torch(name: str, dtype: torch.dtype) -> None:
     samples = [LAYOUTS[name](random_tensor(dtype, 96, 128, 4)) for _ in range(3)]
     outcomes_agree(samples)
     outcomes_agree([samples[0], samples[1].contiguous(), samples[2]])
@@ -311,7 +311,7 @@ NUMBERS: list[tuple[list[Any], bool]] = [
 
 
 @pytest.mark.parametrize(("samples", "is_taken"), NUMBERS)
-def test_numbers(samples: list[Any], is_taken: bool) -> None:
+def test_numbers_stack_as_in_torch(samples: list[Any], is_taken: bool) -> None:
     assert taken(samples) == is_taken
     assert taken(tuple(samples)) == is_taken
     outcomes_agree(samples)
@@ -416,7 +416,7 @@ def test_a_batch_outlives_its_samples_and_its_engine() -> None:
     assert batch[:, -1].tolist() == [0, 1, 2]
 
 
-def test_memory_is_used_again() -> None:
+def test_stacking_reuses_memory() -> None:
     engine = _core.Engine(0, 4)
     collate = collate_of(engine)
     samples = [(numpy.zeros(100_000), index) for index in range(4)]

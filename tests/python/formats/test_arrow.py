@@ -131,7 +131,7 @@ def test_times_and_decimals_by_the_stated_rules(tmp_path: Path) -> None:
     assert ArrowDataset(path, columns="money", decimals="int")[0] == 125
 
 
-def test_nulls(tmp_path: Path) -> None:
+def test_nulls_are_errors_filled_or_masked(tmp_path: Path) -> None:
     values = pa.table({"a": [1, None, 3], "s": ["x", None, ""]})
     path = written(tmp_path / "a.arrow", values, batch=2)
     dataset = ArrowDataset(path)
@@ -202,7 +202,9 @@ def read_all(path: Path) -> str | None:
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @pytest.mark.parametrize("is_stream", [False, True])
-def test_truncated_anywhere(tmp_path: Path, is_stream: bool, compression: str | None) -> None:
+def test_a_file_truncated_anywhere_is_an_error_or_ends_at_a_batch(
+    tmp_path: Path, is_stream: bool, compression: str | None
+) -> None:
     path = tmp_path / "a.arrow"
     content = Path(written(path, table(20), is_stream=is_stream, compression=compression, batch=8)).read_bytes()
     whole_batches = 0
@@ -271,7 +273,7 @@ def test_many_batches_and_a_small_cache(tmp_path: Path) -> None:
     assert batch["text"] == ["é" * (row % 5) for row in order]
 
 
-def test_arguments(tmp_path: Path) -> None:
+def test_invalid_arguments_of_arrow_dataset_are_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "a.arrow", table())
     with pytest.raises(ValueError, match="cache_bytes"):
         ArrowDataset(path, cache_bytes=-1)

@@ -294,7 +294,7 @@ except (MemoryError, OSError, RuntimeError) as error:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_without_memory_there_is_an_error(run: Run, tmp_path: Path, name: str) -> None:
+def test_too_little_memory_is_an_error(run: Run, tmp_path: Path, name: str) -> None:
     (tmp_path / "x").mkdir()
     (number,) = drawn.numbers(1)
     mebibytes = (1, 4, 16)[number % 3]

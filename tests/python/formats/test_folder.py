@@ -70,7 +70,7 @@ def test_classes_and_order_are_those_of_image_folder(root: Path) -> None:
     assert_same(*batches)
 
 
-def test_a_pattern_chooses(root: Path) -> None:
+def test_a_pattern_selects_files(root: Path) -> None:
     assert [sample["path"] for sample in FolderDataset(root / "*/*.jpg")] == [
         "cat/10.jpg",
         "cat/9.jpg",

@@ -81,7 +81,7 @@ def test_plugins_whose_chunks_have_no_frame_of_their_own(tmp_path: Path) -> None
         assert_rows(Hdf5Dataset(path, "x"), values)
 
 
-def test_layouts(tmp_path: Path) -> None:
+def test_every_storage_layout_is_read(tmp_path: Path) -> None:
     path = tmp_path / "file.h5"
     for block in (0, 512):
         with h5py.File(path, "w", userblock_size=block) as file:

@@ -196,7 +196,7 @@ def test_damage_is_named_and_skipped(tmp_path: Path) -> None:
     assert sum(len(batch) for batch in DataLoader(dataset, 5, num_workers=2)) == 16
 
 
-def test_a_change_is_an_error(tmp_path: Path) -> None:
+def test_a_file_that_changes_while_h5py_reads_it_is_an_error(tmp_path: Path) -> None:
     path, _ = _files(tmp_path)
     dataset = Hdf5Dataset(path, "x")
     dataset[0]

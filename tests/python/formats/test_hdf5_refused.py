@@ -125,7 +125,7 @@ def test_chunks_at_the_edges_without_filters(tmp_path: Path) -> None:
         assert_rows(Hdf5Dataset(path, f"{name}True"), values.astype("<i4"))
 
 
-def test_links(tmp_path: Path) -> None:
+def test_links_are_followed_within_the_file_and_otherwise_refused(tmp_path: Path) -> None:
     other = write(tmp_path / "other.h5", {"x": np.arange(100, 104), "g/x": np.arange(200, 204)})
     path = write(tmp_path / "file.h5", {"own": np.arange(4), "g/own": np.arange(4) + 10})
     with h5py.File(path, "a") as file:

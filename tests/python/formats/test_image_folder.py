@@ -133,7 +133,7 @@ def test_errors_name_the_image_file(root: Path) -> None:
         dataset[place]
 
 
-def test_arguments_travel(root: Path) -> None:
+def test_a_pickled_image_folder_keeps_its_arguments(root: Path) -> None:
     dataset = ImageFolderDataset(root, mode="L", extensions=("jpg", ".jpeg"), allow_empty=True)
     other = pickle.loads(pickle.dumps(dataset))
     assert repr(other) == repr(dataset)

@@ -156,7 +156,7 @@ def test_without_labels_a_sample_is_an_image(root: Path) -> None:
 
 
 @pytest.mark.parametrize("labels", ["folder", PATTERN, number_of, None, "table"])
-def test_arguments_travel(root: Path, labels: Any) -> None:
+def test_a_pickled_image_folder_keeps_its_labels(root: Path, labels: Any) -> None:
     if labels == "table":
         labels = table(root, "file,label\n" + "".join(f"{name},{name}\n" for name in NAMES))
     dataset = ImageFolderDataset(root, T.CenterCrop(2), mode="L", labels=labels)

@@ -288,7 +288,7 @@ def test_a_mask_of_elements_is_padded_with_false(tmp_path: Path, opened: Open) -
     assert_same(opened(tmp_path, whole, nulls="mask_elements")[1], {"x": torch.tensor([2, 3])})
 
 
-def test_a_filter_leaves_them_whole(tmp_path: Path) -> None:
+def test_a_filter_keeps_lists_whole(tmp_path: Path) -> None:
     table = pa.table({"n": range(100), "tags": [[str(n)] * (n % 4) for n in range(100)]})
     dataset = parquet(tmp_path, table, 7, filter=("n", "in", [3, 50, 99]), columns=["tags"])
     assert [dataset[index] for index in (2, 0, 1)] == [{"tags": ["99"] * 3}, {"tags": ["3"] * 3}, {"tags": ["50"] * 2}]

@@ -62,7 +62,7 @@ def geometry(module: Any) -> Any:
     return module.Compose([*steps, module.RandomHorizontalFlip(), module.ToDtype(torch.float32, scale=True)])
 
 
-def test_both_move_as_torchvision_moves_them(folders: tuple[Path, Path]) -> None:
+def test_images_and_masks_move_as_by_torchvision(folders: tuple[Path, Path]) -> None:
     v2 = pytest.importorskip("torchvision.transforms.v2")
     tv_tensors = pytest.importorskip("torchvision.tv_tensors")
     plain = ImageFolderDataset(folders[0], masks=folders[1])
@@ -135,7 +135,7 @@ def test_two_files_of_one_name_are_an_error(folders: tuple[Path, Path]) -> None:
         ImageFolderDataset(images, masks=masks)
 
 
-def test_damaged_ones_are_errors_or_left_out(folders: tuple[Path, Path]) -> None:
+def test_damaged_images_and_masks_are_errors_or_skipped(folders: tuple[Path, Path]) -> None:
     images, masks = folders
     (images / "a" / "02.jpg").write_bytes(b"text")
     (masks / "b" / "03.png").write_bytes(b"text")
@@ -156,7 +156,7 @@ def test_damaged_ones_are_errors_or_left_out(folders: tuple[Path, Path]) -> None
         ImageFolderDataset(images, T.CenterCrop(8), masks=masks)[0]
 
 
-def test_arguments_that_do_not_go_together(folders: tuple[Path, Path]) -> None:
+def test_masks_exclude_labels_and_need_an_existing_folder(folders: tuple[Path, Path]) -> None:
     for labels in (r"(a|b)/", lambda path: 1):
         with pytest.raises(ValueError, match="masks: samples are"):
             ImageFolderDataset(folders[0], masks=folders[1], labels=labels)

@@ -74,7 +74,7 @@ def test_structures_are_dicts(tmp_path: Path, structure: Any) -> None:
     check_format(dataset, samples_of(array))
 
 
-def test_plain_samples(tmp_path: Path) -> None:
+def test_samples_of_plain_data_types_are_read(tmp_path: Path) -> None:
     array = numbers((9, 4)).astype("<f4")
     rows = list(torch.from_numpy(array))
     check_format(RawDataset(written(tmp_path, array), dtype="<f4", shape=4), [row.clone() for row in rows])

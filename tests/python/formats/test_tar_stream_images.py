@@ -96,7 +96,9 @@ def test_random_images_are_torchvisions_in_torchs_loader_and_in_ours(path: str) 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("around", [lambda stream: stream, lambda stream: ShuffleBuffer(stream, 4, 3), shard_iterable])
-def test_without_a_seed_it_is_torchs_loader(path: str, num_workers: int, around: Callable[[Any], Any]) -> None:
+def test_without_a_seed_images_of_a_stream_equal_those_of_torchs_loader(
+    path: str, num_workers: int, around: Callable[[Any], Any]
+) -> None:
     batches = []
     for kind in (torch.utils.data.DataLoader, DataLoader):
         torch.manual_seed(8)
@@ -353,7 +355,7 @@ def test_missing_images_are_none_or_their_samples_left_out(tmp_path: pathlib.Pat
     assert [sample["jpg;png"].shape[0] for sample in TarStream(either, {"jpg;png": "image"})] == [3, 3]
 
 
-def test_a_cache_is_refused(path: str) -> None:
+def test_image_caches_are_refused_in_streams(path: str) -> None:
     with pytest.raises(
         ValueError, match=r"fields\['jpg'\]: a stream has no indices .* got cache='memory'; .* TarDataset"
     ):

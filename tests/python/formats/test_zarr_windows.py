@@ -75,7 +75,7 @@ def test_windows_are_those_of_a_plain_dataset_under_torchs_loader(
     assert_same(list(pickle.loads(pickle.dumps(ours))), list(plain))
 
 
-def test_edges(store: Path) -> None:
+def test_windows_at_edges_are_dropped_shifted_or_padded(store: Path) -> None:
     values = zarr.open_array(store / "a", mode="r")[:]
     padded = np.zeros((9, 16, 10), np.float32)
     padded[:, :14] = values

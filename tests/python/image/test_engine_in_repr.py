@@ -87,7 +87,9 @@ def of_folder(folder: Path, field: ImageField) -> Any:
 
 @pytest.mark.parametrize(("transform", "words", "reason"), WAYS)
 @pytest.mark.parametrize("dataset_of", [of_tar, of_stream, of_parquet, of_arrow, of_mds, of_folder])
-def test_images(tmp_path: Path, dataset_of: Any, transform: Any, words: str, reason: str | None) -> None:
+def test_the_engine_of_images_is_in_the_repr(
+    tmp_path: Path, dataset_of: Any, transform: Any, words: str, reason: str | None
+) -> None:
     dataset = dataset_of(tmp_path, ImageField(transform))
     assert repr(dataset).startswith(f"{type(dataset).__name__}(")
     assert repr(dataset).endswith(words if dataset_of is of_folder else f"`jpg` {words}")

@@ -79,7 +79,7 @@ def test_without_a_seed_the_order_of_draws_is_torchs(shard: Path) -> None:
     assert_same(list(DataLoader(dataset, batch_size=4)), theirs)
 
 
-def test_a_stream_moves_them_too(shard: Path) -> None:
+def test_a_stream_moves_boxes_and_masks(shard: Path) -> None:
     dataset = dataset_of(shard, geometry())
     assert dataset.fields is not None
     stream = TarStream(str(shard), dataset.fields)

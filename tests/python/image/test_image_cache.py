@@ -74,7 +74,7 @@ def test_whole_images_are_cached_if_the_first_transform_is_random(root: Path) ->
     assert dataset.cached_bytes > 12 * 60 * 70 * 3
 
 
-def test_each_dataset_has_its_own(root: Path) -> None:
+def test_each_dataset_has_its_own_image_cache(root: Path) -> None:
     field = ImageField(training(), cache="memory")
     first, second = field.of_dataset(3), field.of_dataset(3)
     data = next(root.glob("*/*")).read_bytes()

@@ -228,7 +228,7 @@ def test_pixels_are_torchvisions(images, name, dtype):
     assert different <= pixels * 1e-3
 
 
-def test_two_and_four_channels():
+def test_operations_apply_to_two_and_four_channels():
     generator = torch.Generator().manual_seed(7)
     rotate = {"Rotate": {"angle": 20.0, "interpolation": "bilinear", "frame": "same", "center": None, "fill": [9.0]}}
     for channels in (2, 4):

@@ -76,7 +76,7 @@ def spelled(part: Any) -> str:
 
 
 @pytest.mark.parametrize(("arguments", "error", "text"), REFUSED_MAP, ids=name_of)
-def test_refuses_for_a_map_style_dataset(
+def test_invalid_arguments_with_a_map_style_dataset_raise_torchs_errors(
     data: ModuleType, arguments: dict[str, Any], error: type[Exception], text: str
 ) -> None:
     with pytest.raises(error) as caught:
@@ -86,7 +86,9 @@ def test_refuses_for_a_map_style_dataset(
 
 
 @pytest.mark.parametrize(("arguments", "text"), REFUSED_ITERABLE, ids=name_of)
-def test_refuses_for_an_iterable_dataset(data: ModuleType, arguments: dict[str, Any], text: str) -> None:
+def test_invalid_arguments_with_an_iterable_dataset_raise_torchs_errors(
+    data: ModuleType, arguments: dict[str, Any], text: str
+) -> None:
     with pytest.raises(ValueError) as caught:
         data.DataLoader(SizedStream(3), **arguments)
     assert text in str(caught.value)
@@ -151,7 +153,7 @@ def test_accepts_each_start_method_by_name_and_as_context(data: ModuleType, meth
     assert by_name.multiprocessing_context.get_start_method() == method
 
 
-def test_accepts_no_context(data: ModuleType) -> None:
+def test_multiprocessing_context_none_is_accepted(data: ModuleType) -> None:
     assert data.DataLoader([0], num_workers=1, multiprocessing_context=None).multiprocessing_context is None
 
 

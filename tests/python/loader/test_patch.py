@@ -58,7 +58,7 @@ def test_patch_lists_the_lines_whose_loaders_it_replaced() -> None:
     assert f"{__file__}:{line} (1)" in repr(patch)
 
 
-def test_undone_it_creates_torchs_again() -> None:
+def test_undoing_a_patch_restores_torchs_loader() -> None:
     before = ImportedEarlier.__init__
     patch = sluicegate.patch()
     assert ImportedEarlier.__init__ is not before
@@ -69,7 +69,7 @@ def test_undone_it_creates_torchs_again() -> None:
     assert patch.replaced == ()
 
 
-def test_an_error_undoes_it() -> None:
+def test_an_error_in_the_with_block_undoes_a_patch() -> None:
     with pytest.raises(KeyError), sluicegate.patch():
         raise KeyError
     assert type(made()) is ImportedEarlier
@@ -134,7 +134,7 @@ def test_other_wrappers_of_the_constructor_still_work(monkeypatch: pytest.Monkey
     assert seen[-1] is ImportedEarlier
 
 
-def test_threads_count_together() -> None:
+def test_a_patch_counts_loaders_of_all_threads() -> None:
     with sluicegate.patch() as patch:
         threads = [threading.Thread(target=lambda: [made() for _ in range(50)]) for _ in range(4)]
         for thread in threads:

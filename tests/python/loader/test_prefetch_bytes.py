@@ -168,7 +168,7 @@ def test_free_slots_go_back_when_they_are_more_than_the_bound() -> None:
 
 @pytest.mark.parametrize("bound", BOUNDS)
 @pytest.mark.parametrize("arguments", WORKERS)
-def test_batches_do_not_depend_on_it(arguments: dict[str, Any], bound: int | None) -> None:
+def test_batches_do_not_depend_on_prefetch_bytes(arguments: dict[str, Any], bound: int | None) -> None:
     def epochs(**changes: Any) -> list[Any]:
         loader = DataLoader(Lengths(), 3, shuffle=True, collate_fn=list, seed=5, **changes)
         return [list(loader), list(loader)]
@@ -178,7 +178,7 @@ def test_batches_do_not_depend_on_it(arguments: dict[str, Any], bound: int | Non
 
 @pytest.mark.parametrize("bound", BOUNDS)
 @pytest.mark.parametrize("in_order", [True, False])
-def test_native_batches_do_not_depend_on_it(bound: int | None, in_order: bool) -> None:
+def test_native_batches_do_not_depend_on_prefetch_bytes(bound: int | None, in_order: bool) -> None:
     dataset = TensorDataset(torch.arange(4000).view(100, 40), torch.arange(100))
     loader = DataLoader(dataset, 7, num_workers=3, prefetch_bytes=bound, in_order=in_order)
     for _ in range(2):
@@ -196,7 +196,7 @@ def test_streams_that_end_one_after_the_other_come_as_in_torch(arguments: dict[s
         assert_same(list(loader), expected)
 
 
-def test_a_state_does_not_depend_on_it() -> None:
+def test_a_state_does_not_depend_on_prefetch_bytes() -> None:
     def loader(bound: int | None) -> DataLoader[Any]:
         return DataLoader(Lengths(), 3, shuffle=True, collate_fn=list, seed=5, num_workers=2, prefetch_bytes=bound)
 
@@ -214,7 +214,7 @@ def test_a_state_does_not_depend_on_it() -> None:
 
 
 @pytest.mark.prefetch
-def test_iterators_over_the_same_workers_share_it() -> None:
+def test_iterators_over_the_same_workers_share_prefetch_bytes() -> None:
     dataset, labels = Counted(80), [0, 1] * 40
     loaders = class_loaders(dataset, labels, batch_size=4, num_workers=2, prefetch_factor=8, prefetch_bytes=4 * MIB)
     pairs = zip(*loaders.values(), strict=True)

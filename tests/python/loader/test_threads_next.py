@@ -80,7 +80,7 @@ def received(iterator: Any) -> tuple[list[int], list[str]]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_batch_goes_to_one_thread(kind: str) -> None:
+def test_each_batch_is_delivered_to_one_thread(kind: str) -> None:
     make, options = KINDS[kind]
     loader: Any = DataLoader(make(), batch_size=BATCH, **options)
     for _ in range(EPOCHS):

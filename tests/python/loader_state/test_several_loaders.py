@@ -38,7 +38,7 @@ def program(made: list[DataLoader[Any]], save_after: int | None = None) -> tuple
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("save_after", [2, 4, 12])
-def test_all_resume(num_workers: int, save_after: int) -> None:
+def test_a_checkpoint_of_several_loaders_resumes_all_of_them(num_workers: int, save_after: int) -> None:
     """In the middle of an epoch of the first loader, and right after its last batch."""
     whole, states = program(loaders(num_workers), save_after)
     for which in (slice(3), slice(1)):

@@ -157,7 +157,7 @@ def test_a_state_without_newer_keys_is_loaded_as_an_older_one(case: tuple[str, d
 
 
 @pytest.mark.parametrize("name", BEYOND)
-def test_no_place_behind_the_end_of_the_epoch_is_taken(name: str) -> None:
+def test_positions_after_the_end_of_the_epoch_are_refused(name: str) -> None:
     state = saved(name)
     for key, value in BEYOND[name]:
         refuse(LOADERS[name](), state | {key: value}, key)

@@ -249,7 +249,7 @@ def test_every_rank_may_load_the_state_of_one(seed: int | None) -> None:
         sluicegate.DataLoader(Indices(41), 4, True, seed=seed).load_state_dict(state)
 
 
-def test_a_state_from_before_orders_had_names_is_gone_on_with() -> None:
+def test_a_state_of_a_version_without_named_orders_resumes() -> None:
     loader = sluicegate.DataLoader(Indices(41), 4, True, seed=3)
     iterator = iter(loader)
     take(iterator, 2)

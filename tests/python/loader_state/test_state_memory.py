@@ -41,7 +41,7 @@ def test_of_the_epochs_before_the_last_two_nothing_is_kept(kind: str, num_worker
 
 
 @pytest.mark.usefixtures("without_collector")
-def test_an_iterator_ends_with_whoever_uses_it() -> None:
+def test_an_iterator_is_freed_when_its_last_user_is() -> None:
     loader = DataLoader(TensorDataset(torch.arange(100)), batch_size=7, shuffle=True)
     iterator = loader.with_ids()
     batch, ids = next(iterator)

@@ -264,7 +264,7 @@ def test_a_torchdata_state_between_a_resume_and_its_first_batch_is_refused() -> 
     "state",
     [None, 3, {}, [], {"_snapshot": {}}, {"_num_yielded": 3}, {"version": 1}, "_num_yielded _sampler_iter_yielded"],
 )
-def test_another_state_is_none_of_torchdatas(state: Any) -> None:
+def test_states_that_are_not_torchdatas_are_refused(state: Any) -> None:
     assert not is_torchdata_state(state)
     with pytest.raises(ValueError, match="expected a state of torchdata's"):
         from_torchdata(state)

@@ -48,7 +48,7 @@ def outcome(call: Callable[[], Any]) -> tuple[Any, list[str]]:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_of_random_columns_it_is_that_of_their_objects(seed: int, tmp_path: Path) -> None:
+def test_batches_of_random_columns_equal_torchs_collation_of_their_objects(seed: int, tmp_path: Path) -> None:
     draw = random.Random(seed)
     rows = draw.choice([1, 2, 6])
     columns = {}

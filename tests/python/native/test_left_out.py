@@ -384,7 +384,7 @@ def test_all_that_is_broken_leaves_an_empty_dataset(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("use_dictionary", [True, False])
-def test_a_text_that_is_none_breaks_no_more_than_its_row_in_parquet(tmp_path: Path, use_dictionary: bool) -> None:
+def test_invalid_text_in_parquet_damages_only_its_row(tmp_path: Path, use_dictionary: bool) -> None:
     path = tmp_path / "x.parquet"
     table = pa.table(TABLE).select(["t"])
     pyarrow.parquet.write_table(table, path, row_group_size=5, use_dictionary=use_dictionary)

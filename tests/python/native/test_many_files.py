@@ -58,7 +58,7 @@ def _read(dataset: Any, indices: list[int], folder: Path, answers: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["npy", "raw", "safetensors"])
-def test_few_of_many_files_are_mapped_and_all_are_read(tmp_path: Path, name: str) -> None:
+def test_a_limited_number_of_many_files_is_mapped_and_all_are_read(tmp_path: Path, name: str) -> None:
     paths = put(tmp_path, name)
     dataset = open_(name, paths)
     assert len(dataset) == 2 * FILES

@@ -284,7 +284,7 @@ def test_unequal_kinds_are_not_concatenated_natively() -> None:
     assert native_source(torch.utils.data.ConcatDataset(parts), in_worker=False) is None
 
 
-def test_a_kind_that_there_is_not_is_refused() -> None:
+def test_unknown_field_kinds_are_refused() -> None:
     with pytest.raises(ValueError, match="unknown field kind `jpeg`"):
         Ragged([[1]], ["jpeg"])
     for kind, dtype in (("tensor", "uint8"), ("number", "int64"), (("padded", b"1"), "int64"), ("str", "int8")):

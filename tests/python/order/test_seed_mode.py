@@ -111,7 +111,7 @@ def in_part(rows: Dataset[Any]) -> Any:
     ],
     ids=["random_split", "stack", "named stack", "concat"],
 )
-def test_nor_does_it_in_one_of_torchs_combinators(wrap: Callable[[Dataset[Any]], Any]) -> None:
+def test_draws_of_a_sample_in_torchs_combinators_do_not_depend_on_order(wrap: Callable[[Dataset[Any]], Any]) -> None:
     def drawn(**changes: Any) -> list[Any]:
         batches = take(loader(wrap(DrawingRows(SIZE)), collate_fn=plain, **changes))
         return sorted(map(str, itertools.chain.from_iterable(batches)))
@@ -278,7 +278,7 @@ def test_seed_and_generator_exclude_each_other() -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3])
 @pytest.mark.parametrize("drop_last", [False, True])
-def test_small_epochs(size: int, drop_last: bool) -> None:
+def test_epochs_of_few_samples_have_the_right_batches(size: int, drop_last: bool) -> None:
     made = loader(Indices(size), batch_size=2, drop_last=drop_last, shuffle=size > 0)
     for _ in range(3):
         epoch = take(made)

@@ -130,7 +130,7 @@ def test_sharding_twice_is_an_error(wrap: bool) -> None:
 
 
 @pytest.mark.parametrize("shard", [(2, 2), (-1, 2), (0, 0), (0, -1), "all", (1,), 3])
-def test_shards_that_are_none_are_refused(shard: Any) -> None:
+def test_invalid_shards_are_refused(shard: Any) -> None:
     with pytest.raises((ValueError, TypeError), match="shard"):
         loader(10, shard)
 

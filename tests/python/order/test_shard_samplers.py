@@ -173,7 +173,7 @@ def test_an_epoch_left_in_its_middle_leaves_the_sampler_at_its_end() -> None:
     assert take(resumed) == expected[2]
 
 
-def test_a_state_from_the_midst_of_a_sampler_is_not_for_a_shard() -> None:
+def test_a_state_from_the_middle_of_a_sampler_is_refused_with_a_shard() -> None:
     loader = DataLoader(Indices(SIZE), 2, sampler=Counting(), seed=7)
     take(iter(loader), 2)
     sharded = DataLoader(Indices(SIZE), 2, sampler=Counting(), seed=7, shard=(0, 2))

@@ -64,5 +64,5 @@ def test_results_are_the_nearest_floats(seed: int) -> None:
         ([1e308, 1e308, 1e308], 0.0),
     ],
 )
-def test_extremes(values: list[float], expected: float) -> None:
+def test_deviations_of_extreme_values_are_the_nearest_floats(values: list[float], expected: float) -> None:
     assert rounded_deviation(*sums(values)) == expected

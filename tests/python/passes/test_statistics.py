@@ -206,7 +206,7 @@ def count_and_die(path: Path, killed_at: int) -> None:
 
 
 @pytest.mark.parametrize("killed_at", [0, 1, 700, 999])
-def test_killed_it_counts_each_sample_once(tmp_path: Path, killed_at: int) -> None:
+def test_a_killed_pass_resumes_and_counts_each_sample_once(tmp_path: Path, killed_at: int) -> None:
     path = tmp_path / "state.json"
     assert exit_code(count_and_die, path, killed_at) == -signal.SIGKILL
     found = RecordFile(str(path)).read()
@@ -290,7 +290,7 @@ def test_a_state_is_used_by_one_process_at_a_time(tmp_path: Path) -> None:
         statistics(torch.arange(3), state=tmp_path / "state")
 
 
-def test_a_lock_that_someone_has_removed_is_released(tmp_path: Path) -> None:
+def test_a_lock_whose_file_was_removed_is_released(tmp_path: Path) -> None:
     lock = ExclusiveLock(str(tmp_path / "state.lock"), "uses it", "state")
     with lock:
         (tmp_path / "state.lock").unlink()
@@ -317,7 +317,7 @@ def test_fields_that_can_not_be_summed_are_named(dataset: Any, error: type[Excep
         statistics(dataset)
 
 
-def test_threads_are_checked() -> None:
+def test_invalid_threads_and_states_are_refused() -> None:
     with pytest.raises(ValueError, match="threads should be 1 or more"):
         statistics([1], threads=0)
     with pytest.raises(ValueError, match="only local files are read"):

@@ -131,7 +131,7 @@ def test_common_changes_of_a_table_are_still_read_natively(dataset: Any, change:
     check_same(changed, shuffle=True, batch_size=4)
 
 
-def test_files(tmp_path: Path, dataset: Any) -> None:
+def test_tables_loaded_from_disk_are_read_natively(tmp_path: Path, dataset: Any) -> None:
     dataset.save_to_disk(tmp_path / "saved", num_shards=3)
     loaded = datasets.load_from_disk(tmp_path / "saved").with_format("torch")
     assert loaded.cache_files
@@ -263,7 +263,7 @@ def test_other_formats_and_transforms_are_pythons(dataset: Any) -> None:
     check_same(others[4])
 
 
-def test_a_subclass_is_pythons(dataset: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_subclasses_and_patched_methods_are_read_in_python(dataset: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     class Own(datasets.Dataset):  # type: ignore[misc]
         def __getitems__(self, keys: list[int]) -> list[Any]:
             return keys
@@ -300,7 +300,7 @@ def test_workers_keep_the_format_that_they_began_with(dataset: Any, loader_cls: 
     assert list(next(iter(loader))) == (["x", "label"] if persistent else ["label"])
 
 
-def test_torchs_defaults(dataset: Any) -> None:
+def test_a_different_default_dtype_of_torch_is_read_in_python(dataset: Any) -> None:
     assert is_native(dataset)
     try:
         torch.set_default_dtype(torch.float64)
@@ -310,7 +310,7 @@ def test_torchs_defaults(dataset: Any) -> None:
         torch.set_default_dtype(torch.float32)
 
 
-def test_images_are_pythons() -> None:
+def test_image_columns_are_read_in_python() -> None:
     image = pytest.importorskip("PIL.Image")
     images = [image.fromarray(np.full((2, 3, 3), row, np.uint8)) for row in range(4)]
     dataset = datasets.Dataset.from_dict({"i": images}, features=datasets.Features({"i": datasets.Image()}))

@@ -256,7 +256,7 @@ def test_datasets_with_a_mode_are_read_as_torch_reads_them(with_mode: tuple[Path
 
 
 @pytest.mark.parametrize("mode", ["P", "1", "CMYK", "I", "F"])
-def test_a_mode_that_is_not_made_here_is_refused(tmp_path: Path, mode: str) -> None:
+def test_unsupported_image_modes_are_refused(tmp_path: Path, mode: str) -> None:
     features = datasets.Features({"image": datasets.Image(mode=mode)})
     rows = [{"bytes": turned(1), "path": None}]
     datasets.Dataset.from_dict({"image": rows}, features=features).to_parquet(tmp_path / "a.parquet")

@@ -94,7 +94,7 @@ def test_cifar_and_mnist_from_their_files(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_every_class(name: str) -> None:
+def test_every_dataset_class_matches_torch(name: str) -> None:
     dataset = made(name, augmented(channels_of(name)))
     assert engine_of(dataset) == "rust"
     assert_as_torch(dataset)
@@ -128,7 +128,7 @@ def test_a_script_with_workers_in_each_form_of_v2() -> None:
 
 
 @pytest.mark.parametrize("gray", [v2.RGB(), v2.Grayscale(3), v2.Grayscale(1)])
-def test_a_gray_tensor_is_repeated(gray: Any) -> None:
+def test_gray_images_are_repeated_to_three_channels_only_as_tensors(gray: Any) -> None:
     floats = [v2.ToDtype(torch.float32, scale=True), v2.Normalize([0.4], [0.3]), v2.RandomErasing()]
     for steps in (
         [v2.ToImage(), gray, *floats],

@@ -60,7 +60,9 @@ def eval_pipeline() -> Any:
 
 
 @pytest.mark.parametrize("make", [random_pipeline, eval_pipeline])
-def test_every_kind_of_file(tmp_path: Path, make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_kind_of_file_in_a_folder_matches_torch(
+    tmp_path: Path, make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Only the files that the core can't read exactly are left to Pillow."""
     draw = random.Random(0)
     (tmp_path / "cat").mkdir()

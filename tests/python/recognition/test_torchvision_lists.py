@@ -52,7 +52,7 @@ def _new(label: int) -> int:
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_every_class(tmp_path: Path, name: str) -> None:
+def test_every_class_of_image_lists_matches_torch(tmp_path: Path, name: str) -> None:
     # Classes differ in how they list files, on which workers have no influence.
     dataset, paths = image_list(name, tmp_path, random.Random(name), 10)
     for transform, num_workers in zip(PIPELINES, (0, 2, 0), strict=True):

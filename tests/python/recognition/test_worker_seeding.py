@@ -127,7 +127,7 @@ def test_functions_that_may_do_more_than_seed_are_not_recognized(function: Any) 
     assert not only_seeds(function)
 
 
-def test_a_patched_function_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_patched_function_is_not_recognized_as_only_seeding(monkeypatch: pytest.MonkeyPatch) -> None:
     module = pytest.importorskip("lightning.fabric.utilities.seed")
     original = module.pl_worker_init_function
     assert only_seeds(original)
@@ -137,7 +137,7 @@ def test_a_patched_function_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not only_seeds(original)
 
 
-def test_a_patched_function_of_transformers_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_patched_function_of_transformers_is_not_recognized_as_only_seeding(monkeypatch: pytest.MonkeyPatch) -> None:
     assert only_seeds(of_transformers(0))
     assert not only_seeds(functools.partial(of_transformers(0).func, num_workers=2))
     with monkeypatch.context() as patch:
@@ -148,7 +148,7 @@ def test_a_patched_function_of_transformers_is_not(monkeypatch: pytest.MonkeyPat
     assert not only_seeds(original)
 
 
-def test_a_seed_of_the_system_is_one() -> None:
+def test_seeding_from_the_system_is_recognized() -> None:
     def unpredictable(worker_id: int) -> None:
         random.seed(torch.seed() + torch.random.seed())
 

@@ -88,7 +88,7 @@ def test_a_draw_that_only_takes_a_kept_deviate_is_seen() -> None:
     assert generators.moved(states) == (True, True, True)
 
 
-def test_the_fast_way_is_taken_here() -> None:
+def test_the_fast_access_to_generators_works_here() -> None:
     accesses = [getattr(global_generators, f"_global_{library}_access")(True) for library in LIBRARIES]
     assert [type(access) for access in accesses] == [tuple] * 3
 
@@ -105,7 +105,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> _core.GlobalGenerators:
 
 
 @pytest.mark.parametrize("key", [0, 7, (1 << 64) - 1])
-def test_the_public_ways_set_the_same_states(slow: _core.GlobalGenerators, key: int) -> None:
+def test_seeding_through_the_public_api_sets_the_same_states(slow: _core.GlobalGenerators, key: int) -> None:
     fast = generators_of_process()
     draw_normals()
     slow.seed(key)
@@ -115,7 +115,7 @@ def test_the_public_ways_set_the_same_states(slow: _core.GlobalGenerators, key: 
     assert public_states() == states
 
 
-def test_the_public_ways_take_and_put_the_same_states(slow: _core.GlobalGenerators) -> None:
+def test_access_through_the_public_api_takes_and_puts_the_same_states(slow: _core.GlobalGenerators) -> None:
     fast = generators_of_process()
     for make in (draws, draw_normals, draw_normals, lambda: torch.manual_seed(1 << 40)):
         make()
@@ -146,7 +146,7 @@ def test_places_that_are_another_generators_are_found_out(monkeypatch: pytest.Mo
     assert isinstance(global_generators._global_torch_access(True), TorchAccess)
 
 
-def test_without_a_gil_or_cpython_the_public_ways_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_gil_or_cpython_the_public_api_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[bool] = []
     monkeypatch.setattr(global_generators, "_global_torch_access", lambda is_fast: taken.append(is_fast))
     monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
@@ -278,7 +278,7 @@ def test_a_generator_of_unknown_form_is_kept_as_torch_gives_it() -> None:
     assert torch.equal(torch.rand(3, generator=generator), drawn)
 
 
-def test_a_watch_names_whose_generator_was_drawn_from() -> None:
+def test_a_watch_names_the_libraries_whose_generators_were_drawn_from() -> None:
     watch = GlobalDrawWatch()
     assert watch.drawn() == []
     watch.arm()

@@ -52,7 +52,7 @@ def epochs(loader: Any) -> list[list[float]]:
     return [[float(value) for batch in loader for value in batch] for _ in range(2)]
 
 
-def test_by_itself_workers_repeat_each_other(data: Any) -> None:
+def test_without_seeding_own_generators_repeat_in_every_worker(data: Any) -> None:
     """A fork copies the generators, which is why the recipes exist."""
     first, second = epochs(data.DataLoader(Images(), batch_size=4, num_workers=2))
     assert first == second
@@ -60,14 +60,14 @@ def test_by_itself_workers_repeat_each_other(data: Any) -> None:
 
 
 @pytest.mark.parametrize("num_workers", [0, 1, 2])
-def test_seeded_for_each_sample_it_follows_the_loaders_seed(num_workers: int) -> None:
+def test_own_generators_seeded_per_sample_follow_the_loaders_seed(num_workers: int) -> None:
     expected = epochs(DataLoader(SeededImages(), batch_size=4, seed=7))
     found = epochs(DataLoader(SeededImages(), batch_size=4, seed=7, num_workers=num_workers))
     assert found == expected
     assert len({value for epoch in found for value in epoch}) == 48
 
 
-def test_seeded_for_each_worker_it_follows_torchs_seed(data: Any) -> None:
+def test_own_generators_seeded_per_worker_follow_torchs_seed(data: Any) -> None:
     runs = []
     for _ in range(2):
         torch.manual_seed(3)

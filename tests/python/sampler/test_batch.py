@@ -50,7 +50,7 @@ def test_batches_of_a_foreign_sampler_have_no_positions() -> None:
     ],
     ids=["blocks", "mixture"],
 )
-def test_a_seed_that_the_sampler_has_drawn_is_gone_on_with(sampler: Any) -> None:
+def test_a_resumed_batch_sampler_keeps_the_seed_that_was_drawn(sampler: Any) -> None:
     batches = BatchSampler(sampler(), 6, drop_last=False)
     iterator = iter(batches)
     read = [next(iterator) for _ in range(5)]

@@ -60,7 +60,7 @@ def test_with_a_seed_the_order_is_a_function_of_seed_and_epoch(make: Make) -> No
 
 
 @every
-def test_with_a_seed_nothing_is_drawn(make: Make) -> None:
+def test_samplers_with_a_seed_do_not_draw_from_torchs_generator(make: Make) -> None:
     before = torch.get_rng_state()
     list(make(seed=7))
     assert torch.equal(torch.get_rng_state(), before)

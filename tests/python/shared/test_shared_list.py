@@ -51,7 +51,7 @@ def test_slices_are_those_of_the_list_and_share_its_memory(part: slice) -> None:
     assert list(kept[0]) == ITEMS[part]
 
 
-def test_empty_and_one() -> None:
+def test_empty_and_single_item_lists_and_iterators_are_shared() -> None:
     assert list(SharedList([])) == []
     assert list(SharedList([7])) == [7]
     assert list(SharedList(iter(range(3)))) == [0, 1, 2]

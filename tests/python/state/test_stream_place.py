@@ -185,9 +185,7 @@ def test_a_generator_that_was_left_is_closed_when_the_next_epoch_begins() -> Non
 @pytest.mark.parametrize("num_workers", [0, 1])
 @pytest.mark.parametrize("received", [LENGTH - 1, LENGTH])
 @pytest.mark.parametrize("stream", LAZY)
-def test_an_epoch_resumed_behind_its_last_sample_is_left_as_it_was(
-    stream: str, received: int, num_workers: int
-) -> None:
+def test_an_epoch_resumed_after_its_last_sample_is_left_unchanged(stream: str, received: int, num_workers: int) -> None:
     loader = make(stream, num_workers, batch_size=1, prefetch_factor=1 if num_workers else None)
     iterator = iter(loader)
     assert len(take(iterator, received)) == received

@@ -251,7 +251,7 @@ def read_until_error(loader: Any) -> tuple[list[int], str]:
 @pytest.mark.parametrize("workers", [{}, {"num_workers": 2}, {"num_workers": 2, "worker_type": "thread"}])
 @pytest.mark.parametrize("seed", [None, 7])
 @pytest.mark.parametrize("size", [None, 4])
-def test_an_error_comes_behind_the_samples_before_it_in_batches_of_any_size(
+def test_an_error_is_raised_after_the_samples_before_it_for_any_batch_size(
     tmp_path: pathlib.Path, workers: dict[str, Any], seed: int | None, size: int | None
 ) -> None:
     path = tmp_path / "a.jsonl"

@@ -48,7 +48,7 @@ def test_ranks_differ_first_and_workers_then() -> None:
     assert [Consumer(rank, 2, worker, 3).number for worker in range(3) for rank in range(2)] == list(range(6))
 
 
-def test_without_workers_and_ranks_it_is_the_stream() -> None:
+def test_without_workers_and_ranks_a_shard_is_the_whole_stream() -> None:
     dataset = shard_iterable(range(5))
     assert isinstance(dataset, IterableDataset)
     assert list(dataset) == list(dataset) == [0, 1, 2, 3, 4]
@@ -186,7 +186,7 @@ def test_sharding_twice_is_sharding_once_or_an_error() -> None:
 
 @pytest.mark.parametrize("taken", [0, 5, 19, 20])
 @pytest.mark.parametrize("stream", [GeneratorStream, IteratorStream, ResettingStream])
-def test_nested_both_ways_it_resumes(stream: Any, taken: int) -> None:
+def test_shards_and_shuffle_buffers_resume_nested_both_ways(stream: Any, taken: int) -> None:
     for make in (
         lambda: shard_iterable(ShuffleBuffer(stream(60), size=12, seed=3), shard=(1, 3)),
         lambda: ShuffleBuffer(shard_iterable(stream(60), shard=(1, 3)), size=12, seed=3),

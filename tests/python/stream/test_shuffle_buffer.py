@@ -75,7 +75,7 @@ def test_a_buffer_reads_ahead_at_most_its_size() -> None:
         assert read == taken + 9
 
 
-def test_a_bound_in_bytes() -> None:
+def test_max_bytes_bounds_the_buffer() -> None:
     rows = [torch.zeros(number % 50, dtype=torch.uint8) for number in range(300)]
     held: list[int] = []
     buffer = ShuffleBuffer(enumerate(rows), seed=3, max_bytes=500)
@@ -112,7 +112,7 @@ def test_the_bytes_of_a_sample() -> None:
         ({"size": 3, "shard": 4}, ValueError, "shard should be"),
     ],
 )
-def test_arguments_that_are_refused(arguments: Any, error: type[Exception], text: str) -> None:
+def test_invalid_arguments_of_shuffle_buffer_are_refused(arguments: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         ShuffleBuffer([], **arguments)
 
@@ -127,7 +127,7 @@ def test_every_seed_and_epoch_of_64_bits_is_legal() -> None:
         buffer.set_epoch(-1)
 
 
-def test_without_a_seed_it_follows_torchs_generator() -> None:
+def test_without_a_seed_a_buffer_follows_torchs_generator() -> None:
     torch.manual_seed(5)
     buffer = ShuffleBuffer(range(100), size=30)
     epochs = [list(buffer), list(buffer)]
@@ -370,7 +370,7 @@ def test_a_stream_that_became_shorter_is_an_error() -> None:
         next(iter(resumed))
 
 
-def test_a_state_that_the_main_process_holds_is_no_workers() -> None:
+def test_a_state_loaded_in_the_main_process_is_refused_with_workers() -> None:
     buffer = ShuffleBuffer(range(20), size=4, seed=1)
     buffer.load_state_dict(buffer.state_dict())
     with pytest.raises(RuntimeError, match="loaded in the main process, but its workers iterate"):

@@ -61,7 +61,7 @@ def test_batches_and_states_are_those_of_single_samples(case: Case, num_workers:
     assert len(those) >= 2 * (2 * len(dataset) // 3)
 
 
-def test_the_core_makes_them(tmp_path: pathlib.Path) -> None:
+def test_shuffled_batches_are_made_by_the_core(tmp_path: pathlib.Path) -> None:
     (tmp_path / "a").write_text("1\n2\n3\n")
     for in_python in (False, True):
         iterator = iter(loader(JsonLinesStream(tmp_path / "a"), in_python))

@@ -22,7 +22,7 @@ from doubles.tar_files import many, put
 from sluicegate import CsvStream, JsonLinesStream, RawStream, TarStream, TFRecordStream
 
 
-def test_standard_input(tmp_path: pathlib.Path) -> None:
+def test_standard_input_is_read_by_one_reader(tmp_path: pathlib.Path) -> None:
     program = (
         "import sluicegate, sys\n"
         "stream = sluicegate.JsonLinesStream('-')\n"

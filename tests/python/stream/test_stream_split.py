@@ -224,7 +224,7 @@ def test_ids_are_those_of_a_run_with_as_many_workers(path: str) -> None:
         assert told(resumed) == whole[stop:]
 
 
-def test_the_next_epoch_is_whole_whoever_reads_it(path: str) -> None:
+def test_the_epoch_after_a_resume_is_whole_for_any_number_of_workers(path: str) -> None:
     for here in WORKERS:
         stopped = loader(path, 2, persistent_workers=True)
         take(stopped)
@@ -295,7 +295,7 @@ def test_a_buffer_over_a_stream_with_a_shard_of_its_own_stays_of_its_rank(path: 
 
 
 @pytest.mark.parametrize("seed", [None, 7])
-def test_shuffled_it_may_be_another_number_after_every_batch(path: str, seed: int | None) -> None:
+def test_a_shuffled_stream_resumes_with_other_workers_after_every_batch(path: str, seed: int | None) -> None:
     received: list[list[int]] = []
     state = None
     for step in range(SAMPLES):
@@ -312,7 +312,7 @@ def test_shuffled_it_may_be_another_number_after_every_batch(path: str, seed: in
     assert sorted(flat(received)) == list(range(SAMPLES))
 
 
-def test_samples_that_are_not_counted_are_no_part_of_it(tmp_path: pathlib.Path) -> None:
+def test_skipped_samples_do_not_count_in_a_split(tmp_path: pathlib.Path) -> None:
     members = [(f"{number:02}.{ending}", b"1") for number in range(20) for ending in ("cls", "txt")[: 1 + number % 3]]
     archive = put(tmp_path / "a.tar", members)
 

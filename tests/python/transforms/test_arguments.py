@@ -235,7 +235,7 @@ def test_arguments_that_torchvision_refuses_raise_the_same_type(name: str, argum
     assert own_error.type is error.type
 
 
-def test_several_need_one() -> None:
+def test_containers_need_at_least_one_transform() -> None:
     for module in (v2, ours):
         for several in (module.Compose, module.RandomApply, module.RandomChoice, module.RandomOrder):
             with pytest.raises(TypeError):

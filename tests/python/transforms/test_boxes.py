@@ -88,7 +88,9 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.parametrize(("name", "arguments"), CASES)
 @pytest.mark.parametrize("form", ["XYXY", "XYWH", "CXCYWH"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
-def test_called_they_are_torchvisions(name: str, arguments: dict[str, Any], form: str, dtype: torch.dtype) -> None:
+def test_called_box_transforms_equal_torchvisions(
+    name: str, arguments: dict[str, Any], form: str, dtype: torch.dtype
+) -> None:
     own, other = getattr(T, name)(**arguments), getattr(v2, name)(**arguments)
     for seed in range(9):
         given = sample(seed, dtype, form)
@@ -133,7 +135,7 @@ def pipelines(module: Any, labels_getter: Any = None) -> dict[str, Any]:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
 @pytest.mark.parametrize("name", pipelines(v2))
 @pytest.mark.parametrize("module", [T, v2])
-def test_in_an_image_field_they_are_torchvisions(module: Any, name: str, dtype: torch.dtype) -> None:
+def test_box_transforms_in_an_image_field_equal_torchvisions(module: Any, name: str, dtype: torch.dtype) -> None:
     field = ImageField(pipelines(module)[name], boxes="boxes", masks="masks", box_fields="labels", exact=True)
     assert not field.is_called
     theirs = pipelines(v2, "default")[name]
@@ -191,7 +193,7 @@ def test_boxes_of_every_format_move_as_torchvisions(name: str, form: str, dtype:
 
 @pytest.mark.parametrize("form", ["XYWH", "CXCYWH"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
-def test_in_other_formats_they_are_torchvisions_too(form: str, dtype: torch.dtype) -> None:
+def test_box_transforms_of_other_formats_equal_torchvisions(form: str, dtype: torch.dtype) -> None:
     for module in (T, v2):
         steps = lambda of: of.Compose(  # noqa: E731
             [
@@ -320,7 +322,7 @@ def test_box_transforms_are_recognized() -> None:
         ("RandomZoomOut", {"p": 2}),
     ],
 )
-def test_arguments_that_make_no_sense(name: str, arguments: dict[str, Any]) -> None:
+def test_invalid_arguments_of_box_transforms_are_refused(name: str, arguments: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=f"{next(iter(arguments))}: expected"):
         getattr(T, name)(**arguments)
 

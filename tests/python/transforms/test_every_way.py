@@ -56,7 +56,9 @@ def of_dataset(module: Any, made: Made, name: str) -> tuple[list[Any], Any]:
 @EVERY
 @pytest.mark.parametrize("origin", ["ours", "v2"])
 @pytest.mark.parametrize("where", ["whole", "after", "before", "both"])
-def test_in_a_dataset(root: Path, name: str, made: Made, origin: str, where: str) -> None:
+def test_every_transform_in_a_dataset_equals_torchvisions(
+    root: Path, name: str, made: Made, origin: str, where: str
+) -> None:
     module = ours if origin == "ours" else v2
     steps, reference = of_dataset(module, made, name)
     steps = (
@@ -88,7 +90,7 @@ def plain(value: Any) -> Any:
 
 
 @EVERY
-def test_in_a_loader_with_a_seed(root: Path, name: str, made: Made) -> None:
+def test_every_transform_in_a_seeded_loader_draws_the_same(root: Path, name: str, made: Made) -> None:
     def batches(kind: type[ImageFolderDataset], steps: list[Any], **options: Any) -> list[Any]:
         dataset = kind(root, ours.Compose(steps), exact=True)
         collate = {} if name != "ToPILImage" else {"collate_fn": list}
@@ -119,7 +121,9 @@ V1 = [case for case in CASES if hasattr(v1, case[0]) and case[0] != "ToPILImage"
 @pytest.mark.parametrize(
     ("where", "mode"), [("whole", "RGB"), ("after", "RGB"), ("before", "RGB"), ("whole", "L"), ("whole", "RGBA")]
 )
-def test_of_torchvisions_first_version(root: Path, name: str, made: Made, where: str, mode: Any) -> None:
+def test_every_v1_transform_in_a_dataset_equals_torchvisions(
+    root: Path, name: str, made: Made, where: str, mode: Any
+) -> None:
     if name in ("ToTensor", "PILToTensor"):
         steps = [made(v1)]
     elif name in ("Normalize", "RandomErasing", "ConvertImageDtype"):
@@ -204,7 +208,7 @@ def test_called_transforms_get_the_types_that_torchvision_passes(root: Path) -> 
     ]
 
 
-def test_reasons() -> None:
+def test_the_reason_for_python_names_the_transform() -> None:
     class Own(v2.RandomHorizontalFlip):
         pass
 

@@ -147,7 +147,7 @@ def test_a_function_that_was_replaced_is_called(monkeypatch: pytest.MonkeyPatch)
     assert "adjust_hue was replaced" in str(loader.explain())
 
 
-def test_a_turn_with_another_size_is_recognized() -> None:
+def test_a_rotation_that_changes_the_size_is_recognized() -> None:
     for kind in (v1, v2):
         for mode in (InterpolationMode.NEAREST, InterpolationMode.BILINEAR):
             turn = kind.RandomRotation(170, mode, expand=True, fill=9)

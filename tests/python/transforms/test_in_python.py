@@ -49,7 +49,7 @@ def plain(value: Any) -> Any:
 
 @EVERY
 @pytest.mark.parametrize("before", [[], [v2.RandomHorizontalFlip(), v2.Pad(3)]], ids=["first", "third"])
-def test_of_torchvisions_second_version(root: Path, name: str, before: list[Any]) -> None:
+def test_v2_transforms_called_in_python_equal_torchvisions(root: Path, name: str, before: list[Any]) -> None:
     steps = v2.Compose([*before, MADE[name](v2)])
     dataset = ImageFolderDataset(root, steps)
     assert dataset.python_reason is not None
@@ -65,7 +65,7 @@ def test_of_torchvisions_second_version(root: Path, name: str, before: list[Any]
 
 
 @EVERY
-def test_of_torchvisions_first_version(root: Path, name: str) -> None:
+def test_v1_transforms_called_in_python_equal_torchvisions(root: Path, name: str) -> None:
     steps = v1.Compose([v1.RandomHorizontalFlip(), MADE[name](v1)])
     dataset = ImageFolderDataset(root, steps)
     assert f"`{name.split()[0]}`: " in str(dataset.python_reason)

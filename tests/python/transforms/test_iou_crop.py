@@ -103,7 +103,7 @@ def test_crops_equal_torchvisions(module: Any, form: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("module", [ours, v2])
-def test_in_pipelines(module: Any) -> None:
+def test_iou_crops_in_pipelines_equal_torchvisions(module: Any) -> None:
     """After steps that move, drop, and convert boxes, in containers, and twice."""
 
     def steps(of: Any) -> list[Any]:
@@ -156,7 +156,7 @@ def test_boxes_may_be_lists_or_groups() -> None:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_called_with_samples_they_are_torchvisions(form: str) -> None:
+def test_iou_crops_called_with_samples_equal_torchvisions(form: str) -> None:
     for seed in range(9):
         given = sample(seed, DTYPES[seed % 4], form)
         torch.manual_seed(seed)
@@ -206,7 +206,7 @@ def test_of_no_boxes_or_several_fields_they_are_called(module: Any, boxes: tuple
     assert field.python_reason == reason
 
 
-def test_without_boxes_there_is_an_error() -> None:
+def test_an_iou_crop_without_boxes_is_an_error() -> None:
     """torchvision refuses such a sample too. None does not mean a sample without boxes."""
     file = encoded(photograph(1, WIDTH, HEIGHT))
     field = ImageField(ours.RandomIoUCrop(), boxes="box")
@@ -256,7 +256,7 @@ def steps(of: Any) -> Any:
 
 
 @pytest.mark.parametrize("module", [ours, v2])
-def test_in_a_dataset(module: Any, tmp_path: Path) -> None:
+def test_iou_crops_in_a_dataset_equal_torchvisions(module: Any, tmp_path: Path) -> None:
     """Samples are torchvision's and, with a seed, the same for any workers."""
     path = archive(tmp_path)
     fields: dict[str, Any] = {"box": ["npy"], "label": ["npy"]}
@@ -284,7 +284,7 @@ def test_in_a_dataset(module: Any, tmp_path: Path) -> None:
     assert cropped > 0
 
 
-def test_in_a_stream(tmp_path: Path) -> None:
+def test_iou_crops_in_a_stream_equal_those_of_a_dataset(tmp_path: Path) -> None:
     path = archive(tmp_path)
     fields: dict[str, Any] = {"box": ["npy"], "label": ["npy"]}
     image = ImageField(steps(ours), boxes="box", box_fields="label")

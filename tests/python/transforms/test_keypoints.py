@@ -130,7 +130,7 @@ def geometry(of: Any) -> Any:
 
 @pytest.mark.parametrize("module", [ours, v2])
 @pytest.mark.parametrize("kind", [TarDataset, TarStream])
-def test_in_a_dataset(tmp_path: Path, module: Any, kind: Any) -> None:
+def test_key_points_in_a_dataset_move_as_torchvisions(tmp_path: Path, module: Any, kind: Any) -> None:
     image = ImageField(geometry(module), keypoints="points", boxes="box", box_fields="label")
     dataset = kind(str(tar(tmp_path)), {"jpg": image, **FIELDS})
     reason = "transform 1, `RandomAffine`: key points rotate with the image, and only torchvision rotates those"
@@ -245,7 +245,7 @@ def moving(of: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", moving(v2))
 @pytest.mark.parametrize("module", [ours, v2])
-def test_in_rust_they_are_torchvisions(module: Any, name: str) -> None:
+def test_key_points_moved_in_rust_equal_torchvisions(module: Any, name: str) -> None:
     fields = [
         ImageField(moving(module)[name], keypoints="points", exact=True, tv_tensors=is_marked) for is_marked in (0, 1)
     ]
@@ -294,7 +294,7 @@ def test_a_crop_is_drawn_by_boxes_and_moves_key_points(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [TarDataset, TarStream])
-def test_in_rust_with_workers(tmp_path: Path, kind: Any) -> None:
+def test_key_points_moved_in_rust_are_the_same_with_workers(tmp_path: Path, kind: Any) -> None:
     """With a seed, batches are the same for any workers; without one, samples are torchvision's."""
 
     def steps(of: Any) -> Any:

@@ -47,7 +47,7 @@ V2 = [case for case in CASES if case[0] not in ("Compose", "ToPILImage", "FiveCr
 
 @NESTED
 @pytest.mark.parametrize(("name", "made"), [(case[0], case[2]) for case in V2], ids=[case[1] for case in V2])
-def test_of_torchvisions_second_version(root: Path, name: str, made: Made, nesting: Nesting) -> None:
+def test_nested_v2_transforms_equal_torchvisions(root: Path, name: str, made: Made, nesting: Nesting) -> None:
     for more in ([], [Unknown()]):
         steps = nesting(v2, [v2.RandomVerticalFlip(), made(v2), *more])
         dataset = ImageFolderDataset(root, steps, exact=True)
@@ -77,7 +77,7 @@ V1 = [case for case in CASES if case[0] in NAMES_OF_V1]
 
 @NESTED
 @pytest.mark.parametrize("made", [case[2] for case in V1], ids=[case[1] for case in V1])
-def test_of_torchvisions_first_version(root: Path, made: Made, nesting: Nesting) -> None:
+def test_nested_v1_transforms_equal_torchvisions(root: Path, made: Made, nesting: Nesting) -> None:
     for more in ([], [Unknown()]):
         steps = v1.Compose([nesting(v1, [v1.RandomVerticalFlip(), made(v1), *more]), v1.PILToTensor()])
         dataset = ImageFolderDataset(root, steps, exact=True)

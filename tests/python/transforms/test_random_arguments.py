@@ -180,7 +180,7 @@ def test_called_on_arrays_and_images_of_pillow(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CHOICES)
-def test_between_others(name: str) -> None:
+def test_transforms_with_random_arguments_between_others_equal_torchvisions(name: str) -> None:
     for seed, (own, other) in enumerate(drawn(name, 3)):
         for image in images():
 
@@ -241,7 +241,7 @@ def test_boxes_and_masks_move_along(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CHOICES)
-def test_in_one_go_with_decoding(name: str) -> None:
+def test_transforms_with_random_arguments_fused_with_decoding_equal_torchvisions(name: str) -> None:
     for seed, (own, other) in enumerate(drawn(name, 5)):
         assert ours.recognize(other) == ours.recognize(own)
         for number, format in ((1, "png"), (2, "jpeg")):
@@ -312,7 +312,7 @@ def test_noise_on_other_data_types() -> None:
     ("name", "arguments"), [("FiveCrop", {}), ("TenCrop", {}), ("TenCrop", {"vertical_flip": True})]
 )
 @pytest.mark.parametrize("size", [9, (31, 20), [12], (31, 57)])
-def test_several_crops(name: str, arguments: Arguments, size: Any) -> None:
+def test_five_and_ten_crops_equal_torchvisions(name: str, arguments: Arguments, size: Any) -> None:
     image = images()[1].permute(0, 2, 1)
     own, other = getattr(ours, name)(size, **arguments), getattr(v2, name)(size, **arguments)
     for sample in (image, image.float(), image[None, :1], tv_tensors.Image(image), {"a": (image, 3)}):

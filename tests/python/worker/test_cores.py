@@ -70,7 +70,7 @@ def test_num_workers_threads_fetch(num_workers: int) -> None:
     assert fetching_threads() - before == num_workers
 
 
-def test_without_workers_there_are_none() -> None:
+def test_without_workers_no_thread_fetches() -> None:
     before = fetching_threads()
     assert len(list(DataLoader(TensorDataset(torch.ones(64, 10_000)), 8))) == 8
     assert fetching_threads() == before

@@ -118,7 +118,7 @@ class BusyAndDying(faulty.Dying):
 
 
 @pytest.mark.parametrize("how", ["SIGKILL", "exit 0", "exit 3"])
-def test_the_consumer_hears_of_it_before_any_deadline(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_death_of_a_worker_is_raised_before_any_deadline(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("GRACE", "TERMINATION", "STALL"):
         monkeypatch.setattr(deadlines, name, float(faulty.FOREVER))
     clock = torch.zeros(1, dtype=torch.float64).share_memory_()

@@ -202,7 +202,7 @@ JUMPS = [4, 32 * MEBIBYTE, 4, 4, 20 * MEBIBYTE, 1000, 24 * MEBIBYTE, 1, 0, 5 * M
         ("sluicegate", False, "as_list"),
     ],
 )
-def test_sizes_that_jump(run: Run, package: str, array: bool, collate: str) -> None:
+def test_batches_of_very_different_sizes_arrive(run: Run, package: str, array: bool, collate: str) -> None:
     source = """
     from doubles.datasets import as_list
     before = Resources.now()

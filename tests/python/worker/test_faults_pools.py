@@ -54,7 +54,7 @@ def test_dask_computes_in_workers(run: Run, configured: str | None, with_init: b
     assert ended.stdout.strip() == expected
 
 
-def test_dask_is_not_imported_for_it(run: Run) -> None:
+def test_reading_does_not_import_dask(run: Run) -> None:
     source = """
     class Modules(torch.utils.data.Dataset):
         def __len__(self):

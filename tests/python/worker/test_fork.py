@@ -99,7 +99,7 @@ def test_forking_again_and_again_while_threads_fetch() -> None:
         in_child(work)
 
 
-def test_a_child_of_a_child() -> None:
+def test_a_loader_works_in_a_child_of_a_child() -> None:
     loader = DataLoader(np.arange(100), batch_size=10, num_workers=1)
     whole = list(loader)
 

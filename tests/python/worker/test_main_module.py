@@ -50,7 +50,7 @@ def test_a_script_without_a_guard(tmp_path: Path, method: str) -> None:
     assert last_line(str(script)) == "[[0, 1, 4, 9], [16, 25, 36, 49]]"
 
 
-def test_a_class_under_the_guard(tmp_path: Path) -> None:
+def test_a_class_defined_under_the_guard_is_an_error_with_a_remedy(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(guarded(DEFINITION + LOOP.format(method="spawn")))
     said = last_line(str(script))

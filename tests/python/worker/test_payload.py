@@ -230,7 +230,7 @@ def measure(_: int, blob: bytes) -> int:
     return len(blob)
 
 
-def test_a_large_payload() -> None:
+def test_a_large_payload_reaches_every_worker() -> None:
     assert in_workers("forkserver", measure, blob=bytes(200 << 20)) == [200 << 20] * WORKERS
 
 

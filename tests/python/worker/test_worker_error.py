@@ -213,7 +213,7 @@ def test_notes_of_the_original_come_first() -> None:
     assert str(copy.__cause__).endswith("\nsecond")
 
 
-def test_slots() -> None:
+def test_errors_with_slots_keep_their_attributes() -> None:
     for error in (Slots("text"), type("Local", (Slots,), {"__module__": __name__})("text")):
         error.code, error.void = 5, None
         copy = carried(error)
@@ -264,7 +264,7 @@ def test_text_that_cannot_be_made() -> None:
     assert "StrRaises" in str(copy.__cause__)
 
 
-def test_recursion() -> None:
+def test_a_recursion_error_keeps_its_traceback() -> None:
     def deeper() -> None:
         deeper()
 
@@ -335,7 +335,7 @@ def fail(sender: Connection) -> None:
 
 
 @pytest.mark.parametrize("method", ["fork", "forkserver"])
-def test_across_processes(method: str) -> None:
+def test_errors_keep_their_type_across_processes(method: str) -> None:
     context: Any = multiprocessing.get_context(method)
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=fail, args=(sender,))
@@ -362,6 +362,6 @@ def test_a_class_that_is_gone_is_made_again() -> None:
     assert (str(copy), copy.args, copy.code) == ("local 3", ("local", 3), 3)
 
 
-def test_bytes_that_are_none_of_ours() -> None:
+def test_unknown_bytes_unpack_to_a_runtime_error() -> None:
     for data in (b"", b"nonsense", pickle.dumps(3), pickle.dumps((1, 2, 3, 4)), pickle.dumps(("t", None, b"x", "y"))):
         assert type(unpack(data)) is RuntimeError

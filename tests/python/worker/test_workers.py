@@ -315,7 +315,7 @@ class Stuck:
 
 
 @pytest.mark.parametrize("worker_type", ["process", "thread"])
-def test_a_consumer_that_waits_hears_when_another_thread_ends_the_workers(worker_type: str) -> None:
+def test_a_waiting_consumer_ends_when_another_thread_ends_the_workers(worker_type: str) -> None:
     dataset = Stuck() if worker_type == "thread" else Asleep()
     iterator = iter(sluicegate.DataLoader(dataset, 1, num_workers=1, worker_type=worker_type))
     assert next(iterator).tolist() == [0]

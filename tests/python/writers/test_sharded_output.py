@@ -364,7 +364,7 @@ def test_a_damaged_manifest_is_named(tmp_path: pathlib.Path) -> None:
 
 
 @every_format
-def test_a_manifest_with_damage_anywhere_is_gone_on_with_or_named(tmp_path: pathlib.Path, name: str) -> None:
+def test_a_manifest_with_damage_anywhere_is_resumed_or_named(tmp_path: pathlib.Path, name: str) -> None:
     paths = write(name, tmp_path)
     before = contents(tmp_path)
     (manifest,) = tmp_path.glob("*.shards.json")

@@ -147,7 +147,7 @@ def test_defaults_depend_on_the_size_of_samples(tmp_path: Path, monkeypatch: pyt
     assert zarr.open(tmp_path / "d")["data"].shape == (3, 0)
 
 
-def test_many_chunks(tmp_path: Path) -> None:
+def test_an_array_of_many_small_chunks_is_written(tmp_path: Path) -> None:
     values = np.arange(300 * 40, dtype=np.uint16).reshape(300, 40)
     write_zarr(values, tmp_path / "store", chunks={"sample": 1, "data_dim_1": 4}, shards={"sample": 100})
     assert (zarr.open(tmp_path / "store")["data"][:] == values).all()

@@ -225,7 +225,7 @@ def test_generators_are_taken_as_they_are(store: Path, is_stored: bool, options:
     _assert_equals(WindowDataset(generator), generator)
 
 
-def test_targets(store: Path) -> None:
+def test_targets_are_windows_of_other_variables_or_data(store: Path) -> None:
     cut: dict[str, Any] = {"input_dims": {"time": 2, "y": 4, "x": 4}, "input_overlap": {"y": 1}}
     data = _opened(store)
     inputs = xbatcher.BatchGenerator(data[["temperature", "wind"]], **cut)
@@ -300,7 +300,7 @@ def test_seeds_shards_ids_and_resume(store: Path, is_stored: bool) -> None:
     assert sorted(set(shards)) == list(range(len(dataset)))
 
 
-def test_pickled_it_is_the_same(store: Path) -> None:
+def test_a_pickled_window_dataset_yields_the_same(store: Path) -> None:
     dataset = WindowDataset(SLICES["middle"](_opened(store))[["wind"]], {"time": 2, "y": 4, "x": 4})
     again = pickle.loads(pickle.dumps(dataset))
     assert again.python_reason is None
