@@ -169,11 +169,11 @@ class PreparedLoader(DataLoader[_T_co]):
         self._held = None
         iterator = super().__iter__()
         count, progress = self._known_count(), loader_progress.latest
-        if count is None or progress is None or loader_progress.left_out.samples or self._draws_in_loop():
+        if count is None or progress is None or loader_progress.left_out.samples or self._shares_generators_with_loop():
             return self._loop(self._flag_last_by_lookahead(iterator, outer))
         return self._loop(self._flag_last_by_count(iterator, progress, count))
 
-    def _draws_in_loop(self) -> bool:
+    def _shares_generators_with_loop(self) -> bool:
         """Return True if samples or the sampler may draw from generators that the training loop draws from, too."""
         settings = LoaderSettings.of(self)
         if settings.seed is not None or settings.ordering is not None:

@@ -49,7 +49,7 @@ class ClassifiedStream(Iterator[tuple[Hashable, Any]]):
         iterable: the stream; `iter` is called with the first sample.
         label: how to get a sample's class.
         classes: the allowed classes; None for any.
-        see: called with the class of every sample.
+        note_seen: called with the class of every sample.
         drop: called with the class of every sample that is not among `classes`.
         drops_others: True to skip such a sample; False to raise an error.
     """
@@ -59,14 +59,14 @@ class ClassifiedStream(Iterator[tuple[Hashable, Any]]):
         iterable: Iterable[Any],
         label: Label,
         classes: list[Hashable] | None,
-        see: Callable[[Hashable], None],
+        note_seen: Callable[[Hashable], None],
         drop: Callable[[Hashable], None],
         drops_others: bool,
     ) -> None:
         self._iterable = iterable
         self._label = label
         self._classes = None if classes is None else dict.fromkeys(classes)
-        self._see = see
+        self._note_seen = note_seen
         self._drop = drop
         self._drops_others = drops_others
         self._samples: Iterator[Any] | None = None
@@ -87,7 +87,7 @@ class ClassifiedStream(Iterator[tuple[Hashable, Any]]):
             sample, ordinal = self._next(), self._ordinal
             self._ordinal += 1
             name = self._class_of(sample, ordinal)
-            self._see(name)
+            self._note_seen(name)
             if self._classes is None or name in self._classes:
                 return name, sample
             self._drop(name)

@@ -277,7 +277,7 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
         if self._position.running is None:
             rule = self._rule
             samples = ClassifiedStream(
-                rule.iterable, rule.label, rule.classes, self._see, self._count_dropped, rule.drops_others
+                rule.iterable, rule.label, rule.classes, self._note_seen, self._count_dropped, rule.drops_others
             )
             begun = SplitPass(samples, rule.buffer_size, rule.when_full, rule.spill_dir, self._count_dropped)
             if (resumed := self._position.resumed) is not None:
@@ -323,7 +323,7 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
             self._position.ending.discard(name)
             return is_ending
 
-    def _see(self, name: Hashable) -> None:
+    def _note_seen(self, name: Hashable) -> None:
         self._position.seen.setdefault(name)
 
     def _count_dropped(self, name: Hashable, samples: int = 1) -> None:

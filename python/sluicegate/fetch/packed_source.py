@@ -51,7 +51,7 @@ class PackedSource:
         """Return True if the core may still read: nothing was changed or replaced in the meantime."""
         return (
             collate_fn is self.collate
-            and _facts_are(self.facts, _facts(self.pieces, self.collate))
+            and _are_identical(self.facts, _facts(self.pieces, self.collate))
             and self.collate.pad_values == self.pad_values
             and (not isinstance(self.documents, PackedFields) or self.documents.is_current())
         )
@@ -123,5 +123,5 @@ def _facts(pieces: DocumentPieces, collate: PackCollate) -> tuple[Any, ...]:
     return (*objects, pieces.length, collate.length, collate.pad_token, collate.shift_labels)
 
 
-def _facts_are(known: tuple[Any, ...], now: tuple[Any, ...]) -> bool:
+def _are_identical(known: tuple[Any, ...], now: tuple[Any, ...]) -> bool:
     return all(map(operator.is_, known, now))

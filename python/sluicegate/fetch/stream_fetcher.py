@@ -129,12 +129,12 @@ class StreamFetcher:
     def _native_batch(self, batches: Callable[[int], tuple[Any, int] | None], size: int) -> Any:
         place = self.place
         first = place.samples
-        batch, count = self._asked(batches, size) or (None, 0)
+        batch, count = self._with_note(batches, size) or (None, 0)
         place.samples += count
         if 0 < count < size:
             # After it comes the end or an error, which shows only at the next request.
             try:
-                if self._asked(batches, size) is not None:
+                if self._with_note(batches, size) is not None:
                     raise AssertionError(
                         "expected the end of the stream after a batch that was not full, but got more samples"
                     )
@@ -148,7 +148,7 @@ class StreamFetcher:
         self.last = (first, count, None)
         return batch
 
-    def _asked(self, batches: Callable[[int], tuple[Any, int] | None], size: int) -> tuple[Any, int] | None:
+    def _with_note(self, batches: Callable[[int], tuple[Any, int] | None], size: int) -> tuple[Any, int] | None:
         failure, self._failure = self._failure, None
         try:
             if failure is not None:

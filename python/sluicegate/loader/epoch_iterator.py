@@ -63,7 +63,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
     """
 
     # True while the sampler must not be asked yet.
-    _is_asked_later = False
+    _is_requested_later = False
     # True if a resumed epoch, which was drawn before, is drawn again at the first `next`.
     _is_drawn_late = False
 
@@ -146,16 +146,16 @@ class EpochIterator(_torch.BaseDataLoaderIter):
 
     @contextlib.contextmanager
     def _drawing_nothing(self) -> Iterator[None]:
-        with self._asking_later(), torch.random.fork_rng(devices=[]):
+        with self._requesting_later(), torch.random.fork_rng(devices=[]):
             yield
 
     @contextlib.contextmanager
-    def _asking_later(self) -> Iterator[None]:
-        self._is_asked_later = True
+    def _requesting_later(self) -> Iterator[None]:
+        self._is_requested_later = True
         try:
             yield
         finally:
-            self._is_asked_later = False
+            self._is_requested_later = False
 
     @property
     def _index_sampler(self) -> Any:
@@ -164,7 +164,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         Torch asks it for an iterator at once. What a sampler draws there would not follow from the seed. So in seed
         mode the sampler is asked when the first batch is, and torch gets an empty tuple here.
         """
-        return () if self._is_asked_later else self._loaders_index_sampler
+        return () if self._is_requested_later else self._loaders_index_sampler
 
     @_index_sampler.setter
     def _index_sampler(self, sampler: Any) -> None:
@@ -204,7 +204,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
             self._destination = self._destination_now()
         if first_iter and self._redraws_order and self._progress.resumed.num_workers == 0:
             first = self._sampler_iter
-            with self._asking_later():
+            with self._requesting_later():
                 super()._reset(loader, first_iter)
             self._sampler_iter = first
         else:

@@ -107,7 +107,7 @@ class NativeIterator(EpochIterator):
         self._made: dict[int, Any] = {}
         self._begin_draws(source)
         # The number of a batch at which the core has failed, and the global generator before the last request.
-        self._left_to_python: int | None = None
+        self._retried_in_python: int | None = None
         self._before: torch.Tensor | None = None
         # Batches that were taken before their turn, for a device.
         self._begun: deque[tuple[BatchIds, Any, _core.Held]] = deque()
@@ -212,7 +212,7 @@ class NativeIterator(EpochIterator):
                 return
             ids, batch = taken
             if self._falls_back_to_python(batch):
-                self._leave_to_python(ids)
+                self._retry_in_python(ids)
                 return
             batch = self._drawn(ids, batch)
             held = self.engine.bytes_ahead.hold(sum(tensor.nbytes for tensor in tensors_of(batch)))
@@ -258,13 +258,13 @@ class NativeIterator(EpochIterator):
         try:
             self._ask(number, ids)
         except BaseException:
-            if not self._is_asked(number):
+            if not self._is_requested(number):
                 # Nothing fetches it, so nothing may wait for it; the next attempt requests it again.
                 del self._under_way[number]
                 self._requests = itertools.chain((ids,), self._requests)
             raise
 
-    def _is_asked(self, number: int) -> bool:
+    def _is_requested(self, number: int) -> bool:
         """Return True if the last batch, `number`, is being fetched; a signal handler may have raised before that."""
         if self._window is None or number in self._for_python:
             return number in self._for_python
@@ -308,12 +308,12 @@ class NativeIterator(EpochIterator):
         """Return True if the core has failed at a batch for which Python gives the right batch or error."""
         return isinstance(batch, Exception) and self._source is not None and self._source.falls_back
 
-    def _leave_to_python(self, ids: BatchIds) -> None:
+    def _retry_in_python(self, ids: BatchIds) -> None:
         """Let Python make a batch at which the core has failed, drawing from where the core began.
 
         The batches after it are requested again: if Python fails, it draws less, and they draw from elsewhere.
         """
-        number = self._left_to_python = self._asked
+        number = self._retried_in_python = self._asked
         self._asked += 1
         self._under_way = {number: ids, **self._under_way}
         if self._worker_draws is None and self._before is not None:
@@ -331,7 +331,7 @@ class NativeIterator(EpochIterator):
     def _push(self, number: int, request: Any) -> bool:
         """Ask the core for a batch; return False if it does not take the request."""
         window = self._window
-        if window is None or number == self._left_to_python:
+        if window is None or number == self._retried_in_python:
             return False
         if type(request) is Slice:
             return window.push_slice(number, request.permutation.core, request.start, request.stop)
@@ -372,7 +372,7 @@ class NativeIterator(EpochIterator):
                 "timeout"
             )
         if self._falls_back_to_python(taken[1]):
-            self._leave_to_python(taken[0])
+            self._retry_in_python(taken[0])
             return self._take()
         return taken[0], self._drawn(*taken)
 

@@ -35,8 +35,8 @@ class StreamIterator(WorkerIterator):
         self._threads = group if type(group) is ThreadWorkers else None
         return group
 
-    def _begin_nothing(self) -> None:
-        super()._begin_nothing()
+    def _begin_without_requests(self) -> None:
+        super()._begin_without_requests()
         # The batch that is being fetched here, and its worker: if a signal handler raises, the next call fetches it.
         self._here: tuple[int, BatchIds] | None = None
         # True if that has left a worker anywhere between two batches.
@@ -71,7 +71,7 @@ class StreamIterator(WorkerIterator):
                     self._ahead.replace_deferred(worker, ids)
                     return super()._next_data()
                 self._is_torn = True
-                answer = threads.answer_here(worker, self._epoch, self._ahead.under_way.asked, ids)
+                answer = threads.answer_on_calling_thread(worker, self._epoch, self._ahead.under_way.asked, ids)
                 if answer.ended:
                     self._reports.retire(worker, answer.report)
                     self._retire(worker, self._ahead.assignment)

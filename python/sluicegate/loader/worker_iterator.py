@@ -145,7 +145,7 @@ class WorkerIterator(EpochIterator):
         for answer in self._ahead.under_way.answers():
             reports.note(answer)
         # If the wait below is interrupted, there must be no epoch rather than one without workers.
-        self._begin_nothing()
+        self._begin_without_requests()
         if self._group.closed or self._group.is_foreign:
             self._group = self._take_workers(resources_of(loader))
             self._epoch = self._group.first_epoch
@@ -157,7 +157,7 @@ class WorkerIterator(EpochIterator):
         self._begin()
 
     def _begin(self) -> None:
-        self._begin_nothing()
+        self._begin_without_requests()
         progress = self._progress
         resumed = progress.resumed
         first = self._group.first_worker
@@ -185,7 +185,7 @@ class WorkerIterator(EpochIterator):
         waits = self._waits_for_epoch() or self._watch is not None
         self._restore_generators(None if waits else self._prime)
 
-    def _begin_nothing(self) -> None:
+    def _begin_without_requests(self) -> None:
         assignment = Assignment(self._num_workers, self._prefetch_factor, self._in_order)
         self._ahead = RequestsAhead(self._group, self._epoch, iter(()), assignment, None)
         self._primed = True

@@ -18,7 +18,7 @@ from .epoch_progress import EpochProgress
 from .ids import BatchIds
 from .plan import Ordering, make_plan
 from .requests import Slice, planned_of, size_of, without
-from .sampler_stream import SamplerStream, leave_epoch, name_of_asked
+from .sampler_stream import SamplerStream, leave_epoch, requested_sampler_name
 from .torch_order import known_requests
 from .yielded_requests import YieldedRequests
 
@@ -207,8 +207,8 @@ def drawn(
 
 def _warn_of_other_requests(index_sampler: Any) -> None:
     warnings.warn(
-        f"load_state_dict: {name_of_asked(index_sampler)} does not yield the same indices as before the state was "
-        "saved: it draws in the middle of an epoch, and other code draws from the same generator; if its indices "
+        f"load_state_dict: {requested_sampler_name(index_sampler)} does not yield the same indices as before the state "
+        "was saved: it draws in the middle of an epoch, and other code draws from the same generator; if its indices "
         "depend on earlier ones, the rest of the epoch may repeat some samples and leave others out; give it its own "
         "generator, or define state_dict and load_state_dict in it",
         UserWarning,

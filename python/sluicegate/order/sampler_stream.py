@@ -145,7 +145,7 @@ def leave_epoch(index_sampler: Any, state: SamplerPlace) -> None:
     if state.left is None and next(SamplerStream(index_sampler, iter(()), state, 0), None) is None:
         return  # It has seen its end.
     # Otherwise it was left in its middle, or it started again by itself with its last index.
-    StreamPlace(_asked(index_sampler), state.place_after(0))
+    StreamPlace(_requested_sampler(index_sampler), state.place_after(0))
 
 
 def place_now(index_sampler: Any) -> SamplerPlace | None:
@@ -153,7 +153,7 @@ def place_now(index_sampler: Any) -> SamplerPlace | None:
 
     A sampler that cannot report its state starts as it is, as in torch.
     """
-    thing = _asked(index_sampler)
+    thing = _requested_sampler(index_sampler)
     if is_ours(thing) or not is_stateful(thing):
         return None
     with contextlib.suppress(Exception):
@@ -161,11 +161,11 @@ def place_now(index_sampler: Any) -> SamplerPlace | None:
     return None
 
 
-def name_of_asked(index_sampler: Any) -> str:
+def requested_sampler_name(index_sampler: Any) -> str:
     """Return the class of the sampler that indices are requested from."""
-    return type(_asked(index_sampler)).__name__
+    return type(_requested_sampler(index_sampler)).__name__
 
 
-def _asked(index_sampler: Any) -> Any:
+def _requested_sampler(index_sampler: Any) -> Any:
     """Return the sampler that indices are requested from: the one in torch's `BatchSampler`, or the sampler itself."""
     return index_sampler.sampler if is_torchs(index_sampler, BatchSampler) else index_sampler

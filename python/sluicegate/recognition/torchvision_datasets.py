@@ -128,7 +128,7 @@ def _found(dataset: Any, *, in_worker: bool) -> _Found:
 
 
 def _is_current(dataset: Any, found: _Found) -> bool:
-    if not found.facts.are_of(dataset):
+    if not found.facts.still_hold_for(dataset):
         return False
     if isinstance(found.parts, str):
         return True

@@ -105,7 +105,7 @@ class Facts:
         # Not `copy.deepcopy`, which users' objects may refuse: lists are changed in place, their elements are not.
         self._steps = [(each, type(each), vars(each), _copied(vars(each))) for each in steps]
 
-    def are_of(self, dataset: Any) -> bool:
+    def still_hold_for(self, dataset: Any) -> bool:
         """Return True if all of it is still true of `dataset`."""
         own = vars(dataset)
         return (

@@ -114,7 +114,7 @@ class HeadDataset:
     def __init__(self, dataset: Any, form: FileForm, loader: str) -> None:
         self._dataset = dataset
         known = _KNOWN.get(dataset)
-        if known is None or not known[0].are_of(dataset):
+        if known is None or not known[0].still_hold_for(dataset):
             known = _KNOWN[dataset] = Facts(dataset, form), _head_loader(dataset, form, getattr(dataset, loader))
         self._facts, opened = known
         if opened is None:
@@ -130,7 +130,7 @@ class HeadDataset:
             self._changed.transform = opened.head.rest
 
     def __getitem__(self, index: Any) -> Any:
-        dataset = self._changed if self._facts.are_of(self._dataset) else self._dataset
+        dataset = self._changed if self._facts.still_hold_for(self._dataset) else self._dataset
         return dataset[index]
 
     def __len__(self) -> int:

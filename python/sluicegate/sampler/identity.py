@@ -43,7 +43,7 @@ def check_identity(sampler: Identified, state: Mapping[str, Any]) -> None:
         )
 
 
-def word(fact: Any) -> str:
+def stable_text(fact: Any) -> str:
     """Return the same text in every process for inputs that give the same order; many numbers become a digest.
 
     For an object without an `identity` it is the type, because an address differs between processes.
@@ -52,11 +52,11 @@ def word(fact: Any) -> str:
         return repr(fact)
     if isinstance(fact, torch.Tensor):
         plain = fact.detach().cpu()
-        return word((plain.double() if plain.is_floating_point() else plain).numpy())
+        return stable_text((plain.double() if plain.is_floating_point() else plain).numpy())
     if isinstance(fact, np.ndarray):
-        return word(fact.tolist()) if fact.ndim == 1 and len(fact) <= _FEW else _digest(fact)
+        return stable_text(fact.tolist()) if fact.ndim == 1 and len(fact) <= _FEW else _digest(fact)
     if isinstance(fact, (list, tuple)):
-        return f"[{', '.join(map(word, fact))}]" if len(fact) <= _FEW else _digest_of_many(fact)
+        return f"[{', '.join(map(stable_text, fact))}]" if len(fact) <= _FEW else _digest_of_many(fact)
     named = getattr(fact, "identity", None)
     return str(named()) if callable(named) else type(fact).__name__
 
@@ -68,7 +68,7 @@ def _digest_of_many(facts: list[Any] | tuple[Any, ...]) -> str:
         numbers = np.empty(0, dtype=object)
     if numbers.dtype.kind in "biuf":
         return _digest(numbers)
-    return hashlib.blake2b(", ".join(map(word, facts)).encode(), digest_size=8).hexdigest()
+    return hashlib.blake2b(", ".join(map(stable_text, facts)).encode(), digest_size=8).hexdigest()
 
 
 def _digest(numbers: np.ndarray[Any, np.dtype[Any]]) -> str:

@@ -11,7 +11,7 @@ import torch
 
 from sluicegate import _core
 
-from .identity import word
+from .identity import stable_text
 from .sampler_state import checked_state, sampler_state
 from .seed import checked_seed, drawn_seed
 
@@ -75,7 +75,7 @@ class Positional:
             facts = self._facts_without_seed()
             versions = [getattr(fact, "_version", None) for fact in facts]
             if self._text is None or self._text[1] != versions or not _are_same(self._text[0], facts):
-                self._text = facts, versions, f"{type(self).__name__}({', '.join(map(word, facts))})"
+                self._text = facts, versions, f"{type(self).__name__}({', '.join(map(stable_text, facts))})"
             return self._text[2]
         core = self.core(seed)
         if self._called is None or self._called[0] is not core:

@@ -37,10 +37,10 @@ class Consumer:
             inherited: (rank, world_size) of the process that sent the dataset to this worker, because a spawned worker
                 does not have its parent's `torch.distributed`.
         """
-        return cls() if is_reading_whole() else cls.in_fact(shard, inherited)
+        return cls() if is_reading_whole() else cls.actual(shard, inherited)
 
     @classmethod
-    def in_fact(cls, shard: tuple[int, int] | None, inherited: tuple[int, int] | None) -> Consumer:
+    def actual(cls, shard: tuple[int, int] | None, inherited: tuple[int, int] | None) -> Consumer:
         """Return the consumer that calls this, even within `reading_whole`; arguments as for `here`."""
         info = _torch.worker_info()
         rank, world_size = shard or rank_and_world_size()

@@ -158,7 +158,7 @@ class NativeStream(ResumableStream[Any]):
     def _refuse_second_reading(self, consumer: Consumer, state: Mapping[str, Any]) -> None:
         """Raise an error if a source that can be read only once would be read by several readers, or a second time."""
         what = f"urls: {type(self).__name__} of {self.sources[0]!r}" + (" and others" if len(self.sources) > 1 else "")
-        total = Consumer.in_fact(self.shard, self._inherited).total
+        total = Consumer.actual(self.shard, self._inherited).total
         if max(consumer.total, total) > 1:
             raise ValueError(
                 f"{what} can be read only once, but got {max(consumer.total, total)} ranks and workers; read it with "

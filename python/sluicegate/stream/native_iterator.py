@@ -50,7 +50,7 @@ class NativeStreamIterator(Iterator[Any]):
                 self._cursor.read, self._cursor.place = self._cursor.read + 1, next(self._positions)
                 return sample
             hand_over, together = self._begun()
-            samples, positions = self._asked(self._core.samples, hand_over, together)
+            samples, positions = self._with_source_errors(self._core.samples, hand_over, together)
             self._samples, self._positions = iter(samples), iter(positions)
             if not samples:
                 self._end()
@@ -62,7 +62,7 @@ class NativeStreamIterator(Iterator[Any]):
         """
         try:
             hand_over, _ = self._begun()
-            taken = self._asked(self._core.batch, hand_over, samples)
+            taken = self._with_source_errors(self._core.batch, hand_over, samples)
             if taken is None:
                 self._end()
         except StopIteration:
@@ -86,16 +86,18 @@ class NativeStreamIterator(Iterator[Any]):
 
     def read_again(self, read: int, held: list[int], has_ended: bool) -> bool:
         """Hold the samples that the buffer held after `read` samples; return False if there are fewer."""
-        return bool(self._asked(self._core.read_again, read, held, has_ended))
+        return bool(self._with_source_errors(self._core.read_again, read, held, has_ended))
 
     def next_shuffled(self, order: _core.ShuffleBuffer, samples: int) -> tuple[Any, int] | None:
         """Return the batch of the next `samples` samples that `order` draws, and its size; None at the end."""
         if self._how is None:
-            fields = self._asked(self._core.begin)
+            fields = self._with_source_errors(self._core.begin)
             if not fields:
                 return None
             self._how = self._hand_over(fields)
-        taken: tuple[Any, int] | None = self._asked(self._core.shuffled_batch, self._how[0], order, samples)
+        taken: tuple[Any, int] | None = self._with_source_errors(
+            self._core.shuffled_batch, self._how[0], order, samples
+        )
         return taken
 
     def tell(self, reader: StreamReader, needed: Callable[[], int]) -> None:
@@ -119,13 +121,13 @@ class NativeStreamIterator(Iterator[Any]):
         if self._cursor.ended:
             raise StopIteration
         if self._how is None:
-            fields = self._asked(self._core.begin)
+            fields = self._with_source_errors(self._core.begin)
             if not fields:
                 self._end()
             self._how = self._hand_over(fields)
         return self._how
 
-    def _asked(self, ask: Callable[..., Any], *arguments: Any) -> Any:
+    def _with_source_errors(self, ask: Callable[..., Any], *arguments: Any) -> Any:
         try:
             return ask(*arguments)
         except Exception as error:

@@ -187,7 +187,7 @@ class ShuffleBuffer(ResumableStream[_T_co]):
         return resumed
 
     def _drawn_seed(self) -> int:
-        if is_reading_whole() and Consumer.in_fact(self.shard, self._inherited).total > 1:
+        if is_reading_whole() and Consumer.actual(self.shard, self._inherited).total > 1:
             raise ValueError(
                 "seed: expected an integer for a ShuffleBuffer inside shard_iterable, because all ranks and workers "
                 "must read the same order to share it, but got None; pass a seed, or swap the two: "

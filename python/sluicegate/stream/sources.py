@@ -173,7 +173,7 @@ class Pump:
 _live: weakref.WeakSet[Pump] = weakref.WeakSet()
 
 
-def _leave_pipes_to_parent() -> None:
+def _release_inherited_pipes() -> None:
     """Release all pipes in a forked child: while it held an end, closing the other would go unnoticed."""
     pipes = {pump.identity for pump in _live}
     if not pipes:
@@ -188,4 +188,4 @@ def _leave_pipes_to_parent() -> None:
                 os.dup2(nowhere.fileno(), number, inheritable=False)
 
 
-os.register_at_fork(after_in_child=_leave_pipes_to_parent)
+os.register_at_fork(after_in_child=_release_inherited_pipes)

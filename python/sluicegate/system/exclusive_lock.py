@@ -77,7 +77,7 @@ class ExclusiveLock:
 _locked: weakref.WeakSet[ExclusiveLock] = weakref.WeakSet()
 
 
-def _leave_to_parent() -> None:
+def _close_inherited_locks() -> None:
     """Close the locks in a forked child, which would otherwise keep them after its parent has died."""
     for lock in _locked:
         if lock.descriptor is not None:
@@ -87,4 +87,4 @@ def _leave_to_parent() -> None:
     _locked.clear()
 
 
-os.register_at_fork(after_in_child=_leave_to_parent)
+os.register_at_fork(after_in_child=_close_inherited_locks)

@@ -149,7 +149,7 @@ class _Loop:
                 # First restore how the finished epoch left the dataset, then begin the requested epoch.
                 if resumed.states:
                     self._begin(resumed, None)
-                self._put_back(resumed)
+                self._restore_generators(resumed)
                 resumed, self.before = None, resumed
                 self.has_begun = True
             self._begin(resumed, settings.epoch)
@@ -228,7 +228,7 @@ class _Loop:
                 settings.allows_native,
             )
             # After everything that draws random numbers, so that the next sample continues from the restored state.
-            self._put_back(resumed)
+            self._restore_generators(resumed)
             self.reporter.begin(self.fetcher, start, before)
             del left
         except Exception as error:
@@ -242,7 +242,7 @@ class _Loop:
             self.dataset.set_epoch(epoch)
             self.epoch = epoch
 
-    def _put_back(self, resumed: PlaceState | None) -> None:
+    def _restore_generators(self, resumed: PlaceState | None) -> None:
         if resumed is not None and resumed.rng is not None:
             set_global_state(resumed.rng)
 

@@ -26,7 +26,7 @@ _NOT_BEGUN = "this worker could not start; see its first error"
 class ThreadWorker:
     """Runs in one thread: task after task, with the fetcher of the current epoch.
 
-    While that thread is idle, the consumer's may fetch a batch in its place, with `answer_here`.
+    While that thread is idle, the consumer's may fetch a batch in its place, with `answer_on_calling_thread`.
 
     Args:
         worker: its number.
@@ -151,12 +151,12 @@ class ThreadWorker:
                 shared.arrive(self.worker)  # The others do not wait for a worker that could not begin.
 
     def has(self, index: Any, seconds: float) -> bool:
-        """Return True if `answer_here` does not have to wait, after waiting for that up to `seconds`."""
+        """Return True if `answer_on_calling_thread` does not have to wait, after waiting for that up to `seconds`."""
         if self.ended or self.failure is not None or self.fetcher is None:
             return True
         return self.fetcher.has_next(len(index), seconds)  # type: ignore[no-any-return]
 
-    def answer_here(self, epoch: int, number: int, index: Any, loader_epoch: int) -> ThreadAnswer:
+    def answer_on_calling_thread(self, epoch: int, number: int, index: Any, loader_epoch: int) -> ThreadAnswer:
         """Return the answer to a request, made on the calling thread while this worker's is idle.
 
         Raises:

@@ -163,20 +163,20 @@ class ThreadWorkers(WorkerGroup):
                 self._check_alive()
 
     def can_fetch(self, worker: int, request: Any, seconds: float) -> bool:
-        """Return True if `answer_here` may be called for `worker`, and does not have to wait.
+        """Return True if `answer_on_calling_thread` may be called for `worker`, and does not have to wait.
 
         Waits for the samples up to `seconds`. Never True while the thread of `worker` has something to do.
         """
         run = self._run  # before the request: if another thread closes the workers, it is not answered
         return not self.closed and self._lanes[worker].is_idle and run[worker].has(request, seconds)
 
-    def answer_here(self, worker: int, epoch: int, number: int, ids: BatchIds) -> ThreadAnswer:
+    def answer_on_calling_thread(self, worker: int, epoch: int, number: int, ids: BatchIds) -> ThreadAnswer:
         """Return the next answer of `worker`, made on the calling thread in place of its own.
 
         Raises:
             BaseException: what interrupts the calling thread.
         """
-        return self._run[worker].answer_here(epoch, number, ids.request, ids.epoch)
+        return self._run[worker].answer_on_calling_thread(epoch, number, ids.request, ids.epoch)
 
     def _check_alive(self) -> None:
         for worker, thread in enumerate(self.workers):

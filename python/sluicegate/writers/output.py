@@ -52,12 +52,12 @@ class ShardFormat(ABC):
         """Return the possible files of the shard at `path`."""
         return [path]
 
-    def learn(self, samples: list[Any]) -> Any:
-        """Return facts that the first samples determine for all, in JSON types; called first, except for `recall`."""
+    def infer_schema(self, samples: list[Any]) -> Any:
+        """Return facts that the first samples determine for all, as JSON types; called first, or `restore_schema`."""
         return None
 
-    def recall(self, form: Any) -> None:  # noqa: B027  (Most have nothing to recall.)
-        """Take over the return value of `learn` from another process."""
+    def restore_schema(self, form: Any) -> None:  # noqa: B027  (Most have nothing to restore.)
+        """Take over the return value of `infer_schema` from another process."""
 
     @abstractmethod
     def encode(self, samples: list[Any], first: int) -> Any:
@@ -123,7 +123,7 @@ def write_shards(
     with ShardManifest(pattern, arguments, form.files) as manifest:
         manifest.load(resume)
         if manifest.first is not None:
-            form.recall(manifest.form)
+            form.restore_schema(manifest.form)
         source = _Stream(dataset, form) if is_stream else _Indexed(dataset, form, num_workers)
         try:
             _Job(manifest, form, source).run(shard_bytes, threads, length)
@@ -156,7 +156,7 @@ class _Job:
             if not learned:
                 manifest.finish()
                 return
-            manifest.form = form.learn(learned)
+            manifest.form = form.infer_schema(learned)
             manifest.first = self._digest(form.encode(learned[:1], 0), 0)
             manifest.save()
         shards = form.open(shard_bytes, threads)

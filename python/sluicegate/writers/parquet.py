@@ -108,11 +108,11 @@ class _ParquetFormat(ShardFormat):
         names = ("row_group_rows", "compression", "ragged")
         return {"format": "parquet", **{name: getattr(self, name) for name in names}}
 
-    def learn(self, samples: list[Any]) -> Any:
+    def infer_schema(self, samples: list[Any]) -> Any:
         self.schema = ParquetSchema.of(samples, self.ragged)
         return self.schema.as_json()
 
-    def recall(self, form: Any) -> None:
+    def restore_schema(self, form: Any) -> None:
         self.schema = ParquetSchema.from_json(form)
 
     def encode(self, samples: list[Any], first: int) -> tuple[int, list[ParquetColumn]]:
