@@ -39,6 +39,15 @@ class TrivialAugmentWide(_Policy):
     Args:
         num_magnitude_bins: the number of strengths.
         interpolation, fill: as for `RandomRotation`.
+
+    Raises:
+        ValueError: an interpolation other than "nearest" and "bilinear".
+        TypeError: an invalid `fill`.
+
+    Examples:
+        >>> from sluicegate import transforms
+        >>> transforms.TrivialAugmentWide()
+        TrivialAugmentWide(interpolation=nearest, num_magnitude_bins=31)
     """
 
     def __init__(self, num_magnitude_bins: int = 31, interpolation: Any = "nearest", fill: Any = None) -> None:
@@ -64,6 +73,16 @@ class RandAugment(_Policy):
         magnitude: the number of the strength, from 0.
         num_magnitude_bins: the number of strengths.
         interpolation, fill: as for `RandomRotation`.
+
+    Raises:
+        ValueError: `num_ops` is negative or not an integer; an interpolation other than "nearest" and "bilinear".
+        TypeError: an invalid `fill`.
+        IndexError: when called, `magnitude` is not one of the strengths.
+
+    Examples:
+        >>> from sluicegate import transforms
+        >>> transforms.RandAugment(magnitude=5)
+        RandAugment(interpolation=nearest, num_ops=2, magnitude=5, num_magnitude_bins=31)
     """
 
     def __init__(
@@ -104,6 +123,15 @@ class AutoAugment(_Policy):
     Args:
         policy: "imagenet", "cifar10" or "svhn", or torchvision's `AutoAugmentPolicy`.
         interpolation, fill: as for `RandomRotation`.
+
+    Raises:
+        ValueError: an unknown policy; an interpolation other than "nearest" and "bilinear".
+        TypeError: an invalid `fill`.
+
+    Examples:
+        >>> from sluicegate import transforms
+        >>> transforms.AutoAugment("cifar10")
+        AutoAugment(interpolation=nearest, policy=cifar10)
     """
 
     def __init__(self, policy: Any = "imagenet", interpolation: Any = "nearest", fill: Any = None) -> None:
@@ -127,15 +155,15 @@ class AugMix(_Policy):
     2020.
 
     Args:
-        severity: the greatest strength that may be drawn, from 1 to 10.
+        severity: the maximum strength that may be drawn, from 1 to 10.
         mixture_width: the number of chains.
-        chain_depth: the number of operations of a chain; it is drawn from 1 to 3 if this is not positive.
+        chain_depth: the number of operations in a chain; if it is not positive, it is drawn from 1 to 3.
         alpha: the parameter of the Dirichlet distributions from which the weights are drawn.
-        all_ops: whether brightness, contrast, saturation and sharpness are among the operations.
+        all_ops: True to include brightness, contrast, saturation and sharpness in the operations.
         interpolation, fill: as for `RandomRotation`.
 
     Raises:
-        ValueError: a severity outside of 1 to 10, no chains, an `alpha` that is not positive.
+        ValueError: `severity` is not from 1 to 10, `mixture_width` is below 1, or `alpha` is not positive.
         TypeError: when called, boxes, masks, or a stack of images, which torchvision mixes with different weights.
 
     Examples:

@@ -72,7 +72,7 @@ def moved_boxes(
         form: the meaning of the four numbers, one of `FORMATS`.
         operations: the operations on the image.
         size: its height and width before these.
-        is_clamped: whether boxes are clamped to the image.
+        is_clamped: True if boxes are clamped to the image.
 
     Raises:
         ValueError: they are not of shape (..., 4), or some may be dropped and they are not of shape (n, 4).

@@ -27,8 +27,8 @@ class CalledTransforms:
 
     Args:
         transforms: the transforms.
-        takes_pillow: whether the image is a Pillow image; otherwise it is a tensor (channels, height, width).
-        takes_marked: whether the tensor is marked as `torchvision.tv_tensors.Image`, as a `ToImage` before them does.
+        takes_pillow: True if the image is a Pillow image; otherwise it is a tensor (channels, height, width).
+        takes_marked: True if the tensor is marked as `torchvision.tv_tensors.Image`, as after a `ToImage`.
     """
 
     def __init__(

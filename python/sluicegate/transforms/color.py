@@ -31,15 +31,14 @@ class ColorJitter(Transform):
     On float images, values differ from torchvision's by up to 1e-6.
 
     Args:
-        brightness, contrast, saturation: (least, greatest) factor, none negative, or a number x for (1 - x, 1 + x).
-        hue: (least, greatest) within -0.5 and 0.5 of the circle of hues, or a number x for (-x, x).
+        brightness, contrast, saturation: the (min, max) factor, not negative, or a number x for (1 - x, 1 + x).
+        hue: the (min, max) shift, from -0.5 to 0.5 of the color circle, or a number x for (-x, x).
 
     Raises:
-        ValueError: a range that exceeds these limits.
-        TypeError: an argument is not a range.
+        ValueError: a range exceeds these limits.
+        TypeError: an argument is neither a number nor a pair.
 
     Examples:
-        >>> import torch
         >>> from sluicegate import transforms
         >>> transforms.ColorJitter(brightness=0.4, hue=0.1)
         ColorJitter(brightness=(0.6, 1.4), hue=(-0.1, 0.1))
@@ -72,12 +71,25 @@ def _range(value: Any, name: str, center: float, bounds: tuple[float, float]) ->
         raise TypeError(f"{name}: expected a number or a pair of them, but got {value!r}")
     least, most = float(value[0]), float(value[1])
     if not bounds[0] <= least <= most <= bounds[1]:
-        raise ValueError(f"{name}: expected (least, greatest) within {bounds}, but got {value!r}")
+        raise ValueError(f"{name}: expected (min, max) within {bounds}, but got {value!r}")
     return None if least == most == center else (least, most)
 
 
 class Grayscale(Transform):
-    """Make the image gray, in `num_output_channels` channels, 1 or 3. Videos do not change, as with torchvision."""
+    """Make the image gray. Videos do not change, as with torchvision.
+
+    Args:
+        num_output_channels: 1, or 3 for equal channels.
+
+    Raises:
+        ValueError: when called, `num_output_channels` is neither 1 nor 3, or the image has neither 1 nor 3 channels.
+
+    Examples:
+        >>> import torch
+        >>> from sluicegate import transforms
+        >>> transforms.Grayscale(3)(torch.tensor([[[10]], [[20]], [[30]]], dtype=torch.uint8)).tolist()
+        [[[18]], [[18]], [[18]]]
+    """
 
     passes: ClassVar[tuple[str, ...]] = ("Video",)
 
@@ -90,7 +102,22 @@ class Grayscale(Transform):
 
 
 class RandomGrayscale(OptionalTransform):
-    """Make the image gray, with as many channels, with probability `p`. Videos do not change, as with torchvision."""
+    """Make the image gray with probability `p`; it keeps its number of channels.
+
+    Videos do not change, as with torchvision.
+
+    Args:
+        p: the probability, 0 to 1.
+
+    Raises:
+        ValueError: `p` is not a probability; when called, the image has neither 1 nor 3 channels.
+
+    Examples:
+        >>> import torch
+        >>> from sluicegate import transforms
+        >>> transforms.RandomGrayscale(p=1.0)(torch.tensor([[[10]], [[20]], [[30]]], dtype=torch.uint8)).tolist()
+        [[[18]], [[18]], [[18]]]
+    """
 
     passes: ClassVar[tuple[str, ...]] = ("Video",)
 
@@ -116,7 +143,15 @@ class RGB(Transform):
 
 
 class RandomChannelPermutation(Transform):
-    """Put the channels in random order."""
+    """Put the channels in random order.
+
+    Examples:
+        >>> import torch
+        >>> from sluicegate import transforms
+        >>> image = transforms.RandomChannelPermutation()(torch.tensor([[[10]], [[20]], [[30]]], dtype=torch.uint8))
+        >>> sorted(image.flatten().tolist())
+        [10, 20, 30]
+    """
 
     def spec(self) -> list[Any]:
         """Return the transform as a list for the core."""
@@ -129,9 +164,17 @@ class RandomPhotometricDistort(Transform):
     On float images, values differ from torchvision's by up to 1e-6.
 
     Args:
-        brightness, contrast, saturation: (least, greatest) factor.
-        hue: (least, greatest) within -0.5 and 0.5.
-        p: the probability of each.
+        brightness, contrast, saturation: the (min, max) factor.
+        hue: the (min, max) shift, from -0.5 to 0.5 of the color circle.
+        p: the probability of each, 0 to 1.
+
+    Raises:
+        ValueError: `p` is not a probability; when called, a factor that was drawn exceeds its limits.
+
+    Examples:
+        >>> from sluicegate import transforms
+        >>> transforms.RandomPhotometricDistort(hue=(-0.1, 0.1)).hue
+        (-0.1, 0.1)
     """
 
     def __init__(
@@ -157,22 +200,75 @@ class RandomPhotometricDistort(Transform):
 
 
 class RandomInvert(OptionalTransform):
-    """Invert each value, with probability `p`."""
+    """Invert each value (255 - value in uint8, 1 - value in floats), with probability `p`.
+
+    Args:
+        p: the probability, 0 to 1.
+
+    Raises:
+        ValueError: `p` is not a probability.
+
+    Examples:
+        >>> import torch
+        >>> from sluicegate import transforms
+        >>> transforms.RandomInvert(p=1.0)(torch.tensor([[[0, 55, 255]]], dtype=torch.uint8)).tolist()
+        [[[255, 200, 0]]]
+    """
 
 
 class RandomAutocontrast(OptionalTransform):
-    """Stretch each channel to the whole range, with probability `p`."""
+    """Stretch each channel to the whole range of values, with probability `p`.
+
+    Args:
+        p: the probability, 0 to 1.
+
+    Raises:
+        ValueError: `p` is not a probability.
+
+    Examples:
+        >>> import torch
+        >>> from sluicegate import transforms
+        >>> transforms.RandomAutocontrast(p=1.0)(torch.tensor([[[0, 51, 85]]], dtype=torch.uint8)).tolist()
+        [[[0, 153, 255]]]
+    """
 
 
 class RandomEqualize(OptionalTransform):
     """Equalize each channel's histogram, with probability `p`.
 
     On float images, a value between two of 256 levels may be rounded to a different one than with torchvision.
+
+    Args:
+        p: the probability, 0 to 1.
+
+    Raises:
+        ValueError: `p` is not a probability.
+
+    Examples:
+        >>> import torch
+        >>> from sluicegate import transforms
+        >>> image = torch.tensor([60, 70], dtype=torch.uint8).repeat(256).reshape(1, 16, 32)
+        >>> transforms.RandomEqualize(p=1.0)(image).unique().tolist()
+        [0, 255]
     """
 
 
 class RandomPosterize(OptionalTransform):
-    """Keep the upper `bits` of each value, with probability `p`."""
+    """Keep the upper `bits` bits of each value, with probability `p`.
+
+    Args:
+        bits: the number of bits, 0 to 8.
+        p: the probability, 0 to 1.
+
+    Raises:
+        ValueError: `p` is not a probability; when called, `bits` is out of range.
+
+    Examples:
+        >>> import torch
+        >>> from sluicegate import transforms
+        >>> transforms.RandomPosterize(2, p=1.0)(torch.tensor([[[20, 100, 255]]], dtype=torch.uint8)).tolist()
+        [[[0, 64, 192]]]
+    """
 
     def __init__(self, bits: int, p: float = 0.5) -> None:
         super().__init__(p)
@@ -184,7 +280,21 @@ class RandomPosterize(OptionalTransform):
 
 
 class RandomSolarize(OptionalTransform):
-    """Invert values from `threshold` on, with probability `p`."""
+    """Invert values that are at least `threshold`, with probability `p`.
+
+    Args:
+        threshold: the smallest value to invert, in the units of the image: up to 255 in uint8, up to 1.0 in floats.
+        p: the probability, 0 to 1.
+
+    Raises:
+        ValueError: `p` is not a probability.
+
+    Examples:
+        >>> import torch
+        >>> from sluicegate import transforms
+        >>> transforms.RandomSolarize(128, p=1.0)(torch.tensor([[[20, 128, 255]]], dtype=torch.uint8)).tolist()
+        [[[20, 127, 0]]]
+    """
 
     def __init__(self, threshold: float, p: float = 0.5) -> None:
         super().__init__(p)
@@ -199,6 +309,19 @@ class RandomAdjustSharpness(OptionalTransform):
     """Blur (a `sharpness_factor` below 1) or sharpen (above 1) the image, with probability `p`.
 
     On float images, values differ from torchvision's by up to 1e-6.
+
+    Args:
+        sharpness_factor: 0 blurs, 1 changes nothing, 2 sharpens; not negative.
+        p: the probability, 0 to 1.
+
+    Raises:
+        ValueError: `p` is not a probability; when called, `sharpness_factor` is negative.
+
+    Examples:
+        >>> import torch
+        >>> from sluicegate import transforms
+        >>> transforms.RandomAdjustSharpness(2)
+        RandomAdjustSharpness(p=0.5, sharpness_factor=2)
     """
 
     def __init__(self, sharpness_factor: float, p: float = 0.5) -> None:

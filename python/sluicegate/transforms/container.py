@@ -77,12 +77,14 @@ class Compose(_Several):
     Those of this package run in Rust, neighbors without a tensor in between; any other callable is called in its
     place.
 
+    Args:
+        transforms: a sequence of transforms, or of any callables that take and return a sample.
+
     Raises:
         TypeError: `transforms` is not a sequence.
         ValueError: it is empty.
 
     Examples:
-        >>> import torch
         >>> from sluicegate import transforms
         >>> transforms.Compose([transforms.CenterCrop(2), transforms.RandomVerticalFlip()])
         Compose(
@@ -105,11 +107,22 @@ class Compose(_Several):
 
 
 class RandomApply(_Several):
-    """Apply all transforms, one after another, with probability `p`, and otherwise none.
+    """Apply all transforms, one after another, with probability `p`; otherwise apply none.
+
+    Args:
+        transforms: as for `Compose`.
+        p: the probability, 0 to 1.
 
     Raises:
         TypeError: `transforms` is not a sequence.
         ValueError: it is empty, or `p` is not a probability.
+
+    Examples:
+        >>> import torch
+        >>> from sluicegate import transforms
+        >>> blur = transforms.RandomApply([transforms.GaussianBlur(3)], p=0.0)
+        >>> blur(torch.tensor([[[1, 2], [3, 4]]], dtype=torch.uint8)).tolist()
+        [[[1, 2], [3, 4]]]
     """
 
     def __init__(self, transforms: Sequence[Callable[..., Any]], p: float = 0.5) -> None:
@@ -138,16 +151,21 @@ class RandomApply(_Several):
 class RandomChoice(_Several):
     """Apply one of the transforms, at random.
 
-    The core does not run it: the choice is drawn by torch's `multinomial`, whose draws depend on the processor and on
-    how torch was built.
+    An `ImageField` calls it in Python: the choice is drawn by torch's `multinomial`, whose draws depend on the
+    processor and on how torch was built.
 
     Args:
-        transforms: a sequence of transforms.
-        p: the probability of each, divided by their sum. None for equal probabilities.
+        transforms: as for `Compose`.
+        p: the weight of each transform; they need not sum to one. None for equal weights.
 
     Raises:
         TypeError: `transforms` is not a sequence.
         ValueError: it is empty, or `p` has a different length.
+
+    Examples:
+        >>> from sluicegate import transforms
+        >>> transforms.RandomChoice([transforms.CenterCrop(2), transforms.Identity()], p=[3, 1]).p
+        [0.75, 0.25]
     """
 
     def __init__(self, transforms: Sequence[Callable[..., Any]], p: Sequence[float] | None = None) -> None:
@@ -179,9 +197,19 @@ class RandomChoice(_Several):
 class RandomOrder(_Several):
     """Apply all of the transforms, in random order.
 
+    Args:
+        transforms: as for `Compose`.
+
     Raises:
         TypeError: `transforms` is not a sequence.
         ValueError: it is empty.
+
+    Examples:
+        >>> import torch
+        >>> from sluicegate import transforms
+        >>> both = [transforms.RandomHorizontalFlip(p=1.0), transforms.RandomVerticalFlip(p=1.0)]
+        >>> transforms.RandomOrder(both)(torch.tensor([[[1, 2], [3, 4]]], dtype=torch.uint8)).tolist()
+        [[[4, 3], [2, 1]]]
     """
 
     def spec(self) -> list[Any] | None:

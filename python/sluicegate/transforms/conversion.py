@@ -47,7 +47,14 @@ class ToImage(Transform):
 
 
 class PILToTensor(ToImage):
-    """Convert Pillow images to tensors (channels, height, width). Values do not change."""
+    """Convert Pillow images to tensors (channels, height, width). Values do not change.
+
+    Examples:
+        >>> from PIL import Image
+        >>> from sluicegate import transforms
+        >>> transforms.PILToTensor()(Image.new("RGB", (640, 480))).shape
+        torch.Size([3, 480, 640])
+    """
 
     _converted_kinds = ("PIL",)
 
@@ -60,6 +67,12 @@ class ToTensor(ToImage):
 
     Bytes are divided by 255 and become floats from 0 to 1, in torch's default data type. Tensors do not change, as
     with torchvision; in the pipeline of an `ImageField` the image counts as a Pillow image.
+
+    Examples:
+        >>> import numpy
+        >>> from sluicegate import transforms
+        >>> transforms.ToTensor()(numpy.array([[[0], [51], [255]]], dtype=numpy.uint8))
+        tensor([[[0.0000, 0.2000, 1.0000]]])
     """
 
     _converted_kinds = ("PIL", "array")
@@ -81,13 +94,19 @@ class ToPILImage(ToImage):
     Floats are multiplied by 255 and truncated to bytes, unless `mode` is "F".
 
     Args:
-        mode: Pillow's mode; None to choose it by channels and data type: "L", "LA", "RGB", "RGBA" of bytes,
-            "I;16" and "I" of one channel of 16 and 32 bits.
+        mode: Pillow's mode. Default None: chosen by channels and data type: "L", "LA", "RGB" or "RGBA" for 1 to 4
+            channels of bytes; "I;16" and "I" for one channel of 16 and 32 bits.
 
     Raises:
         ModuleNotFoundError: when called, Pillow is not installed.
         TypeError: when called, values of a data type that Pillow does not have.
         ValueError: when called, more than four channels, or a mode that does not fit.
+
+    Examples:
+        >>> import torch
+        >>> from sluicegate import transforms
+        >>> transforms.ToPILImage()(torch.zeros(3, 480, 640, dtype=torch.uint8)).size
+        (640, 480)
     """
 
     _converted_kinds = ("tensor", "Image", "array")
@@ -100,7 +119,15 @@ class ToPILImage(ToImage):
 
 
 class ToPureTensor(ToImage):
-    """Convert marked tensors (torchvision's `tv_tensors`) to plain ones. Values and other parts do not change."""
+    """Convert marked tensors (torchvision's `tv_tensors`) to plain ones. Values and other parts do not change.
+
+    Examples:
+        >>> import torch
+        >>> from torchvision import tv_tensors
+        >>> from sluicegate import transforms
+        >>> type(transforms.ToPureTensor()(tv_tensors.Image(torch.zeros(3, 2, 2)))).__name__
+        'Tensor'
+    """
 
     _converted_kinds = MARKED
 
@@ -115,10 +142,17 @@ class ToDtype(Transform):
     Args:
         dtype: the data type of images; or a dictionary of them by tensor type (`torch.Tensor`, torchvision's `Image`,
             `Mask` and so on) or "others", with None to keep the type.
-        scale: whether values are scaled to the range of the type: 255 in uint8 is 1.0 in floats. Only for images.
+        scale: True to scale values to the range of the type: 255 in uint8 is 1.0 in floats. Only for images.
 
     Raises:
         ValueError: `dtype` is invalid; when called, a dictionary that does not cover a tensor.
+        RuntimeError: when called, `scale` is True, and floats have too few digits for the integer type.
+
+    Examples:
+        >>> import torch
+        >>> from sluicegate import transforms
+        >>> transforms.ToDtype(torch.float32, scale=True)(torch.tensor([[[0, 51, 255]]], dtype=torch.uint8))
+        tensor([[[0.0000, 0.2000, 1.0000]]])
     """
 
     def __init__(self, dtype: Any, scale: bool = False) -> None:
@@ -161,6 +195,18 @@ class ConvertImageDtype(Transform):
     """Convert images to a different data type, with scaling: `ToDtype(dtype, scale=True)`.
 
     Masks, boxes and key points also get the data type, but keep their values, as with torchvision.
+
+    Args:
+        dtype: the data type.
+
+    Raises:
+        RuntimeError: as for `ToDtype`.
+
+    Examples:
+        >>> import torch
+        >>> from sluicegate import transforms
+        >>> transforms.ConvertImageDtype()(torch.tensor([[[0, 51, 255]]], dtype=torch.uint8))
+        tensor([[[0.0000, 0.2000, 1.0000]]])
     """
 
     def __init__(self, dtype: torch.dtype = torch.float32) -> None:

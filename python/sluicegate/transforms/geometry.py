@@ -43,7 +43,8 @@ class Resize(Transform):
         interpolation: "bilinear", "bicubic", "nearest", "nearest-exact", "lanczos", "box" or "hamming"; torchvision's
             `InterpolationMode`; or Pillow's constant.
         max_size: the limit of the longer edge; its length if `size` is None.
-        antialias: whether shrinking uses all pixels; only for bilinear, bicubic and lanczos. None is False.
+        antialias: True to average all pixels when shrinking; only for bilinear, bicubic and lanczos, and required by
+            lanczos. None is False.
 
     Raises:
         ValueError: an invalid size or interpolation, or arguments that exclude each other.
@@ -51,8 +52,8 @@ class Resize(Transform):
     Examples:
         >>> import torch
         >>> from sluicegate import transforms
-        >>> transforms.Resize(256)
-        Resize(size=[256], interpolation=bilinear, antialias=True)
+        >>> transforms.Resize(256)(torch.zeros(3, 512, 768, dtype=torch.uint8)).shape
+        torch.Size([3, 256, 384])
     """
 
     def __init__(
@@ -95,13 +96,19 @@ class Resize(Transform):
 
 
 class CenterCrop(Transform):
-    """Cut out the center, of (height, width) `size` or a square; a smaller image gets a black border.
+    """Cut out the center; a smaller image gets a black border.
+
+    Args:
+        size: (height, width) in pixels, or a number for a square.
+
+    Raises:
+        ValueError: `size` is not a number or a pair.
 
     Examples:
         >>> import torch
         >>> from sluicegate import transforms
-        >>> transforms.CenterCrop(224)
-        CenterCrop(size=(224, 224))
+        >>> transforms.CenterCrop(2)(torch.arange(16, dtype=torch.uint8).reshape(1, 4, 4)).tolist()
+        [[[5, 6], [9, 10]]]
     """
 
     def __init__(self, size: int | Sequence[int]) -> None:
@@ -116,14 +123,21 @@ class RandomCrop(FilledTransform):
     """Cut out a part of the image at a random place.
 
     Args:
-        size: (height, width), or a number for a square.
+        size: (height, width) in pixels, or a number for a square.
         padding: applied to the image first: a number, (horizontal, vertical), or (left, top, right, bottom).
-        pad_if_needed: whether an image that is smaller is padded to the size, on both sides.
+        pad_if_needed: True to pad an image that is too small, on both sides, to the size.
         fill: the color of the padding: a number, one for each channel, or a dictionary of these by tensor type.
-        padding_mode: "constant", "edge", "reflect" or "symmetric".
+        padding_mode: "constant", "edge", "reflect" or "symmetric", as for `Pad`.
 
     Raises:
-        ValueError: when called, an image that is smaller, without `pad_if_needed`.
+        ValueError: an invalid size, padding or mode; when called, the image is too small, and `pad_if_needed` is False.
+        TypeError: an invalid `fill`.
+
+    Examples:
+        >>> import torch
+        >>> from sluicegate import transforms
+        >>> transforms.RandomCrop(32, padding=4)(torch.zeros(3, 32, 32, dtype=torch.uint8)).shape
+        torch.Size([3, 32, 32])
     """
 
     def __init__(
@@ -176,19 +190,20 @@ class RandomResizedCrop(Transform):
     On float images, values differ from torchvision's by up to 2e-5.
 
     Args:
-        size: (height, width) of the result, or a number for a square.
-        scale: the least and the greatest share of the image's area.
-        ratio: the least and the greatest aspect ratio, width by height.
+        size: (height, width) of the result in pixels, or a number for a square.
+        scale: the (min, max) share of the image's area.
+        ratio: the (min, max) aspect ratio, width / height.
         interpolation, antialias: as for `Resize`.
 
     Raises:
         TypeError: `scale` or `ratio` is not a pair.
+        ValueError: an invalid size or interpolation.
 
     Examples:
         >>> import torch
         >>> from sluicegate import transforms
-        >>> transforms.RandomResizedCrop(224, scale=(0.2, 1.0), ratio=(1, 1))
-        RandomResizedCrop(size=(224, 224), scale=(0.2, 1.0), ratio=(1, 1), interpolation=bilinear, antialias=True)
+        >>> transforms.RandomResizedCrop(224)(torch.zeros(3, 300, 400, dtype=torch.uint8)).shape
+        torch.Size([3, 224, 224])
     """
 
     def __init__(
@@ -204,7 +219,7 @@ class RandomResizedCrop(Transform):
             if not isinstance(values, Sequence) or len(values) != 2:
                 raise TypeError(f"{name}: expected a pair of numbers, but got {values!r}")
             if values[0] > values[1]:
-                warnings.warn(f"{name}: expected (least, greatest), but got {values!r}", stacklevel=2)
+                warnings.warn(f"{name}: expected (min, max), but got {values!r}", stacklevel=2)
         antialias_of(interpolation_of(interpolation), antialias)
         self.scale = scale
         self.ratio = ratio
@@ -225,21 +240,58 @@ class RandomResizedCrop(Transform):
 
 
 class RandomHorizontalFlip(OptionalTransform):
-    """Flip the image horizontally, with probability `p`."""
+    """Flip the image horizontally, with probability `p`.
+
+    Args:
+        p: the probability, 0 to 1.
+
+    Raises:
+        ValueError: `p` is not a probability.
+
+    Examples:
+        >>> import torch
+        >>> from sluicegate import transforms
+        >>> transforms.RandomHorizontalFlip(p=1.0)(torch.tensor([[[1, 2], [3, 4]]], dtype=torch.uint8)).tolist()
+        [[[2, 1], [4, 3]]]
+    """
 
 
 class RandomVerticalFlip(OptionalTransform):
-    """Flip the image vertically, with probability `p`."""
+    """Flip the image vertically, with probability `p`.
+
+    Args:
+        p: the probability, 0 to 1.
+
+    Raises:
+        ValueError: `p` is not a probability.
+
+    Examples:
+        >>> import torch
+        >>> from sluicegate import transforms
+        >>> transforms.RandomVerticalFlip(p=1.0)(torch.tensor([[[1, 2], [3, 4]]], dtype=torch.uint8)).tolist()
+        [[[3, 4], [1, 2]]]
+    """
 
 
 class Pad(FilledTransform):
     """Add rows and columns around the image.
 
     Args:
-        padding: a number, (horizontal, vertical), or (left, top, right, bottom); negative numbers remove some.
-        fill: their color: a number, one for each channel, or a dictionary of these by tensor type.
+        padding: a number, (horizontal, vertical), or (left, top, right, bottom), in pixels; negative numbers crop.
+        fill: the color of "constant": a number, one for each channel, or a dictionary of these by tensor type.
         padding_mode: "constant"; "edge": repeats the pixel at the edge; "reflect": mirrors the image without repeating
             the pixel at the edge; "symmetric": mirrors it with that pixel.
+
+    Raises:
+        ValueError: an invalid padding or mode; when called, nothing would be left of the image, or it is too small to
+            be mirrored.
+        TypeError: an invalid `fill`.
+
+    Examples:
+        >>> import torch
+        >>> from sluicegate import transforms
+        >>> transforms.Pad((1, 0), fill=9)(torch.tensor([[[1, 2], [3, 4]]], dtype=torch.uint8)).tolist()
+        [[[9, 1, 2, 9], [9, 3, 4, 9]]]
     """
 
     def __init__(self, padding: int | Sequence[int], fill: Any = 0, padding_mode: str = "constant") -> None:
@@ -256,16 +308,18 @@ class Pad(FilledTransform):
 
 
 class RandomZoomOut(FilledTransform):
-    """Place the image at random in a larger one, with probability `p`: objects become smaller, as in SSD.
+    """Place the image at random in a larger one, with probability `p`, so that objects become smaller.
+
+    Source: Liu et al., "SSD: Single shot multibox detector", ECCV 2016.
 
     Args:
         fill: the color around it: a number, one for each channel, or a dictionary of these by tensor type.
-        side_range: the factor by which edges become longer, (least, greatest), at least 1.
-        p: the probability.
+        side_range: the (min, max) factor by which edges become longer, at least 1.
+        p: the probability, 0 to 1.
 
     Raises:
-        TypeError: `side_range` is not a sequence.
-        ValueError: `side_range` is not a pair of ascending numbers of at least 1, or `p` not a probability.
+        TypeError: `side_range` is not a sequence, or `fill` is invalid.
+        ValueError: `side_range` is not a pair of ascending numbers of at least 1, or `p` is not a probability.
 
     Examples:
         >>> from sluicegate import transforms
@@ -278,7 +332,7 @@ class RandomZoomOut(FilledTransform):
         check_fill(fill)
         check_sequence(side_range, "side_range", (2,))
         if side_range[0] < 1.0 or side_range[0] > side_range[1]:
-            raise ValueError(f"side_range: expected (least, most), both at least 1, got {side_range!r}")
+            raise ValueError(f"side_range: expected (min, max), both at least 1, got {side_range!r}")
         self.p = p
         self.fill = fill
         self.side_range = side_range

@@ -17,7 +17,7 @@ class JPEG(Transform):
     Only images of uint8 with 1 or 3 channels. Boxes and masks do not change.
 
     Args:
-        quality: from 1 to 100, or the (least, greatest) one that may be drawn.
+        quality: from 1 to 100, or the (min, max) that may be drawn.
 
     Raises:
         TypeError: `quality` is not an integer or a sequence of two.
@@ -44,6 +44,6 @@ class JPEG(Transform):
         least, most = self.quality
         if not (isinstance(least, int) and isinstance(most, int) and 1 <= least <= most <= 100):
             raise ValueError(
-                f"quality: expected an integer from 1 to 100, or the (least, greatest) one, but got {self.quality!r}"
+                f"quality: expected an integer from 1 to 100, or the (min, max) one, but got {self.quality!r}"
             )
         return [{"JPEG": {"quality": [least, most]}}]

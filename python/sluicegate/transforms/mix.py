@@ -97,20 +97,21 @@ class _Mix(Transform):
 
 
 class MixUp(_Mix):
-    """Blend each image of a batch with the previous one, by a random share, and their labels too.
+    """Blend each image of a batch with the previous one, by a random share, and blend their labels in the same way.
 
-    Drawn from torch's default generator: mix in the collate function or in the training loop.
+    It takes a batch, and draws from torch's default generator: call it in the collate function or in the training loop.
 
     Source: Zhang et al., "mixup: beyond empirical risk minimization", ICLR 2018.
 
     Args:
         alpha: the parameter of the Beta distribution from which the share is drawn.
         num_classes: the number of classes; may be None if labels have one number for each class.
-        labels_getter: finds the labels in the batch. By default they are the second part, or, in a dictionary there
-            (or the batch, if it is one), the entry "labels", or one with "label" in its name.
+        labels_getter: finds the labels in the batch: a function of the batch. Default: the second part of a tuple, or,
+            if that part (or the batch) is a dictionary, its entry "labels", or one with "label" in its name.
 
     Raises:
-        ValueError: invalid labels or images, or wrong shapes.
+        ValueError: `alpha` is not positive; when called, labels that cannot be found, invalid labels or images, or
+            wrong shapes.
 
     Examples:
         >>> import torch
@@ -126,9 +127,9 @@ class MixUp(_Mix):
 
 
 class CutMix(_Mix):
-    """Replace a rectangle of random area in each image with that of the previous one; mix labels by the area.
+    """Replace a rectangle of random area in each image of a batch with that of the previous one; mix labels by area.
 
-    Drawn from torch's default generator: mix in the collate function or in the training loop.
+    It takes a batch, and draws from torch's default generator: call it in the collate function or in the training loop.
 
     Source: Yun et al., "CutMix: regularization strategy to train strong classifiers with localizable features",
     ICCV 2019.
@@ -137,7 +138,15 @@ class CutMix(_Mix):
         alpha, num_classes, labels_getter: as for `MixUp`.
 
     Raises:
-        ValueError: invalid labels or images, or wrong shapes.
+        ValueError: as for `MixUp`.
+        TypeError: when called, there are no images in the batch.
+
+    Examples:
+        >>> import torch
+        >>> from sluicegate import transforms
+        >>> images, labels = transforms.CutMix(num_classes=10)(torch.rand(4, 3, 8, 8), torch.arange(4))
+        >>> images.shape, labels.shape
+        (torch.Size([4, 3, 8, 8]), torch.Size([4, 10]))
     """
 
     def _draw(self, images: list[torch.Tensor]) -> tuple[float, Callable[[torch.Tensor], torch.Tensor]]:

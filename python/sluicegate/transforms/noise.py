@@ -14,18 +14,18 @@ __all__ = ["GaussianNoise"]
 
 
 class GaussianNoise(Transform):
-    """Add normal deviates to the values of an image of uint8 or floats. Boxes and masks do not change.
+    """Add normally distributed noise to the values of a uint8 or float image. Boxes and masks do not change.
 
-    torch draws in the order of the values in memory. A call does the same, for tensors of any strides; a
-    dataset that runs the transform in Rust draws as torchvision does for a contiguous tensor (channels, height, width).
+    torch draws in the order of the values in memory. A call does the same, for tensors of any strides; a dataset that
+    runs the transform in Rust draws as torchvision does for a contiguous tensor (channels, height, width).
 
     Args:
-        mean: the mean of the deviates, in units of white: 1.0 is 255 in an image of uint8.
-        sigma: their standard deviation, in the same units.
-        clip: whether sums are clipped to the range from black to white. Otherwise 256 wraps to 0 in uint8.
+        mean: the mean of the noise, as a share of the range from black to white: 1.0 is 255 in uint8.
+        sigma: its standard deviation, in the same units.
+        clip: True to clip sums to the range from black to white. Otherwise 256 wraps to 0 in uint8.
 
     Raises:
-        ValueError: a negative `sigma`; when called, an image that is neither of uint8 nor of floats.
+        ValueError: `sigma` is negative; when called, an image that is neither of uint8 nor of floats.
 
     Examples:
         >>> import torch

@@ -41,6 +41,7 @@ class ClampBoundingBoxes(_BoxTransform):
 
     Raises:
         ValueError: `clamping_mode` is not one of these.
+        ModuleNotFoundError: when called with a sample, torchvision is not installed.
 
     Examples:
         >>> from sluicegate import transforms
@@ -63,6 +64,9 @@ class ConvertBoundingBoxFormat(_BoxTransform):
 
     Args:
         format: "XYXY", "XYWH", "CXCYWH", or torchvision's `BoundingBoxFormat`.
+
+    Raises:
+        ModuleNotFoundError: when called with a sample, torchvision is not installed.
 
     Examples:
         >>> from sluicegate import transforms
@@ -90,15 +94,18 @@ class RandomIoUCrop(_BoxTransform):
     In an `ImageField` it runs in Rust, with torchvision's draws, for one field of boxes, scales from 0 to 1, and limits
     of which one is at least 1. Without such a limit, torchvision is called, which never ends for images without boxes.
 
+    Source: Liu et al., "SSD: Single shot multibox detector", ECCV 2016.
+
     Args:
-        min_scale, max_scale: the least and the greatest height and width, as shares of the image's.
-        min_aspect_ratio, max_aspect_ratio: the least and the greatest width, as a multiple of the height.
-        sampler_options: the limits, which are equally likely: the least overlap (intersection over union) of the part
+        min_scale, max_scale: the minimum and maximum height and width, as shares of the image's.
+        min_aspect_ratio, max_aspect_ratio: the minimum and maximum aspect ratio, width / height.
+        sampler_options: the limits, which are equally likely: the minimum overlap (intersection over union) of the part
             with a box whose center is in it. A limit of 1 or more keeps the whole image. Default: 0, 0.1, 0.3, 0.5,
             0.7, 0.9 and 1.
         trials: the number of parts drawn before a new limit is drawn.
 
-    Source: Liu et al., "SSD: Single shot multibox detector", ECCV 2016.
+    Raises:
+        ModuleNotFoundError: when called with a sample, torchvision is not installed.
 
     Examples:
         >>> from sluicegate import transforms
@@ -142,18 +149,19 @@ class RandomIoUCrop(_BoxTransform):
 
 
 class SanitizeBoundingBoxes(_BoxTransform):
-    """Drop boxes that are too small, or reach past their image, with their labels.
+    """Drop boxes that are too small or reach beyond their image, together with their labels.
 
-    In an `ImageField` these are the fields `box_fields`, whatever `labels_getter` is.
+    In an `ImageField`, the labels are the fields in `box_fields`, whatever `labels_getter` is.
 
     Args:
-        min_size: the least width and height, in pixels, at least 1.
-        min_area: the least area, in square pixels, at least 1.
-        labels_getter: finds the labels, if it is called with samples: a function of the sample that returns a
+        min_size: the minimum width and height, in pixels, at least 1.
+        min_area: the minimum area, in square pixels, at least 1.
+        labels_getter: finds the labels when it is called with samples: a function of the sample that returns a
             tensor, or several; "default" for the key "labels" of a dict; None for no labels.
 
     Raises:
         ValueError: `min_size` or `min_area` is below 1.
+        ModuleNotFoundError: when called with a sample, torchvision is not installed.
 
     Examples:
         >>> from sluicegate import transforms

@@ -15,11 +15,12 @@ class RandomPerspective(FilledTransform):
 
     Args:
         distortion_scale: how far each corner may move, as a share of half the edges, 0 to 1.
-        p: the probability.
+        p: the probability, 0 to 1.
         interpolation, fill: as for `RandomRotation`.
 
     Raises:
-        ValueError: a scale or a probability beyond 0 to 1; an interpolation other than "nearest" and "bilinear".
+        ValueError: `distortion_scale` or `p` is not from 0 to 1; an interpolation other than "nearest" and "bilinear".
+        TypeError: an invalid `fill`.
 
     Examples:
         >>> from sluicegate import transforms

@@ -68,6 +68,9 @@ def recognize(transform: Any) -> list[Any] | None:
     values are the same on Pillow images within the rounding of each step: exactly these classes, not subclasses, which
     may differ. Torchvision is not imported for this: its transforms exist only if it was imported.
 
+    Args:
+        transform: any object.
+
     Examples:
         >>> from sluicegate import transforms
         >>> transforms.recognize(transforms.RandomHorizontalFlip())
@@ -87,7 +90,7 @@ def divide(
     Args:
         transform: any callable.
         mode: the mode that images are decoded in.
-        has_places: whether boxes or masks move with the image.
+        has_places: True if boxes or masks move with the image.
         has_keypoints: True if key points move with the image.
         box_fields: the number of fields of boxes.
     """

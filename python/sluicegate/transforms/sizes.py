@@ -29,12 +29,12 @@ class RandomResize(_RandomSize):
     On float images, values differ from torchvision's by up to 2e-5.
 
     Args:
-        min_size: the least length of the shorter edge, in pixels.
-        max_size: one more than the greatest length, in pixels; it is never drawn itself, as in torchvision.
+        min_size: the minimum length of the shorter edge, in pixels.
+        max_size: one more than the maximum length, in pixels; it is never drawn itself, as in torchvision.
         interpolation, antialias: as for `Resize`.
 
     Raises:
-        ValueError: there is no length from `min_size` up to, but not including, `max_size`; an unknown interpolation.
+        ValueError: `min_size` is not positive, `max_size` is not greater, or an unknown interpolation.
 
     Examples:
         >>> import torch
@@ -122,7 +122,7 @@ class ScaleJitter(_RandomSize):
 
     Args:
         target_size: (width, height) in pixels that a scale of 1 fits the image into; in this order, as in torchvision.
-        scale_range: the least and the greatest scale.
+        scale_range: the (min, max) scale.
         interpolation, antialias: as for `Resize`.
 
     Raises:

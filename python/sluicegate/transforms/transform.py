@@ -19,23 +19,33 @@ __all__ = ["FilledTransform", "OptionalTransform", "Transform"]
 class Transform:
     """A transform of images, with the name, the arguments and the draws of torchvision's (`torchvision.transforms.v2`).
 
-    Called with a sample, it gives the sample transformed: an image (a uint8 or float32 tensor of shape (..., channels,
-    height, width)), or dictionaries, lists and tuples with images, masks and bounding boxes in them, marked by
-    torchvision's `tv_tensors`, which are all transformed by one draw. If no tensor is
-    marked as an image, the first unmarked one is the image. A sample with Pillow images is transformed by torchvision's
-    transform of the same name, which must be installed, and has Pillow's values; so is a sample with key points. A
+    Call it with a sample: an image (a uint8 or float32 tensor of shape (..., channels, height, width)), or
+    dictionaries, lists and tuples that contain images, masks and bounding boxes, marked by torchvision's `tv_tensors`.
+    All of these are transformed by one draw. If no tensor is marked as an image, the first unmarked one is the image. A
     NumPy array by itself, (height, width, channels) or (height, width), is also an image, and stays an array;
     torchvision's transforms ignore arrays.
+
+    A sample with Pillow images or key points is transformed by torchvision's transform of the same name, which must be
+    installed; Pillow images then have Pillow's values.
 
     Random values are drawn from torch's default generator, as in torchvision: after the same `torch.manual_seed`, the
     results are the same. While a `sluicegate.DataLoader` with a seed fetches a sample, they are drawn from
     `sluicegate.sample_rng().torch`, the sample's own generator.
 
-    Values are torchvision's to the last bit, except where several pixels are summed, in a different order than torch's:
-    resizing and blurs of uint8 may differ by one level, and those of floats, like sharpness and contrast, as documented
-    for each transform, for values from 0 to 1.
+    Values are torchvision's to the last bit, except where several pixels are summed, because torch sums them in a
+    different order. So resized or blurred uint8 images may differ by one level, and float images with values from 0 to
+    1 as documented for each transform.
 
     Threads may share a transform, and it can be pickled.
+
+    Examples:
+        >>> import torch
+        >>> from sluicegate import transforms
+        >>> flip = transforms.RandomHorizontalFlip(p=1.0)
+        >>> isinstance(flip, transforms.Transform)
+        True
+        >>> flip({"image": torch.tensor([[[1, 2]]], dtype=torch.uint8), "label": 3})
+        {'image': tensor([[[2, 1]]], dtype=torch.uint8), 'label': 3}
     """
 
     # Kinds of leaves that torchvision's transform of this name returns unchanged.

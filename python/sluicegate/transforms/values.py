@@ -14,16 +14,22 @@ __all__ = ["GaussianBlur", "Normalize", "RandomErasing"]
 
 
 class Normalize(Transform):
-    """Normalize each channel of an image of floats: (value - mean) / std.
+    """Normalize each channel of a float image: (value - mean) / std.
 
     Args:
         mean, std: one number for each channel, or one for all. A gray image with several numbers gets that many
             channels.
-        inplace: ignored, for torchvision's signature; the result is always a new tensor.
+        inplace: accepted for torchvision's signature and ignored; the result is always a new tensor.
 
     Raises:
         TypeError: when called, an image that is not of floats.
         ValueError: when called, a deviation of 0.
+
+    Examples:
+        >>> import torch
+        >>> from sluicegate import transforms
+        >>> transforms.Normalize([0.5], [0.25])(torch.tensor([[[0.25, 0.5, 1.0]]]))
+        tensor([[[-1.,  0.,  2.]]])
     """
 
     def __init__(self, mean: Sequence[float], std: Sequence[float], inplace: bool = False) -> None:
@@ -46,10 +52,16 @@ class GaussianBlur(Transform):
 
     Args:
         kernel_size: odd numbers of pixels (horizontal, vertical), or one for both.
-        sigma: (least, greatest) standard deviation in pixels, or a fixed one.
+        sigma: the (min, max) standard deviation in pixels, or a fixed one.
 
     Raises:
-        ValueError: a size that is not odd and positive, a deviation that is not positive.
+        ValueError: a size that is not odd and positive, or a deviation that is not positive.
+        TypeError: `sigma` is neither a number nor a sequence.
+
+    Examples:
+        >>> from sluicegate import transforms
+        >>> transforms.GaussianBlur(3, sigma=(0.5, 1.0))
+        GaussianBlur(kernel_size=(3, 3), sigma=[0.5, 1.0])
     """
 
     def __init__(self, kernel_size: int | Sequence[int], sigma: float | Sequence[float] = (0.1, 2.0)) -> None:
@@ -58,7 +70,7 @@ class GaussianBlur(Transform):
             raise ValueError(f"kernel_size: expected odd positive numbers, but got {kernel_size!r}")
         self.sigma = _deviations(sigma)
         if not 0.0 < self.sigma[0] <= self.sigma[1]:
-            raise ValueError(f"sigma: expected positive deviations (least, greatest), but got {sigma!r}")
+            raise ValueError(f"sigma: expected positive deviations (min, max), but got {sigma!r}")
 
     def spec(self) -> list[Any]:
         """Return the transform as a list for the core."""
@@ -76,22 +88,29 @@ def _deviations(sigma: Any) -> list[float]:
 
 
 class RandomErasing(OptionalTransform):
-    """Erase a rectangle of random area and aspect ratio, with probability `p`.
-
-    Masks and boxes do not change.
+    """Erase a rectangle of random area and aspect ratio, with probability `p`. Masks and boxes do not change.
 
     Source: Zhong et al., "Random erasing data augmentation", AAAI 2020.
 
     Args:
-        p: the probability.
-        scale: the least and the greatest share of the image's area.
-        ratio: the least and the greatest aspect ratio, height by width.
-        value: the new value: a number, one for each channel, or "random" for normal deviates.
-        inplace: ignored, for torchvision's signature; the result is always a new tensor.
+        p: the probability, 0 to 1.
+        scale: the (min, max) share of the image's area.
+        ratio: the (min, max) aspect ratio, height / width.
+        value: the new value: a number, one for each channel, or "random" for values from a normal distribution.
+        inplace: accepted for torchvision's signature and ignored; the result is always a new tensor.
 
     Raises:
         TypeError: an argument of the wrong type.
-        ValueError: a text other than "random", a scale outside of 0 to 1; when called, too few or too many values.
+        ValueError: `p` is not a probability, a string other than "random", or a scale that is not from 0 to 1; when
+            called, too few or too many values.
+
+    Examples:
+        >>> import torch
+        >>> from sluicegate import transforms
+        >>> _ = torch.manual_seed(0)
+        >>> image = transforms.RandomErasing(p=1.0, scale=(0.25, 0.25), ratio=(1, 1), value=0.5)(torch.ones(1, 8, 8))
+        >>> int((image == 0.5).sum())
+        16
     """
 
     def __init__(
@@ -111,7 +130,7 @@ class RandomErasing(OptionalTransform):
             if not isinstance(values, Sequence):
                 raise TypeError(f"{name}: expected a pair of numbers, but got {values!r}")
             if values[0] > values[1]:
-                warnings.warn(f"{name}: expected (least, greatest), but got {values!r}", stacklevel=2)
+                warnings.warn(f"{name}: expected (min, max), but got {values!r}", stacklevel=2)
         if scale[0] < 0 or scale[1] > 1:
             raise ValueError(f"scale: expected fractions from 0 to 1, but got {scale!r}")
         self.scale = scale

@@ -15,12 +15,23 @@ class RandomRotation(FilledTransform):
     """Rotate the image counterclockwise by a random angle.
 
     Args:
-        degrees: (least, greatest), or a number for (-degrees, degrees).
-        interpolation: "nearest" or "bilinear", as for `Resize`.
-        expand: whether the frame grows with the image; otherwise its corners are cut off.
-        center: the fixed point (x, y) of the rotation; the center of the image by default.
+        degrees: the (min, max) angle, or a number for (-degrees, degrees).
+        interpolation: "nearest" or "bilinear"; torchvision's `InterpolationMode`; or Pillow's constant.
+        expand: True to enlarge the frame to hold the whole rotated image; False to cut off its corners.
+        center: the fixed point (x, y) of the rotation, in pixels from the upper left; by default the image's center.
         fill: the color of the area outside, as for `Pad`. None is also black, but pixels at the edge are blended with
             it once, not twice.
+
+    Raises:
+        ValueError: `degrees` is a negative number; an interpolation other than "nearest" and "bilinear"; a sequence of
+            the wrong length.
+        TypeError: `degrees`, `center` or `fill` has the wrong type.
+
+    Examples:
+        >>> import torch
+        >>> from sluicegate import transforms
+        >>> transforms.RandomRotation((90, 90))(torch.tensor([[[1, 2], [3, 4]]], dtype=torch.uint8)).tolist()
+        [[[2, 4], [1, 3]]]
     """
 
     def __init__(
@@ -53,14 +64,23 @@ class RandomRotation(FilledTransform):
 
 
 class RandomAffine(FilledTransform):
-    """Rotate, move, scale and shear the image by random amounts.
+    """Rotate, translate, scale and shear the image by random amounts.
 
     Args:
-        degrees: the angle: (least, greatest), or a number for (-degrees, degrees).
-        translate: the greatest translations, as shares of the image's width and height.
-        scale: the least and the greatest scale.
-        shear: the angles, in degrees: a number, (least, greatest) for the horizontal one, or four numbers for both.
+        degrees: the (min, max) angle, or a number for (-degrees, degrees).
+        translate: the maximum translations, as shares of the image's width and height, 0 to 1.
+        scale: the (min, max) scale.
+        shear: the angles, in degrees: a number x for (-x, x); (min, max) along x; or (min x, max x, min y, max y).
         interpolation, fill, center: as for `RandomRotation`.
+
+    Raises:
+        ValueError: as for `RandomRotation`; a translation that is not from 0 to 1; a scale that is not positive.
+        TypeError: an argument of the wrong type.
+
+    Examples:
+        >>> from sluicegate import transforms
+        >>> transforms.RandomAffine(10, translate=(0.1, 0.2))
+        RandomAffine(degrees=[-10.0, 10.0], translate=(0.1, 0.2), interpolation=nearest, fill=0)
     """
 
     def __init__(
