@@ -10,15 +10,18 @@ Change one import and nothing else:
 
 Every public name of `torch.utils.data` is here too. The names that users subclass or check with `isinstance` are
 torch's own classes; `DataLoader` and the samplers are subclasses of torch's. Whether a dataset can be read without
-Python is detected, not declared: see `sluicegate.recognition.source`.
+Python is detected, not declared: `DataLoader.explain` shows the result.
 
 Beyond torch:
 
+- Datasets and streams read files of common formats (`ParquetDataset`, `TarStream`, ...); `write_parquet` and others
+  write them. `sluicegate.transforms` has transforms of images.
 - With `seed=`, the order and everything random about a sample is a pure function of the seed (`sample_rng`; samplers
   for classes, lengths, blocks and mixtures).
 - The loader has a state and shards, and reports which samples are in a batch (`BatchIds`).
 - `class_loaders` and `split_by_class` give a loader for each class.
-- `ShuffleBuffer` and `shard_iterable` serve streams.
+- `ShuffleBuffer` and `shard_iterable` shuffle and split streams.
+- `sluicegate.accelerate`, `sluicegate.transformers`, and `sluicegate.xarray` are for users of these packages.
 """
 
 from torch.utils.data import (

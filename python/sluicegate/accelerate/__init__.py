@@ -32,6 +32,9 @@ class Accelerator(accelerate.Accelerator):  # type: ignore[misc]
     Without a seed each process gets the batches that it gets with torch's loader, `split_batches` and `even_batches`
     included. With `seed=` each gets its shard of the order, which `load_state` resumes with any number of processes.
 
+    Args:
+        *args, **kwargs: as for Accelerate's.
+
     Examples:
         >>> import torch
         >>> from sluicegate import DataLoader
@@ -54,8 +57,9 @@ class Accelerator(accelerate.Accelerator):  # type: ignore[misc]
         """Prepare a loader; a `sluicegate.DataLoader` remains one.
 
         Raises:
-            ValueError: a setting that our loader cannot follow, or a loader that cannot be divided.
-            TypeError: a subclass of our loader.
+            ValueError: a setting that our loader cannot follow, or a loader that cannot be divided; the message names
+                a remedy.
+            TypeError: the loader is of a subclass of `sluicegate.DataLoader`.
         """
         if not isinstance(data_loader, DataLoader) or getattr(data_loader, "_is_accelerate_prepared", False):
             return super().prepare_data_loader(data_loader, device_placement, slice_fn_for_dispatch)
@@ -67,7 +71,7 @@ class Accelerator(accelerate.Accelerator):  # type: ignore[misc]
         return data_loader
 
     def gather_for_metrics(self, input_data: Any, use_gather_object: bool = False) -> Any:
-        """Gather from all processes, and drop the padding of the last step."""
+        """Gather `input_data` from all processes as Accelerate does, and drop the padding of the last step."""
         gathered = super().gather_for_metrics(input_data, use_gather_object)
         end = self.gradient_state.active_dataloader
         is_padded = isinstance(end, EpochEnd) and end.end_of_dataloader and end.valid is not None
@@ -103,13 +107,17 @@ class Accelerator(accelerate.Accelerator):  # type: ignore[misc]
 def keep_loaders(accelerator: accelerate.Accelerator) -> Accelerator:
     """Make an accelerator that other code has created keep our loaders from now on, and return it.
 
-    Examples:
-        >>> import accelerate
-        >>> from sluicegate.accelerate import keep_loaders
-        >>> accelerator = keep_loaders(accelerate.Accelerator(cpu=True))
+    Args:
+        accelerator: an `accelerate.Accelerator`, before its `prepare` is called. It is changed, not copied.
 
     Raises:
-        TypeError: a subclass, whose methods would be lost.
+        TypeError: `accelerator` is of a subclass, whose methods would be lost.
+
+    Examples:
+        >>> import accelerate
+        >>> from sluicegate.accelerate import Accelerator, keep_loaders
+        >>> isinstance(keep_loaders(accelerate.Accelerator(cpu=True)), Accelerator)
+        True
     """
     if isinstance(accelerator, Accelerator):
         return accelerator
@@ -129,6 +137,21 @@ def skip_first_batches(dataloader: Any, num_batches: int = 0) -> Any:
 
     For a prepared `sluicegate.DataLoader`, nothing is read, the loader itself is returned, and later epochs are whole.
     Batches that were received before a loaded state was saved are not skipped a second time.
+
+    Args:
+        dataloader: a prepared loader. One that is not ours is skipped by Accelerate's function.
+        num_batches: how many batches to skip.
+
+    Returns:
+        The loader to iterate.
+
+    Examples:
+        >>> import torch
+        >>> from sluicegate import DataLoader
+        >>> from sluicegate.accelerate import Accelerator, skip_first_batches
+        >>> loader = Accelerator(cpu=True).prepare(DataLoader(torch.arange(6), batch_size=2))
+        >>> [batch.tolist() for batch in skip_first_batches(loader, 2)]
+        [[4, 5]]
     """
     if isinstance(dataloader, PreparedLoader):
         dataloader.skip(range(num_batches))

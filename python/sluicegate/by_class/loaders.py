@@ -103,6 +103,9 @@ class ClassLoaders(Mapping[Any, DataLoader[Any]]):
         index: the samples of every class.
         counts: the number of samples by class.
 
+    Raises:
+        KeyError: a class that is looked up has no samples; the message names some that do.
+
     Examples:
         >>> loaders = class_loaders([3.0, 1.0, 2.0], labels=["a", "b", "a"])
         >>> list(loaders), "c" in loaders, len(loaders["a"])

@@ -70,7 +70,7 @@ def split_by_class(
         other: what to do with a sample of a class that is not among `classes`: "raise", or "drop", which counts it.
         spill_dir: the folder for spilled samples; default: the system's temporary folder. The space is freed with the
             pass.
-        loader_arguments: further arguments of `sluicegate.DataLoader`, the same for all classes.
+        **loader_arguments: further arguments of `sluicegate.DataLoader`, the same for all classes.
 
     Returns:
         A mapping from class to DataLoader, see `StreamSplit`.
@@ -79,7 +79,7 @@ def split_by_class(
         ValueError: workers were requested (each would read its own pass), `when_full` or `other` is unknown, or
             `buffer_size` is below 1. While iterating: a sample's class is not among `classes`.
         KeyError: a requested class is unknown, or a sample has no field `label`.
-        RuntimeError: while iterating: see above.
+        RuntimeError: while iterating: with "block", waiting could never end; or the mapping was closed.
 
     Examples:
         >>> stream = [{"kind": "cat", "x": 1}, {"kind": "dog", "x": 2}, {"kind": "cat", "x": 3}]
@@ -126,7 +126,7 @@ class _Rule:
 
 
 class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
-    """A DataLoader for each class of a stream; the return value of `split_by_class`.
+    """The return value of `split_by_class`: a mapping from each class of a stream to a `DataLoader`.
 
     If the classes were not given, requesting one (or all) reads the stream ahead, as far as the buffers have room.
     Classes further on are discovered when the loaders reach them. `close` (or a `with` statement) drops the samples
@@ -199,7 +199,7 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
         return self.classes_seen
 
     def set_epoch(self, epoch: int) -> None:
-        """Tell the iterable which pass is next, if it has a `set_epoch`."""
+        """Pass the number of the next pass to the `set_epoch` of the iterable, if it has one."""
         if callable(set_epoch := getattr(self._rule.iterable, "set_epoch", None)):
             set_epoch(epoch)
 

@@ -53,7 +53,7 @@ class ArrowDataset(DecodedDataset):
 
     A map-style dataset that also works under torch's own loader (with `collate_fn=dataset.collate` if there are
     variable-length lists, or strings that may be missing). It can be pickled: only the arguments are. It is
-    thread-safe.
+    thread-safe. Source: "Arrow Columnar Format", with its section on IPC, of Apache Arrow.
 
     Args:
         paths: a file, several files, or a pattern (`data-{00000..00015}-of-00016.arrow`, `data/*.arrow`); files are
@@ -97,9 +97,13 @@ class ArrowDataset(DecodedDataset):
         OSError: while reading: a file changed since it was opened.
 
     Examples:
-        >>> from sluicegate import ArrowDataset
-        >>> dataset = ArrowDataset("train-*.arrow", columns=["text", "label"])  # doctest: +SKIP
-        >>> dataset[0]  # doctest: +SKIP
+        >>> import tempfile
+        >>> import pyarrow
+        >>> import pyarrow.feather
+        >>> path = f"{tempfile.mkdtemp()}/train.arrow"
+        >>> table = pyarrow.table({"text": ["a dog", "a cat"], "label": [3, 5], "url": ["x", "y"]})
+        >>> pyarrow.feather.write_feather(table, path)
+        >>> ArrowDataset(path, columns=["text", "label"])[0]
         {'text': 'a dog', 'label': tensor(3)}
     """
 

@@ -30,7 +30,7 @@ class FolderDataset(NativeDataset):
     relative to it. A class is a top-level folder of any of them; equal names are one class.
 
     A map-style dataset that also works under torch's own loader. `sluicegate.DataLoader` reads it in Rust. It can be
-    pickled: only the arguments are, and unpickling lists the folder again.
+    pickled: only the arguments are, and unpickling lists the folder again. It is thread-safe.
 
     Args:
         root: the folder, or several: a list, a brace range (`photos-{00..15}`), or a pattern that matches folders

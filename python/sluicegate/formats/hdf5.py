@@ -62,12 +62,12 @@ class Hdf5Dataset(ArrayWindows):
         region: the only elements that windows have, by dimension, as in `ZarrDataset`.
         edges: what happens at the end of a dimension, as in `ZarrDataset`.
         order: how windows are numbered, as in `ZarrDataset`.
-        decode_cf: whether values are decoded as xarray decodes them, or stay as stored.
+        decode_cf: True to decode values as xarray does; False to keep them as stored.
         cache_bytes: size limit of the cache of decoded chunks, in bytes; 256 MiB by default.
         on_error: "raise", or "skip": all chunks are decoded once when the dataset is opened, and windows with elements
             of a damaged one are excluded from `len`, indices, ids and batches. Chunks that are not stored are not
             damaged.
-        fallback: if False, an array that only h5py can read is an error.
+        fallback: False to make an array that only h5py can read an error. Default True.
 
     Attributes:
         damages: the chunks that `on_error="skip"` found damaged, one line each; the first 1,000.

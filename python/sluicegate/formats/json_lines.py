@@ -39,7 +39,7 @@ class JsonLinesDataset(NativeDataset):
     the first one (in the user's cache folder if that is not writable), and reused while the files are unchanged.
 
     A map-style dataset that also works under torch's own loader (`collate_fn=dataset.collate` for lists). It can be
-    pickled: only the arguments are. It is thread-safe.
+    pickled: only the arguments are. It is thread-safe. Sources: jsonlines.org, RFC 8259.
 
     Args:
         paths: a file, several files, or a pattern (`data/*.jsonl`, `part-{00..15}.jsonl`); files are concatenated.

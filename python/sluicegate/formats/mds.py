@@ -38,7 +38,8 @@ class MdsDataset(DecodedDataset):
     - `pkl`: pickles are never loaded; name the other columns.
 
     A map-style dataset that also works under torch's own loader (`collate_fn=dataset.collate` for variable-length
-    arrays). It can be pickled: only the arguments are. It is thread-safe.
+    arrays). It can be pickled: only the arguments are. It is thread-safe. Source: the description of the format
+    in the documentation of Streaming.
 
     Args:
         folder: the folder of `index.json`; or several folders with equal columns, which are concatenated: a list, a

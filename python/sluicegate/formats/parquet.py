@@ -52,7 +52,7 @@ class ParquetDataset(DecodedDataset):
 
     A map-style dataset that also works under torch's own loader (with `collate_fn=dataset.collate` if there are
     variable-length lists, or strings that may be missing). It can be pickled: only the arguments are. It is
-    thread-safe.
+    thread-safe. Source: the format specification of Apache Parquet.
 
     Args:
         paths: a file, several files, or a pattern (`train-{00000..00015}.parquet`, `data/*.parquet`); files are
@@ -104,10 +104,15 @@ class ParquetDataset(DecodedDataset):
         OSError: while reading: a file changed since it was opened.
 
     Examples:
-        >>> from sluicegate import ParquetDataset
-        >>> dataset = ParquetDataset("train-*.parquet", columns=["text", "label"])  # doctest: +SKIP
-        >>> dataset[0]  # doctest: +SKIP
-        {'text': 'a dog', 'label': tensor(3)}
+        >>> import tempfile
+        >>> import pyarrow
+        >>> import pyarrow.parquet
+        >>> path = f"{tempfile.mkdtemp()}/train.parquet"
+        >>> table = pyarrow.table({"text": ["a dog", "a cat"], "label": [3, 5], "url": ["x", "y"]})
+        >>> pyarrow.parquet.write_table(table, path)
+        >>> dataset = ParquetDataset(path, columns=["text", "label"], filter=("label", ">", 3))
+        >>> len(dataset), dataset[0]
+        (1, {'text': 'a cat', 'label': tensor(5)})
     """
 
     def __init__(

@@ -41,9 +41,9 @@ class RawDataset(NativeDataset):
     they are read.
 
     A map-style dataset that also works under torch's own loader. `sluicegate.DataLoader` reads it in Rust. It can be
-    pickled: only the arguments are, with absolute paths, and unpickling opens the files again. There may be any number
-    of files: no descriptor stays open, 4,096 files stay mapped, and the rest are mapped on each read, which adds about
-    20 µs each.
+    pickled: only the arguments are, with absolute paths, and unpickling opens the files again. It is thread-safe. There
+    may be any number of files: no descriptor stays open, 4,096 files stay mapped, and the rest are mapped on each read,
+    which adds about 20 µs each.
 
     Args:
         paths: a file, several files, or a pattern (`data/*.bin`, `part-{00..15}.bin`); files are concatenated.

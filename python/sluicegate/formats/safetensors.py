@@ -21,7 +21,8 @@ class SafetensorsDataset(NamedArrays):
 
     A map-style dataset that also works under torch's own loader. `sluicegate.DataLoader` reads it in Rust, as fast as
     an `.npy` file. It can be pickled: only the arguments are, with absolute paths, and unpickling opens the files
-    again. The header is checked strictly: lengths, offsets, overlaps, holes.
+    again. It is thread-safe. The header is checked strictly: lengths, offsets, overlaps, holes. Source: the description
+    of the format in the repository of safetensors.
 
     Args:
         paths: a file, several files, or a pattern (`data/*.safetensors`, `part-{00..15}.safetensors`).

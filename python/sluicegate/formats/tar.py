@@ -63,10 +63,11 @@ class TarDataset(BlockedDataset):
     A map-style dataset that also works under torch's own loader (with `collate_fn=dataset.collate` if a field may be
     missing). `sluicegate.DataLoader` reads it in Rust; with `BlockShuffleSampler(dataset, window=...)` whole archives
     are read in shuffled order, a few at a time. It can be pickled: only the arguments are, and unpickling opens the
-    index again.
+    index again. It is thread-safe.
 
     Plain tar is read in place: ustar, GNU (long names, large sizes) and pax. `.tar.gz`, `.tgz`, `.tar.zst` and `.tzst`
-    are first decompressed, once, into a cache folder of bounded size, by whichever process comes first.
+    are first decompressed, once, into a cache folder of bounded size, by the process that comes first. Sources:
+    POSIX.1-2008 (`pax`), GNU tar's manual.
 
     Index files written by other tools are used if present. `urls` may be the `.json` of wids, the folder that contains
     it, or a folder prepared by Megatron-Energon (with `.nv-meta` in it): they name the archives. Archives and samples

@@ -30,7 +30,8 @@ class TFRecordDataset(NativeDataset):
     one (in the user's cache folder if that is not writable), and reused while the files are unchanged.
 
     A map-style dataset that also works under torch's own loader (`collate_fn=dataset.collate` for variable-length
-    tensors). It can be pickled: only the arguments are. It is thread-safe.
+    tensors). It can be pickled: only the arguments are. It is thread-safe. Source: the descriptions of TFRecord
+    and `tf.train.Example` in TensorFlow's guide.
 
     Args:
         paths: a file, several files, or a pattern (`train-{00000..00015}-of-00016`, `data/*.tfrecord`); files are

@@ -24,7 +24,7 @@ class TokenDocumentsDataset(NativeDataset):
 
     Uses 8 bytes per document. A map-style dataset (`len`, `[i]`, `[i:j]`, `[[i, j]]`, `__getitems__`) that also works
     under torch's own loader, with `collate_fn=dataset.collate`. It can be pickled: only the arguments are, and
-    unpickling opens the files again.
+    unpickling opens the files again. It is thread-safe.
 
     Args:
         path: a file, several files, or a pattern, as for `TokensDataset`.

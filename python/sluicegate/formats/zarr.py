@@ -61,7 +61,7 @@ class ZarrDataset(ArrayWindows):
         order: "rows": windows are numbered like nested loops, and the blocks of `BlockShuffleSampler` are all windows
             of a row of chunks along the first dimension. "chunks": windows are numbered chunk by chunk, and the blocks
             are chunks. That needs the least memory; the chunks are those of the first array with the dimension.
-        decode_cf: whether values are decoded as xarray decodes them, or stay as stored.
+        decode_cf: True to decode values as xarray does; False to keep them as stored.
         cache_bytes: size limit of the cache of decoded chunks, in bytes; 256 MiB by default.
         on_error: "raise", or "skip": all chunks are decoded once when the dataset is opened, and windows with elements
             of a damaged one are excluded from `len`, indices, ids and batches. Chunks that are not stored are not

@@ -37,8 +37,8 @@ def decode_image(
     gray (where Pillow takes another gray), and for lossy WebP, JPEG in TIFF, BMP of 16 bits per pixel, and PNM whose
     largest value is not 255, which may differ by one gray level. TIFF is rejected with a palette, with gray and alpha,
     with gray of 2 or 4 bits, with floats or signed numbers, with tiles of single channels, with FillOrder 2, with more
-    channels beside tiles or a predictor, or compressed with zstd. Decoding releases the GIL, so threads can decode in
-    parallel.
+    channels together with tiles or a predictor, or compressed with zstd. Decoding releases the GIL, so threads can
+    decode in parallel.
 
     Args:
         image: the bytes of a file (`bytes`, or any object with the buffer protocol: a `bytearray`, an array, a uint8
@@ -52,9 +52,9 @@ def decode_image(
             - "P": numbers instead of colors, as in segmentation masks: palette indices (of a PNG), or 8-bit gray
               values;
             - "unchanged": the stored channels (1, 2, 3 or 4); palettes become colors, and 16-bit images uint16.
-        exif_orientation: True to rotate the image according to its EXIF data. Pillow and torchvision also do so only on
-            request, except of a TIFF, which they, and this function, always rotate.
-        truncated: "error", or "fill": decode what is there of a truncated or damaged JPEG, with gray for the rest, as
+        exif_orientation: True to rotate the image according to its EXIF data. As in Pillow and torchvision, a TIFF is
+            always rotated.
+        truncated: "error", or "fill": decode the intact part of a truncated or damaged JPEG, with gray for the rest, as
             with Pillow's `LOAD_TRUNCATED_IMAGES` (which shows nothing of some progressive ones).
         max_pixels: an image with more pixels is rejected before any of it is decoded.
 
@@ -62,7 +62,8 @@ def decode_image(
         DamagedImageError: the input is not an image, is damaged, or has more than `max_pixels`. It is both an `OSError`
             and a `ValueError`. The message includes what the decoder reported.
         OSError: the file cannot be read.
-        ValueError: the path is a URL.
+        ValueError: the path is a URL, or `mode` or `truncated` is not one of its choices.
+        TypeError: `image` is neither bytes nor a path.
 
     Examples:
         >>> import torch

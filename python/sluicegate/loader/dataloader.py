@@ -53,27 +53,23 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     Takes every argument of `torch.utils.data.DataLoader`, with torch's meaning, defaults and errors, and leaves torch's
     global random number generator where torch leaves it.
 
-    A *native* dataset is read in Rust. These are native, with torch's default collate (or documents of files with
-    `PackCollate`) and no `worker_init_fn` that does more than seed generators:
-
-    - plain CPU tensors and NumPy arrays
-    - `TensorDataset`
-    - our formats
-    - torch's `Subset`, `ConcatDataset` and `StackDataset` over these
+    A *native* dataset is read in Rust: CPU tensors and NumPy arrays, `TensorDataset`, our formats, Hugging Face's
+    tables, torchvision's image datasets, and torch's `Subset`, `ConcatDataset` and `StackDataset` over these. This
+    requires torch's default collate, one of transformers, or `PackCollate`, and no `worker_init_fn` that does more than
+    seed generators. `explain` says what reads a dataset, and why.
 
     With `num_workers=0`, a native dataset is read on the calling thread when a batch is requested; with
     `num_workers=N`, by N threads, ahead of the consumer. These are threads of this process, so there is nothing to
     start, pickle or kill. Any other dataset runs Python: on the calling thread, in N worker processes, which write
     batches into memory mapped by this process, or in N threads.
 
-    Each batch has its own memory: it can be written to and kept forever, and no other batch shares it. Tensors of
-    native batches, and those that the default collate makes from Python samples with `num_workers=0`, live in slots
-    that return to the loader when their last view is freed; their storage cannot be resized. The arrays of a native
-    dataset are read when a batch is fetched, so in-place changes are visible. With workers, their memory must not move
-    during iteration (do not resize a storage that threads read). The indices of a `Subset` are read at the start of an
-    epoch.
+    Each batch has its own memory: it can be written to and kept forever, and no other batch shares it. The storage of
+    most batches cannot be resized: it is a slot, which returns to the loader when the last view of it is freed. The
+    arrays of a native dataset are read when a batch is fetched, so in-place changes are visible; with workers, do not
+    resize their storage during iteration. The indices of a `Subset` are read at the start of an epoch.
 
-    Only one thread at a time may use an iterator; several iterators over one loader are independent.
+    Several threads may call `next` on one iterator: they take turns, and each batch goes to one of them. Several
+    iterators over one loader are independent.
 
     Args:
         dataset: map-style or iterable-style, or an array of NumPy, xarray, Zarr, h5py, TensorStore, or dask, whose rows
@@ -434,8 +430,14 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             strict: False to resume even if the state was saved by a loader with a different order.
 
         Raises:
-            ValueError: not a valid state, a newer state version, or saved by a loader with a different order; the
-                message names both.
+            ValueError: the state is invalid, of a newer version, or of a different order; the message names both.
+
+        Examples:
+            >>> loader = DataLoader([0, 10, 20, 30], batch_size=2)
+            >>> first, state = next(iter(loader)), loader.state_dict()
+            >>> loader.load_state_dict(state)
+            >>> [batch.tolist() for batch in loader]
+            [[20, 30]]
         """
         progress, settings = self._loader_progress, LoaderSettings.of(self)
         state = loaded(settings, progress.epochs.next, state_dict, strict)
@@ -577,6 +579,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
 
         Raises:
             ValueError: the dataset is iterable-style, so its samples have no index.
+            TypeError: an index is not an integer.
         """
         if self._dataset_kind != _torch.DatasetKind.Map:
             raise ValueError("skip_samples: the samples of an IterableDataset have no index; skip them in the dataset")

@@ -35,13 +35,21 @@ class Replaced(NamedTuple):
 class Patch:
     """An active replacement of torch's loader, returned by `patch`; also a context manager, which undoes it.
 
-    Safe to use from several threads.
+    It is thread-safe.
 
     Args:
-        arguments: of `patch`.
+        arguments: those given to `patch`.
 
     Attributes:
         arguments: those of `sluicegate.DataLoader` that all loaders get in addition to torch's.
+
+    Examples:
+        >>> import sluicegate, torch
+        >>> replacement = sluicegate.patch()
+        >>> loader = torch.utils.data.DataLoader(torch.arange(4))
+        >>> replacement.undo()
+        >>> isinstance(loader, sluicegate.DataLoader), replacement.replaced[0].loaders
+        (True, 1)
     """
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
@@ -117,17 +125,18 @@ _GENERATOR = _TORCHS_ARGUMENTS.index("generator") - 1
 def patch(**arguments: Any) -> Patch:
     """Make code that creates `torch.utils.data.DataLoader` by name create `sluicegate.DataLoader` instead.
 
-    For libraries that create the loader internally, with torch's arguments. It holds for the whole process, also for
-    modules that imported torch's class before, until `undo`. Loaders that exist already and subclasses of torch's
-    loader stay as they are. Worker processes that are not forked are not patched.
+    For libraries that create the loader internally, with torch's arguments. It applies to the whole process until
+    `undo`, including modules that imported torch's class before. Existing loaders and subclasses of torch's loader stay
+    as they are. Worker processes that are not forked are not patched.
 
     Args:
         **arguments: arguments of `sluicegate.DataLoader` that torch's loader does not have, for all loaders created:
-            `seed`, `shard`, `device`, and others. With a `seed`, a `generator` that the code passes is not used. Of
-            nested calls, the inner one counts. Default: none.
+            `seed`, `shard`, `device`, and others. With a `seed`, a `generator` that the code passes is not used. If
+            calls are nested, the inner one applies. Default: none.
 
     Returns:
-        The replacement: call its `undo`, or use it in a `with` statement. `replaced` says whose loaders are ours.
+        The replacement: call its `undo`, or use it in a `with` statement. `replaced` lists the lines of code whose
+        loaders are ours.
 
     Raises:
         TypeError: an argument that torch's loader has, or that does not exist.

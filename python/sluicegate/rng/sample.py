@@ -94,15 +94,16 @@ def sample_rng() -> SampleGenerators:
         RuntimeError: this thread is not fetching a sample for a loader with a seed.
 
     Examples:
-        >>> from sluicegate.rng.sample import SampleSeeding
-        >>> seeding = SampleSeeding(seed=7, seed_globals=False)  # What `DataLoader(..., seed=7)` does.
-        >>> seeding.begin(epoch=0)
-        >>> with seeding.batch():
-        ...     seeding.sample(42)
-        ...     drawn = sample_rng().python.random()
-        >>> with seeding.batch():
-        ...     seeding.sample(42)
-        ...     sample_rng().python.random() == drawn
+        >>> from sluicegate import DataLoader, Dataset, sample_rng
+        >>> class Noisy(Dataset):
+        ...     def __len__(self):
+        ...         return 4
+        ...     def __getitem__(self, index):
+        ...         return index + sample_rng().python.random()
+        >>> alone, threads = (
+        ...     DataLoader(Noisy(), seed=7, num_workers=workers, worker_type="thread") for workers in (0, 2)
+        ... )
+        >>> list(alone) == list(threads)
         True
     """
     generators = _current.generators

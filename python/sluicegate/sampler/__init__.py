@@ -23,7 +23,12 @@ from .weighted_random import WeightedRandomSampler
 
 
 def is_ours(sampler: object) -> bool:
-    """Return True if `sampler` is exactly one of these classes; a subclass may yield anything."""
+    """Return True if `sampler` is exactly one of these classes; a subclass may yield anything.
+
+    Examples:
+        >>> is_ours(SequentialSampler(range(3))), is_ours(range(3))
+        (True, False)
+    """
     return type(sampler) in _OURS
 
 

@@ -33,8 +33,8 @@ class BatchSampler(data.BatchSampler):
         seed: turns on seed mode, for a sampler without a seed.
 
     Raises:
-        ValueError: `batch_size` is not a positive int, `drop_last` is not a bool, or `seed` is not an integer of 64
-            bits.
+        ValueError: `batch_size` is not a positive int, `drop_last` is not a bool, or `seed` is not from 0 to
+            2**64 - 1.
 
     Examples:
         >>> from sluicegate.sampler import RandomSampler

@@ -48,7 +48,7 @@ class BlockShuffleSampler(Positional, data.Sampler[int]):
         block: the number of samples in a block; for unequal blocks, a read-only int64 array.
 
     Raises:
-        ValueError: `block` or `window` is not a positive int, or `seed` is not an integer of 64 bits; block sizes are
+        ValueError: `block` or `window` is not a positive int; `seed` is not from 0 to 2**64 - 1; block sizes are
             negative, or their sum is not the length; no `block` is given, and the dataset does not have `block_sizes`.
         TypeError: block sizes are not integers.
 

@@ -29,7 +29,7 @@ class DistributedSampler(Positional, data.DistributedSampler[int]):
         drop_last: True to drop the samples at the end that do not fill every rank; otherwise the order wraps around.
 
     Raises:
-        ValueError: there is no such rank.
+        ValueError: there is no such rank, or `num_replicas` or `rank` is missing and there is no process group.
 
     Examples:
         >>> sampler = DistributedSampler(range(10), num_replicas=4, rank=1, shuffle=False)

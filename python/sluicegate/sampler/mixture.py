@@ -20,6 +20,12 @@ _TABULATED = 1024
 class StopCriteria:
     """When an epoch of a mixture ends: the names and values of `torchdata.nodes.StopCriteria`.
 
+    Attributes:
+        CYCLE_UNTIL_ALL_DATASETS_EXHAUSTED: with the sample that completes the last part; exhausted parts start again.
+        ALL_DATASETS_EXHAUSTED: when every sample was read once; an exhausted part leaves its share to the others.
+        FIRST_DATASET_EXHAUSTED: with the sample that completes the first part.
+        CYCLE_FOREVER: after `num_samples`; exhausted parts start again.
+
     Examples:
         >>> [len(MixtureSampler([90, 10], [1, 1], stop=rule)) for rule in (
         ...     StopCriteria.ALL_DATASETS_EXHAUSTED, StopCriteria.FIRST_DATASET_EXHAUSTED
@@ -27,13 +33,9 @@ class StopCriteria:
         [100, 20]
     """
 
-    # Ends with the sample that completes the last part; exhausted parts start again.
     CYCLE_UNTIL_ALL_DATASETS_EXHAUSTED = "CYCLE_UNTIL_ALL_DATASETS_EXHAUSTED"
-    # Ends when every sample was read once; an exhausted part leaves its share to the others.
     ALL_DATASETS_EXHAUSTED = "ALL_DATASETS_EXHAUSTED"
-    # Ends with the sample that completes the first part.
     FIRST_DATASET_EXHAUSTED = "FIRST_DATASET_EXHAUSTED"
-    # Ends after `num_samples`; exhausted parts start again.
     CYCLE_FOREVER = "CYCLE_FOREVER"
 
 

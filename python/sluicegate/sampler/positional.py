@@ -24,6 +24,12 @@ class Positional:
 
     In seed mode (with its own `seed` or the loader's) the order is a pure function of (seed, epoch, position). Without
     a seed, iterating does what torch does, draw for draw. The epoch changes only through `set_epoch`.
+
+    Examples:
+        >>> from sluicegate.sampler import Positional, RandomSampler
+        >>> sampler = RandomSampler(range(5), seed=7)
+        >>> isinstance(sampler, Positional), sampler.index_at(3) == list(sampler)[3]
+        (True, True)
     """
 
     seed: int | None

@@ -30,7 +30,7 @@ class RandomSampler(Positional, data.RandomSampler):
 
     Raises:
         TypeError: `replacement` is not a bool.
-        ValueError: `num_samples` is not a positive int, or `seed` is not an integer of 64 bits.
+        ValueError: `num_samples` is not a positive int, or `seed` is not from 0 to 2**64 - 1.
 
     Examples:
         >>> sampler = RandomSampler(range(10**10), seed=7)

@@ -35,7 +35,7 @@ class RepeatSampler(Positional, data.Sampler[int]):
         seed: turns on seed mode, for a sampler without a seed.
 
     Raises:
-        ValueError: `times` or `num_samples` is negative or not an int, or `seed` is not an integer of 64 bits.
+        ValueError: `times` or `num_samples` is negative or not an int, or `seed` is not from 0 to 2**64 - 1.
 
     Examples:
         >>> list(RepeatSampler(range(3), 2))

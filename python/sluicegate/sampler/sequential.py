@@ -21,7 +21,7 @@ class SequentialSampler(Positional, data.SequentialSampler):
         seed: has no effect; accepted because every sampler takes one.
 
     Raises:
-        ValueError: `seed` is not an integer of 64 bits.
+        ValueError: `seed` is not from 0 to 2**64 - 1.
 
     Examples:
         >>> sampler = SequentialSampler(range(10))

@@ -28,7 +28,7 @@ class SubsetRandomSampler(Positional, data.SubsetRandomSampler):
         seed: turns on seed mode: the order is a pure function of (seed, epoch, position).
 
     Raises:
-        ValueError: `seed` is not an integer of 64 bits. In seed mode, when an order is requested: an index is negative.
+        ValueError: `seed` is not from 0 to 2**64 - 1. In seed mode, when an order is requested: an index is negative.
 
     Examples:
         >>> sampler = SubsetRandomSampler([30, 10, 20], seed=7)

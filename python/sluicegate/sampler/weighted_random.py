@@ -34,7 +34,7 @@ class WeightedRandomSampler(Positional, data.WeightedRandomSampler):
         seed: turns on seed mode: the order is a pure function of (seed, epoch, position).
 
     Raises:
-        ValueError: an argument is one that torch refuses, or `seed` is not an integer of 64 bits. When an order is
+        ValueError: an argument is one that torch refuses, or `seed` is not from 0 to 2**64 - 1. When an order is
             requested: a weight is negative, infinite or not a number, all are zero, or fewer are positive than are to
             be drawn without replacement.
 

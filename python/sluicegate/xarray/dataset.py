@@ -50,9 +50,9 @@ class WindowDataset(NativeDataset):
             that are named are not in the inputs; a single name, not in a list, makes each target that variable alone.
         transform: called with the inputs of each sample; what it returns replaces them.
         target_transform: the same for the targets.
-        as_xarray: if True, transforms are called with xarray objects in memory, which have coordinates, instead of
+        as_xarray: True to call transforms with xarray objects in memory, which have coordinates, instead of
             tensors.
-        with_coords: if True, the coordinates of the inputs are added to each sample as its last element: a dict of
+        with_coords: True to add the coordinates of the inputs to each sample as its last element: a dict of
             tensors by name. Times are int64, in nanoseconds since 1970-01-01. Coordinates that are neither numbers nor
             times are left out.
         cache_bytes: size limit of the cache of decoded chunks, in bytes; 256 MiB by default, for inputs and for

@@ -23,6 +23,12 @@ def to_tensor(data: xarray.Dataset | xarray.DataArray) -> torch.Tensor:
 
     Raises:
         ValueError: the `Dataset` has several variables, or none.
+
+    Examples:
+        >>> import xarray
+        >>> from sluicegate.xarray import to_tensor
+        >>> to_tensor(xarray.DataArray([1, 2], dims=["x"]))
+        tensor([1, 2])
     """
     if isinstance(data, xarray.Dataset):
         names = list(data.data_vars)
@@ -92,14 +98,23 @@ class MapDataset(WindowDataset):
 
 
 class IterableDataset(torch.utils.data.IterableDataset[Any]):
-    """The same windows in their order, as `xbatcher.loaders.torch.IterableDataset` gives them; to each worker, all.
+    """The windows of `MapDataset` in their order, as `xbatcher.loaders.torch.IterableDataset` yields them.
+
+    As with xbatcher, each worker yields all of them: use at most one worker, or `shard_iterable`.
 
     Args:
         X_generator: an `xbatcher.BatchGenerator`, as for `MapDataset`.
         y_generator: the same for the targets.
 
     Raises:
-        TypeError, ValueError: as `MapDataset`.
+        TypeError, ValueError: as for `MapDataset`.
+
+    Examples:
+        >>> import numpy, xarray, xbatcher
+        >>> from sluicegate.xarray import IterableDataset
+        >>> generator = xbatcher.BatchGenerator(xarray.DataArray(numpy.arange(4), dims=["x"]), {"x": 2})
+        >>> [(x.tolist(), y.tolist()) for x, y in IterableDataset(generator, generator)]
+        [([0, 1], [0, 1]), ([2, 3], [2, 3])]
     """
 
     def __init__(self, X_generator: Any, y_generator: Any) -> None:  # noqa: N803  (xbatcher's name)
