@@ -44,15 +44,21 @@
 //! one file per library that batches are passed to, is on top. A plan of `sampler` determines which part of an order is
 //! this rank's, and in which batches, using the arithmetic of `shard`. Only `memory` contains `unsafe` code; its README
 //! explains why it is sound.
+//!
 //! The crate in `python/` wraps all this as the extension module of the Python package. The hidden module `internal`
 //! has what only that crate and the tests use; it is not a stable API.
 //!
 //! # Features
-//! No feature is enabled by default. `image`: decoding and transforms. `npz`: NumPy's archives. `arrow` and `parquet`: files in these formats;
-//! with `arrow` also record batches in both directions. `ndarray`, `candle`, and `burn`: conversion to and from their
-//! batches and datasets (burn's datasets and loaders in both directions). The crate needs Rust 1.88; the dependencies
-//! of burn 0.22 need 1.95, which is also the version that candle 0.11 is tested with. `futures`: an epoch as a
-//! `Stream`. `burn-flex` is burn with its CPU backend, for the example and the tests.
+//! No feature is enabled by default.
+//!
+//! - `image`: decoding and transforms.
+//! - `npz`, `arrow`, `parquet`: files in these formats; with `arrow`, also record batches in both directions.
+//! - `zarr`: windows of Zarr stores and netCDF-3 files.
+//! - `ndarray`, `candle`, `burn`: conversion to and from their batches and datasets (burn's datasets and loaders in
+//!   both directions). `burn-flex` is burn with its CPU backend, for the example and the tests.
+//! - `futures`: an epoch as a `Stream`.
+//!
+//! The crate needs Rust 1.88. The dependencies of burn 0.22 need 1.95, and candle 0.11 is tested with that version.
 
 /// The Rust examples of the documentation, which run as doctests too.
 #[cfg(doctest)]

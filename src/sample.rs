@@ -124,7 +124,10 @@ pub trait Element: sealed::Sealed + Copy + Send + Sync + 'static {
     /// The data type of a batch of them.
     const DTYPE: DType;
 
-    /// Returns the element with these bytes, in the machine's byte order; the length must be that of `DTYPE`.
+    /// Returns the element with these bytes, in the machine's byte order.
+    ///
+    /// # Panics
+    /// If there are more or fewer bytes than an element of `DTYPE` has.
     fn from_ne_bytes(bytes: &[u8]) -> Self;
 }
 

@@ -14,9 +14,9 @@ use crate::{Batch, EpochPlan, Error, LoaderState, PlannedBatch, Result};
 /// cannot be queried, or threads cannot be started, the error follows the batches that were already requested, and ends
 /// the epoch.
 ///
-/// Dropping it cancels fetches that have not started, and waits for those that are running, so that the dataset is not
-/// read for it afterwards. When dropped on one of the fetching threads, it does not wait, because it may be running on
-/// top of the fetch to wait for.
+/// Dropping it cancels fetches that have not started, and waits for those that are running: nothing reads the dataset
+/// for it after that. When dropped on one of the fetching threads, it does not wait, because it may be running on top
+/// of the fetch to wait for.
 pub struct Batches<'scope, B = Batch> {
     /// The rest of the epoch.
     plan: EpochPlan,
@@ -214,6 +214,17 @@ impl<B> Drop for Batches<'_, B> {
 }
 
 /// The batches of one epoch, each with its [`BatchIds`]: the result of [`Batches::with_ids`].
+///
+/// # Example
+/// ```
+/// use sluicegate::{DataLoader, InMemory};
+///
+/// let numbers = InMemory::from_vec("number", vec![5_i64, 6, 7, 8], [])?;
+/// let loader = DataLoader::builder(numbers).batch_size(2).build()?;
+/// let (_, ids) = loader.epoch(0)?.with_ids().nth(1).expect("there are two batches")?;
+/// assert_eq!((ids.batch_in_epoch, ids.position, ids.indices), (1, 2, vec![2, 3]));
+/// # Ok::<(), sluicegate::Error>(())
+/// ```
 pub struct BatchesWithIds<'scope, B = Batch>(Batches<'scope, B>);
 
 impl<'scope, B: Send + 'scope> BatchesWithIds<'scope, B> {

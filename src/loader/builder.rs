@@ -13,6 +13,17 @@ use crate::{Collate, Dataset, Error, Result, StackSamples};
 const SPARE_SLOTS: usize = 4;
 
 /// Configures a [`DataLoader`].
+///
+/// # Example
+/// ```
+/// use sluicegate::{DataLoader, InMemory, LastBatch, Remainder, Shard};
+///
+/// let numbers = InMemory::from_vec("number", (0..100_i64).collect(), [])?;
+/// let builder = DataLoader::builder(numbers).batch_size(8).last_batch(LastBatch::Drop);
+/// let loader = builder.shuffle(7).shard(Shard::new(0, 2)?, Remainder::Pad).threads(2).build()?;
+/// assert_eq!(loader.epoch(0)?.len(), 6); // this rank has 50 of the samples
+/// # Ok::<(), sluicegate::Error>(())
+/// ```
 #[must_use]
 pub struct DataLoaderBuilder {
     dataset: Arc<dyn Dataset>,

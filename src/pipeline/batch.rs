@@ -6,6 +6,17 @@ use crate::memory::{Lease, Slab};
 use crate::{BatchWriter, Element, Error, Result, Schema, Sizes};
 
 /// The samples of one batch: a slot, and the layout of the fields in it. It stays valid as long as it is kept.
+///
+/// # Example
+/// ```
+/// use sluicegate::{DataLoader, InMemory};
+///
+/// let numbers = InMemory::from_vec("number", vec![5_i64, 6, 7, 8], [])?;
+/// let loader = DataLoader::builder(numbers).batch_size(2).build()?;
+/// let batch = loader.epoch(0)?.nth(1).expect("there are two batches")?;
+/// assert_eq!(batch.field("number")?.view::<i64>()?, [7, 8]);
+/// # Ok::<(), sluicegate::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Batch {
     layout: BatchLayout,

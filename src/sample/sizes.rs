@@ -118,6 +118,9 @@ impl SizesWriter<'_> {
     }
 
     /// Returns the window on some of the rows.
+    ///
+    /// # Panics
+    /// If there are no such rows.
     pub fn rows_mut(&mut self, rows: Range<usize>) -> SizesWriter<'_> {
         assert!(rows.end <= self.rows.len(), "rows {rows:?} of a batch of {}", self.rows.len());
         let rows = self.rows.start + rows.start..self.rows.start + rows.end;
@@ -125,6 +128,9 @@ impl SizesWriter<'_> {
     }
 
     /// Returns the window on some of the fields.
+    ///
+    /// # Panics
+    /// If there are no such fields.
     pub fn fields_mut(&mut self, fields: Range<usize>) -> SizesWriter<'_> {
         SizesWriter {
             samples: self.samples,

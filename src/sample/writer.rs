@@ -192,6 +192,9 @@ impl<'a> BatchWriter<'a> {
     }
 
     /// Returns all rows of field `field`, if there are no gaps between them; a padded field has gaps.
+    ///
+    /// # Panics
+    /// If there is no such field.
     pub fn contiguous(&mut self, field: usize) -> Option<&mut [u8]> {
         let column = self.columns[field];
         if matches!(column, Column::Padded { .. }) {
@@ -203,6 +206,9 @@ impl<'a> BatchWriter<'a> {
     }
 
     /// Returns the room of the sample in row `row`.
+    ///
+    /// # Panics
+    /// If there is no such row.
     pub fn sample(&mut self, row: usize) -> SampleWriter<'_> {
         assert!(row < self.rows.len(), "row {row} of a batch of {}", self.rows.len());
         SampleWriter {
@@ -235,6 +241,9 @@ impl<'a> BatchWriter<'a> {
     }
 
     /// Returns the window on some of the rows.
+    ///
+    /// # Panics
+    /// If there are no such rows.
     pub fn rows_mut(&mut self, rows: Range<usize>) -> BatchWriter<'_> {
         assert!(rows.end <= self.rows.len(), "rows {rows:?} of a batch of {}", self.rows.len());
         let rows = self.rows.start + rows.start..self.rows.start + rows.end;
@@ -242,6 +251,9 @@ impl<'a> BatchWriter<'a> {
     }
 
     /// Returns the window on some of the fields.
+    ///
+    /// # Panics
+    /// If there are no such fields.
     pub fn fields_mut(&mut self, fields: Range<usize>) -> BatchWriter<'_> {
         BatchWriter {
             bytes: self.bytes,
@@ -326,6 +338,9 @@ impl SampleWriter<'_> {
     }
 
     /// Returns the window on some of the fields.
+    ///
+    /// # Panics
+    /// If there are no such fields.
     pub fn fields_mut(&mut self, fields: Range<usize>) -> SampleWriter<'_> {
         SampleWriter { bytes: self.bytes, columns: &self.columns[fields], row: self.row, randomness: self.randomness }
     }

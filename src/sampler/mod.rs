@@ -106,6 +106,10 @@ use crate::error::{Error, Result};
 /// ```
 pub trait Sampler: Send + Sync {
     /// Returns the order of `epoch`, counted from 0.
+    ///
+    /// # Errors
+    /// Any error that prevents it, usually [`Error::InvalidArgument`](crate::Error::InvalidArgument). The loader
+    /// returns it when the epoch begins.
     fn order(&self, epoch: u64) -> Result<Box<dyn EpochOrder>>;
 
     /// Returns a text that identifies this sampler: samplers with different orders should have different texts, and a
@@ -170,11 +174,11 @@ pub trait EpochOrder: Send + Sync {
 ///
 /// # Contract
 /// As for [`Sampler`]: the batches are a pure function of the sampler and `epoch`.
-///
-/// # Errors
-/// As [`Sampler::order`].
 pub trait BatchingSampler: Send + Sync {
     /// Returns the batches of `epoch`, counted from 0.
+    ///
+    /// # Errors
+    /// As [`Sampler::order`].
     fn batches(&self, epoch: u64) -> Result<Box<dyn EpochBatches>>;
 
     /// Returns a text that identifies this sampler, like [`Sampler::identity`].

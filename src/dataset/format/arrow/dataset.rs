@@ -20,6 +20,22 @@ use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
 /// than 4 GiB. Metadata is checked when a batch is first read; the values have no checksum.
 ///
 /// Source: the description of the IPC format in Arrow's documentation.
+///
+/// # Example
+/// ```
+/// # use std::sync::Arc;
+/// # use arrow_array::{Int64Array, RecordBatch};
+/// # use arrow_schema::{DataType, Field, Schema};
+/// use sluicegate::{Arrow, ColumnarOptions, Dataset};
+/// # let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+/// # let schema = Arc::new(Schema::new(vec![Field::new("x", DataType::Int64, true)]));
+/// # let rows = RecordBatch::try_new(schema.clone(), vec![Arc::new(Int64Array::from(vec![5, 6]))]).unwrap();
+/// # let mut writer = arrow_ipc::writer::FileWriter::try_new(std::fs::File::create(&path).unwrap(), &schema).unwrap();
+/// # writer.write(&rows).unwrap();
+/// # writer.finish().unwrap();
+/// let rows = Arrow::open(vec![path.to_path_buf()], &ColumnarOptions::default(), 1 << 20).unwrap();
+/// assert_eq!((rows.len(), rows.schema().to_string().as_str()), (2, "(x: int64[])"));
+/// ```
 pub struct Arrow {
     files: ArrowFiles,
     columns: Columns,

@@ -20,6 +20,15 @@ use crate::dataset::format::index::broken::is_damage;
 use crate::dataset::format::index::damages::Damages;
 
 /// A condition on a column: its value has this relation to a given one. Nulls satisfy no relation.
+///
+/// # Example
+/// ```
+/// use sluicegate::{FillValue, ParquetFilter, ParquetOptions, Relation};
+///
+/// let is_positive = ParquetFilter { column: "score".into(), relation: Relation::Greater(FillValue::Float(0.0)) };
+/// let options = ParquetOptions { filter: vec![is_positive], ..ParquetOptions::default() };
+/// assert_eq!(options.filter.len(), 1);
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct ParquetFilter {
     /// The name of the column, or of a part of a nested one (`a.b`). Lists and arrays are not supported.

@@ -16,11 +16,21 @@ use crate::local_path::check_readable;
 use crate::{Error, Result};
 
 /// A source whose bytes are read sequentially.
+///
+/// # Example
+/// ```
+/// use sluicegate::StreamSource;
+///
+/// let command = StreamSource::Command("zcat train.jsonl.gz".into());
+/// assert_eq!(command.name().to_str(), Some("pipe:zcat train.jsonl.gz"));
+/// assert!(command.is_repeatable());
+/// ```
 #[derive(Debug, Clone)]
 pub enum StreamSource {
     /// A path to a file, a FIFO or a device.
     Path(PathBuf),
-    /// What a shell command writes to its standard output. An error where the environment has `SLUICEGATE_ALLOW_PIPE=0`.
+    /// What a shell command writes to its standard output. An error if the environment has
+    /// `SLUICEGATE_ALLOW_PIPE=0`.
     Command(String),
     /// A descriptor that is already open, and its name. It is read once, from its current position.
     Open(Arc<OwnedFd>, String),
