@@ -24,10 +24,10 @@ PAGES = {".c", ".md", ".toml", ".yml", ".ini", ".cff", "Makefile", "run"}
 
 PATTERNS = {
     r"\b(is|are) no (?!longer\b|more\b|other\b)\w+": 'say "is not a ..."; "there is no ..." may stay',
-    r"\b(no|any|some)body('s)?\b|\bwhoever\b": "name the actor: worker, consumer, user, caller",
-    r"\banew\b": "again",
+    r"(?i)\b(no|any|some)body('s)?\b|\bwhoever\b": "name the actor: worker, consumer, user, caller",
+    r"(?i)\banew\b": "again",
     r"\bfor ever\b": "forever",
-    r"\bbut for\b": "except",
+    r"(?i)\bbut for\b": "except",
     r"\bin the midst of\b": "in the middle of",
     r"\b[Ss]o (many|much) (?!as\b|that\b)\w+": "say what the number means",
     r"(?<![Tt]here )\b(is|are) none\b(?! of)": 'say "is invalid", "is not a ...", or what was expected',
