@@ -19,16 +19,16 @@ _NETCDF3 = b"CDF"
 
 @native_format
 class Hdf5Dataset(ArrayWindows):
-    """Windows of the arrays of an HDF5 file, or their rows; for netCDF files, too.
+    """Windows of the arrays of an HDF5 or netCDF file, or their rows.
 
     Sample i is window i of each array, as in `ZarrDataset`: a dict of tensors by name, or a tensor if `fields` is
-    one name. The places of all chunks are read once, with the package h5py. Rust reads the chunks by their places
-    in the file and decodes them on threads, without the lock of the HDF5 library, and without a file that stays
-    open. Decoded chunks are cached while there is room. Arrays in one piece are read in pieces of about 1 MiB.
+    one name. The package h5py lists the positions of all chunks once. Rust then reads the chunks from the file and
+    decodes them on threads, without the lock of the HDF5 library, and without keeping the file open. Decoded chunks
+    are cached while there is room. Arrays in one piece are read in pieces of about 1 MiB.
 
     Filters: deflate, shuffle, fletcher32, szip, lzf, and, of those in plugins, Blosc (32001) and Zstandard (32015).
-    Data types are those of torch; big-endian data, enums (their numbers), bools, and complex numbers, too. Of records
-    (compound types), each member that is a number, an array of numbers, or text is a field. Text of a fixed length
+    Data types are those of torch, including big-endian data, enums (their numbers), bools, and complex numbers. Each
+    member of records (compound types) that is a number, an array of numbers, or text is a field. Text of a fixed length
     is `bytes`, as in h5py, if each sample has one text: in rows of arrays with one axis. Other text, types of
     variable length, and references are errors if they are asked for by name, and otherwise left out. Elements that
     were never written are fill values.

@@ -26,7 +26,7 @@ class ZarrDataset(ArrayWindows):
 
     Both versions of Zarr are read, 2 and 3, from a folder, without the package `zarr`. Codecs: `blosc` (with lz4, zstd,
     zlib and blosclz), `zstd`, `gzip`, `zlib`, `lz4`, `lzf`, `crc32c`, `fletcher32`, `transpose`, `shuffle` and
-    `sharding_indexed`; big-endian data, too. A chunk that is not stored holds the fill value of its array. Data types
+    `sharding_indexed`; in either byte order. A chunk that is not stored holds the fill value of its array. Data types
     are those of torch: strings, dates and objects are errors. References, as kerchunk and VirtualiZarr write them in
     JSON or Parquet, are read as the store that they describe, if the chunks are in local files.
 

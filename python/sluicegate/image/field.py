@@ -54,7 +54,7 @@ class ImageField:
     width), or a float tensor after `ToTensor` or `ToDtype`. In a pipeline that contains a v1 transform, it is called
     with a Pillow image until `ToTensor`, `PILToTensor` or `ToImage` makes a tensor of it, as in torchvision's
     `ImageFolder`. `ToTensor` makes floats from 0 to 1 of both. torchvision's transforms draw the same values as if
-    everything ran in Rust, with a seed, too. Results that are marked as images are unmarked, unless `tv_tensors` is
+    everything ran in Rust, also with a seed. Results that are marked as images are unmarked, unless `tv_tensors` is
     set.
 
     **Boxes and masks.** Other fields of a sample that refer to places in the image are transformed with it, as in

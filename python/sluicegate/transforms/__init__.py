@@ -9,14 +9,14 @@
 ...     transforms.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
 ... ])
 
-A dataset that is given such transforms, or torchvision's of these names, runs them where it decodes, in its threads and
-without Python (`recognize` tells which). They may be called with samples, too: see `Transform`.
+Pass them, or torchvision's of these names, to a dataset: it runs them where it decodes, in its threads and without
+Python (`recognize` shows which ones). They can also be called with samples: see `Transform`.
 
 After the same `torch.manual_seed` they draw what torchvision's draw, and leave torch's generator where those leave it.
 Torchvision itself is not needed.
 
-Values are those of torchvision's transforms of tensors. Of Pillow's images torchvision itself has others: hue differs
-by up to 18 levels of 255, saturation by 2, contrast, grayscale and resizing by 1.
+Values are those of torchvision's transforms of tensors. Torchvision's own results for Pillow images differ from these:
+hue by up to 18 levels of 255, saturation by 2, contrast, grayscale, sharpness, autocontrast and resizing by 1.
 """
 
 from .augment import AugMix, AutoAugment, RandAugment, TrivialAugmentWide
