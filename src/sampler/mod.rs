@@ -73,10 +73,6 @@ use crate::error::{Error, Result};
 /// - **Threads.** `order` may be called from many threads at once, and may run while other epochs are read.
 /// - **Cost.** It is called once per epoch, before the first batch, and delays the epoch by the time it takes.
 ///
-/// # Errors
-/// Any error that prevents the order from being created: no memory for it, or a user's own error as
-/// [`Error::User`](crate::Error::User).
-///
 /// # Example
 /// ```
 /// use sluicegate::{EpochOrder, Result, Sampler};
@@ -108,8 +104,8 @@ pub trait Sampler: Send + Sync {
     /// Returns the order of `epoch`, counted from 0.
     ///
     /// # Errors
-    /// Any error that prevents it, usually [`Error::InvalidArgument`](crate::Error::InvalidArgument). The loader
-    /// returns it when the epoch begins.
+    /// Any error that prevents the order from being created: no memory for it, or a user's own error as
+    /// [`Error::User`](crate::Error::User).
     fn order(&self, epoch: u64) -> Result<Box<dyn EpochOrder>>;
 
     /// Returns a text that identifies this sampler: samplers with different orders should have different texts, and a
