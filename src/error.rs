@@ -21,7 +21,7 @@ use std::path::PathBuf;
 pub enum Error {
     /// A sampler requested a sample that the dataset does not have.
     #[error(
-        "index {index} is out of range for a dataset of {len} samples: \
+        "index {index} is out of range for a dataset of {len} samples; \
          give the sampler the length of this dataset, or remove the index from it"
     )]
     IndexOutOfRange {
@@ -33,8 +33,8 @@ pub enum Error {
 
     /// Datasets or arrays that are read together have different lengths.
     #[error(
-        "size mismatch: {first} has {first_len} samples but {other} has {other_len}: \
-         parts that are read side by side need one length"
+        "size mismatch: {first} has {first_len} samples but {other} has {other_len}; datasets that are read together \
+         need the same length"
     )]
     LengthMismatch {
         /// The name of the part that set the length.
@@ -49,7 +49,7 @@ pub enum Error {
 
     /// Parts of a concatenation have samples of different schemas.
     #[error(
-        "schema mismatch: part {part} holds samples of {found}, but part 0 holds samples of {expected}: \
+        "schema mismatch: part {part} holds samples of {found}, but part 0 holds samples of {expected}; \
          concatenate datasets with equal fields, data types and shapes"
     )]
     SchemaMismatch {
@@ -114,8 +114,8 @@ pub enum Error {
 
     /// A file has changed since it was opened or indexed.
     #[error(
-        "{path} changed while it was in use: {reason}: leave the file alone while a loader reads it, or open the dataset \
-         again", path = .path.display()
+        "{path} changed while it was in use: {reason}; do not modify the file while a loader reads it, or open the \
+         dataset again", path = .path.display()
     )]
     Changed {
         /// The file.
@@ -126,8 +126,8 @@ pub enum Error {
 
     /// A file became shorter after it was opened.
     #[error(
-        "{path} shrank since it was opened: {expected} bytes then, {found} bytes now: \
-         leave the file alone while a loader reads it, or open the dataset again", path = .path.display()
+        "{path} shrank since it was opened: {expected} bytes then, {found} bytes now; \
+         do not modify the file while a loader reads it, or open the dataset again", path = .path.display()
     )]
     Shrunk {
         /// The file.
@@ -140,7 +140,7 @@ pub enum Error {
 
     /// The operating system could not allocate memory for batches.
     #[error(
-        "no memory for a batch: {bytes} bytes were asked for ({source}): \
+        "no memory for a batch: could not allocate {bytes} bytes ({source}); \
          lower batch_size or prefetch_factor, keep fewer batches, or raise the limit (ulimit -v, cgroup)"
     )]
     OutOfMemory {
@@ -152,7 +152,7 @@ pub enum Error {
 
     /// The operating system could not provide memory to share with worker processes.
     #[error(
-        "no memory to share with worker processes: {operation}, for {bytes} bytes, was refused ({source}): \
+        "no memory to share with worker processes: {operation} failed for {bytes} bytes ({source}); \
          raise the limit ({limit}), or load with threads"
     )]
     SharedMemory {
@@ -179,7 +179,7 @@ pub enum Error {
     },
 
     /// A worker process and its consumer sent invalid messages: other code has overwritten the memory of one of them.
-    #[error("{reason}: a native extension may have written to memory that is not its own")]
+    #[error("{reason}; a native extension may have overwritten memory of this package")]
     Worker {
         /// What is invalid.
         reason: String,
@@ -187,14 +187,14 @@ pub enum Error {
 
     /// Other code in this process has closed a file descriptor of this crate.
     #[error(
-        "other code in this process closed a file descriptor of this package: close only descriptors that you opened \
-         (os.closerange closes those of others, too)"
+        "other code in this process closed a file descriptor of this package; close only descriptors that you opened \
+         (os.closerange closes all in its range)"
     )]
     Closed,
 
     /// The fetching threads could not be started.
     #[error(
-        "{threads} fetching threads could not be started ({reason}): lower num_workers, or raise the limit (ulimit -u, \
+        "{threads} fetching threads could not be started ({reason}); lower num_workers, or raise the limit (ulimit -u, \
          ulimit -v, or pids.max of the cgroup)"
     )]
     Threads {
@@ -207,8 +207,8 @@ pub enum Error {
     /// A fetch panicked: a defect of the dataset that it read, of the collate, of the sampler whose order it queried,
     /// or of this crate.
     #[error(
-        "{what} panicked: {message}: this is a bug in the dataset's `read`, in its collate or in the sampler, please report it to \
-         its author",
+        "{what} panicked: {message}; this is a bug in the dataset's `read`, the collate function, or the sampler; \
+         report it to its author",
         what = .index.map_or_else(|| "a fetch".to_owned(), |index| format!("reading sample {index}"))
     )]
     Panic {

@@ -63,8 +63,8 @@ impl Shard {
             return Err(Error::InvalidArgument {
                 argument: "shard",
                 reason: format!(
-                    "rank {rank} does not exist in a world of {world_size}: \
-                     give (rank, world_size) with 0 <= rank < world_size"
+                    "rank {rank} does not exist in a world of {world_size}; pass (rank, world_size) with 0 <= rank < \
+                     world_size"
                 ),
             });
         }

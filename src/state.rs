@@ -100,7 +100,7 @@ fn check_version(version: u32) -> Result<()> {
     if version <= VERSION {
         return Ok(());
     }
-    let reason = format!("it has version {version}, this crate reads {VERSION}: update sluicegate");
+    let reason = format!("it has version {version}, but this crate supports only {VERSION}; update sluicegate");
     Err(Error::State { reason })
 }
 
@@ -171,7 +171,7 @@ impl LoaderState {
     pub fn from_json(json: &str) -> Result<Self> {
         let version = read_version(json)?;
         if version.part.is_some() {
-            let reason = "it is the state of a pass over a stream: read it with StreamState".to_owned();
+            let reason = "it is the state of a pass over a stream; read it with StreamState".to_owned();
             return Err(Error::State { reason });
         }
         let state: Self = match version.fingerprint {
@@ -181,14 +181,12 @@ impl LoaderState {
         let (received, position) = (state.batches_received, state.position);
         // Each batch counts once: batches received out of order must be beyond those received in order.
         if state.received_ahead.first().is_some_and(|&ahead| ahead <= received) {
-            let reason =
-                format!("received_ahead begins at or below batches_received={received}: it was changed by hand");
+            let reason = format!("received_ahead begins at or below batches_received={received}; it was modified");
             return Err(Error::State { reason });
         }
         // Batch numbers therefore never overflow: there are at most as many batches as positions.
         if received > position as u64 {
-            let reason =
-                format!("batches_received={received} is more than position={position}: it was changed by hand");
+            let reason = format!("batches_received={received} is more than position={position}; it was modified");
             return Err(Error::State { reason });
         }
         Ok(state)
@@ -216,8 +214,9 @@ impl LoaderState {
         }
         if !self.received_ahead.is_empty() && self.cut != cut {
             let reason = format!(
-                "it has batches that were received out of turn, whose samples only the same batches have: it was saved \
-                 with {}, here with {}; build the loader as it was, or save a state when batches come in order",
+                "it has batches that were received out of order, which only a loader with the same batches can skip: \
+                 it was saved with {}, here with {}; build the loader as it was, or save a state when batches arrive \
+                 in order",
                 self.cut, cut
             );
             return Err(Error::State { reason });

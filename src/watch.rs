@@ -94,7 +94,7 @@ pub fn advance(steps: usize) -> Result<()> {
 
 /// Returns the error for work on other threads, whose caller returns its own error.
 fn ended() -> Error {
-    Error::User("it is not wanted any more".into())
+    Error::User("it was canceled".into())
 }
 
 /// Calls the watcher, which may itself start watched work.

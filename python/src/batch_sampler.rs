@@ -90,7 +90,7 @@ pub(super) fn length_bucket_batch_sampler(
     let limit = match (batch_size, max_tokens) {
         (Some(samples), None) => BatchLimit::Samples(samples),
         (None, Some(tokens)) => BatchLimit::Tokens(tokens),
-        _ => return Err(PyValueError::new_err("batch_size and max_tokens: expected one of them")),
+        _ => return Err(PyValueError::new_err("batch_size and max_tokens: pass exactly one of them")),
     };
     let mut lengths = Integers::new("lengths", lengths).map_err(|error| to_python(py, error))?;
     let len = lengths.len();

@@ -49,7 +49,7 @@ impl ClassIndex {
     fn samples<'py>(&self, py: Python<'py>, place: usize) -> PyResult<Bound<'py, PyBytes>> {
         let classes = self.0.classes().len();
         if place >= classes {
-            return Err(PyIndexError::new_err(format!("class {place} of {classes} classes")));
+            return Err(PyIndexError::new_err(format!("class {place} is out of range for {classes} classes")));
         }
         let samples: Vec<usize> = (0..self.0.count(place)).map(|sample| self.0.sample_at(place, sample)).collect();
         int64_bytes(py, &samples)

@@ -78,5 +78,5 @@ fn way_out(source: &std::io::Error) -> &'static str {
 
 /// Returns the error for a word that is not a valid value of `argument`.
 pub(super) fn unknown(argument: &'static str, found: &str) -> Error {
-    Error::InvalidArgument { argument, reason: format!("`{found}` is not known") }
+    Error::InvalidArgument { argument, reason: format!("unknown value `{found}`") }
 }

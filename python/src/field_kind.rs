@@ -257,7 +257,7 @@ impl<'py> Materials<'_, 'py> {
                     FieldKind::Tensor => self.tensor(place.start, (batch.dtype, &batch.shape[1..]), view),
                     FieldKind::Ragged => {
                         let Column::Variable { bytes_per_element, .. } = self.layout.columns[field] else {
-                            return Err(self.refuse((field, row), "it is not ragged".into()));
+                            return Err(self.refuse((field, row), "the field is not ragged".into()));
                         };
                         let elements = place.len().checked_div(bytes_per_element).unwrap_or(0);
                         let mut shape = batch.shape.clone();

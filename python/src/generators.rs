@@ -153,7 +153,7 @@ pub(super) fn generator_words<'py>(py: Python<'py>, key: u64, stream: &str) -> P
         "sample python" => GeneratorStream::SamplePython,
         "sample numpy" => GeneratorStream::SampleNumpy,
         "sample torch" => GeneratorStream::SampleTorch,
-        _ => return Err(PyValueError::new_err(format!("no stream is called {stream:?}"))),
+        _ => return Err(PyValueError::new_err(format!("unknown stream {stream:?}"))),
     };
     let mut words = [0; GENERATOR_WORDS];
     sluicegate::internal::generator_words(key, stream, &mut words);

@@ -38,7 +38,7 @@ impl HandOver {
         finish: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         if kinds.len() != views.len() || structure.last_field().is_some_and(|last| last >= kinds.len()) {
-            return Err(PyValueError::new_err("structure, kinds and views are not of the same fields"));
+            return Err(PyValueError::new_err("structure, kinds, and views must have the same fields"));
         }
         Ok(Self { structure, fields: kinds.into_iter().zip(views).collect(), from_dlpack, collate, finish })
     }

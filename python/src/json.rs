@@ -116,11 +116,11 @@ impl<'de> Visitor<'de> for &mut Columns<'_, '_> {
     type Value = ();
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("an object of the same keys as the first one")
+        formatter.write_str("an object with the same keys as the first one")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
-        let other = || A::Error::custom("other keys than the first one's");
+        let other = || A::Error::custom("different keys than the first one");
         if self.rows == 0 {
             while let Some(name) = entries.next_key::<String>()? {
                 // If a key occurs twice, the last value counts; this is left to a dictionary.

@@ -31,13 +31,16 @@ impl MersenneState {
     /// Parses a saved state.
     pub(super) fn from_bytes(bytes: &[u8]) -> PyResult<Self> {
         if bytes.len() != STATE_BYTES {
-            let message = format!("a state of a Mersenne Twister has {STATE_BYTES} bytes, not {}", bytes.len());
+            let message =
+                format!("expected the state of a Mersenne Twister of {STATE_BYTES} bytes, got {}", bytes.len());
             return Err(PyValueError::new_err(message));
         }
         let (words, [next, has_gauss, low, high]) = numbers(bytes);
         if next as usize > GENERATOR_WORDS || has_gauss > 1 {
-            let message =
-                format!("position {next} of {GENERATOR_WORDS} words and {has_gauss} normal deviates: no state");
+            let message = format!(
+                "invalid state of a Mersenne Twister: position {next} of {GENERATOR_WORDS} words and {has_gauss} \
+                 normal deviates"
+            );
             return Err(PyValueError::new_err(message));
         }
         let gauss = (has_gauss == 1).then_some((u64::from(high) << u32::BITS) | u64::from(low));

@@ -56,7 +56,9 @@ impl Order {
     fn index_at(&self, position: usize) -> PyResult<usize> {
         let len = self.0.len();
         if position >= len {
-            return Err(PyIndexError::new_err(format!("position {position} of an order of {len} indices")));
+            return Err(PyIndexError::new_err(format!(
+                "position {position} is out of range for an order of {len} indices"
+            )));
         }
         Ok(self.0.index_at(position))
     }
@@ -65,7 +67,7 @@ impl Order {
     fn indices<'py>(&self, py: Python<'py>, start: usize, stop: usize) -> PyResult<Bound<'py, PyBytes>> {
         let len = self.0.len();
         if start > stop || stop > len {
-            let message = format!("positions {start} to {stop} of an order of {len} indices");
+            let message = format!("positions {start} to {stop} are out of range for an order of {len} indices");
             return Err(PyIndexError::new_err(message));
         }
         let indices = detach(py, || {
@@ -91,7 +93,9 @@ impl Batches {
     fn indices<'py>(&self, py: Python<'py>, batch_in_epoch: usize) -> PyResult<Bound<'py, PyBytes>> {
         let len = self.0.len();
         if batch_in_epoch >= len {
-            return Err(PyIndexError::new_err(format!("batch {batch_in_epoch} of an epoch of {len} batches")));
+            return Err(PyIndexError::new_err(format!(
+                "batch {batch_in_epoch} is out of range for an epoch of {len} batches"
+            )));
         }
         let indices = detach(py, || {
             let mut indices = Vec::new();

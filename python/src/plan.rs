@@ -58,7 +58,7 @@ impl Plan {
         } else if let Ok(batches) = source.cast::<Batches>() {
             EpochPlan::of_batches(Arc::clone(&batches.get().0))
         } else {
-            return Err(PyTypeError::new_err("a plan is made of an Order or of Batches"));
+            return Err(PyTypeError::new_err("expected an Order or Batches"));
         };
         let remainder = remainder_of(remainder).map_err(|error| to_python(py, error))?;
         let shard = Shard::new(shard.0, shard.1).map_err(|error| to_python(py, error))?;
@@ -124,7 +124,7 @@ impl Plan {
     fn fill(&self, py: Python<'_>, batch: usize, into: &mut Vec<usize>) -> PyResult<sluicegate::PlannedBatch> {
         let len = self.plan.len();
         if batch >= len {
-            return Err(PyIndexError::new_err(format!("batch {batch} of a plan of {len} batches")));
+            return Err(PyIndexError::new_err(format!("batch {batch} is out of range for a plan of {len} batches")));
         }
         if self.is_quick {
             return Ok(self.plan.batch(batch, into));

@@ -391,7 +391,7 @@ fn lengths_of_documents(mut lengths: Integers) -> sluicegate::Result<Vec<u32>> {
         for &length in &*block {
             found.push(u32::try_from(length).map_err(|_| Error::InvalidArgument {
                 argument: "lengths",
-                reason: format!("document {} can't have {length} tokens", found.len()),
+                reason: format!("document {} has an invalid number of tokens, {length}", found.len()),
             })?);
         }
     }

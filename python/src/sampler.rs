@@ -133,7 +133,7 @@ pub(super) fn uneven_block_shuffle_sampler(
             }
             usize::try_from(read[in_read]).map_err(|_| Error::InvalidArgument {
                 argument: "block",
-                reason: format!("block {place} has the size {}, below 0", read[in_read]),
+                reason: format!("block {place} has a negative size, {}", read[in_read]),
             })
         });
         BlockShuffleSampler::try_with_blocks(sizes, window, seed).map(Sampler::of)

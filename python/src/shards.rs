@@ -191,7 +191,7 @@ impl Shards {
     /// Runs `work`, which returns None if the shards are of a different kind.
     fn with<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut Kind) -> Result<Option<T>> + Send) -> PyResult<T> {
         let done = detach_step(py, || work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner)))?;
-        done.ok_or_else(|| PyTypeError::new_err("these shards are of another format"))
+        done.ok_or_else(|| PyTypeError::new_err("the shards have a different format"))
     }
 }
 

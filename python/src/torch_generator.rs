@@ -54,14 +54,16 @@ impl TorchState {
     /// Parses a saved state.
     pub(super) fn from_bytes(bytes: &[u8]) -> PyResult<Self> {
         if bytes.len() != STATE_BYTES {
-            let message = format!("a state of a torch.Generator has {STATE_BYTES} bytes, not {}", bytes.len());
+            let message =
+                format!("expected the state of a torch.Generator of {STATE_BYTES} bytes, got {}", bytes.len());
             return Err(PyValueError::new_err(message));
         }
         let (words, [next, left, seed_low, seed_high, double_low, double_high, float, kept]) = numbers(bytes);
         // Torch reads as many words as its count says, even past the end.
         let len = GENERATOR_WORDS as u32;
         if next > len || left == 0 || left > len || (left > 1 && next + left > len + 1) || kept > 3 {
-            let message = format!("position {next} with {left} of {len} words left: no state of a torch.Generator");
+            let message =
+                format!("invalid state of a torch.Generator: position {next} with {left} of {len} words left");
             return Err(PyValueError::new_err(message));
         }
         let double = (u64::from(double_high) << u32::BITS) | u64::from(double_low);
@@ -89,7 +91,8 @@ impl TorchState {
         let left = self.left as usize - 1;
         // Torch draws all words in order: those left, if any, are the last ones.
         if left != 0 && self.next as usize + left != GENERATOR_WORDS {
-            let message = format!("position {} with {} words left: draws don't lead there", self.next, self.left);
+            let message =
+                format!("invalid state of a torch.Generator: position {} with {} words left", self.next, self.left);
             return Err(PyValueError::new_err(message));
         }
         Ok(TorchGenerator::from_parts(self.words, GENERATOR_WORDS - left, self.double.map(f64::from_bits)))

@@ -20,8 +20,8 @@ pub(super) fn filter(
     mut is_kept: impl FnMut(&Sample<'_>) -> Result<bool>,
 ) -> Result<Subset> {
     if dataset.is_random() {
-        let reason = "the samples are random, and would be others when they are read again: filter before they are, or \
-                      by index";
+        let reason = "its samples are random, so a second read returns different ones; filter before the random \
+                      transform, or select by index";
         return Err(Error::InvalidArgument { argument: "dataset", reason: reason.into() });
     }
     let fields = dataset.schema().fields();

@@ -30,8 +30,8 @@ impl Map {
     pub(super) fn new(dataset: Arc<dyn Dataset>, schema: Schema, make: Make) -> Result<Self> {
         if let Some(field) = schema.fields().iter().find(|field| field.is_variable()) {
             let reason = format!(
-                "{field} is variable, and how large a sample is must be known before it is made: give it a fixed shape, \
-                 or implement Dataset and VariableSize"
+                "{field} is variable, but the size of a sample must be known before it is made; use a fixed shape, or \
+                 implement Dataset and VariableSize"
             );
             return Err(Error::InvalidArgument { argument: "schema", reason });
         }
@@ -63,8 +63,8 @@ impl Map {
 }
 
 fn no_key() -> Error {
-    let reason = "the samples are random, and nothing says what they are drawn from: read them by a loader with a seed, or \
-                  give the room keys";
+    let reason = "the samples are random and need a key each; read them with a loader that has a seed, or set the keys \
+                  of the room";
     Error::InvalidArgument { argument: "keys", reason: reason.into() }
 }
 

@@ -59,7 +59,7 @@ impl<'a> Sample<'a> {
     /// [`Error::InvalidArgument`] if the field has a different data type, or there are not that many fields.
     pub fn values<T: Element>(&self, field: usize) -> Result<&'a [T]> {
         let Some(of) = self.layout.fields.get(field) else {
-            let reason = format!("there is no field {field}, counted from 0, in a sample of {}", self.fields());
+            let reason = format!("there is no field {field} (counted from 0) in a sample of {}", self.fields());
             return Err(Error::InvalidArgument { argument: "field", reason });
         };
         typed_elements(&of.name, of.dtype, self.bytes(field))

@@ -25,8 +25,8 @@ impl Samples {
         let layout = StackSamples.layout(schema, &sizes)?;
         if layout.bytes > LARGEST {
             let reason = format!(
-                "{} samples of it have {} bytes, more than the {LARGEST} that are read at once: lower batch_size, or, if \
-                 the size is wrong, the file or its index is damaged",
+                "{} samples have {} bytes in total, but at most {LARGEST} are read at once; lower batch_size; if the \
+                 size is wrong, the file or its index is damaged",
                 indices.len(),
                 layout.bytes
             );

@@ -38,7 +38,7 @@ impl Window {
 pub(super) fn check_counts(counts: &[(&'static str, usize)]) -> Result<()> {
     match counts.iter().find(|(_, count)| *count == 0) {
         Some(&(argument, _)) => {
-            let reason = "it counts samples, and must be at least 1, but got 0".into();
+            let reason = "expected at least 1 sample, got 0".into();
             Err(Error::InvalidArgument { argument, reason })
         }
         None => Ok(()),
@@ -48,7 +48,7 @@ pub(super) fn check_counts(counts: &[(&'static str, usize)]) -> Result<()> {
 /// Returns the field of `samples` stacked samples of `field`.
 pub(super) fn stacked_field(field: &Field, samples: usize) -> Result<Field> {
     if field.is_variable() {
-        let reason = format!("samples of {field} differ in size, and can't be stacked");
+        let reason = format!("samples of {field} differ in size, so they can't be stacked");
         return Err(Error::InvalidArgument { argument: "dataset", reason });
     }
     Ok(Field::new(field.name(), field.dtype(), [&[samples], field.shape()].concat()))

@@ -48,7 +48,7 @@ impl BatchLayout {
             .and_then(|size| offset.checked_add(size)?.checked_next_multiple_of(ALIGNMENT))
             .ok_or_else(|| Error::InvalidArgument {
                 argument: "batch_size",
-                reason: format!("{} samples of {field} are more bytes than an address can count", self.samples),
+                reason: format!("{} samples of {field} have more bytes than can be addressed", self.samples),
             })?;
         Ok(offset)
     }
@@ -112,9 +112,9 @@ pub(super) fn elements_of(schema: &Schema, field: usize, sizes: &Sizes) -> Resul
     let field_name = &schema.fields()[field];
     let elements = sizes
         .elements(field)
-        .ok_or_else(|| unknown(format!("{field_name} is variable, and its samples have no known size")))?;
+        .ok_or_else(|| unknown(format!("{field_name} is variable, but the sizes of its samples are missing")))?;
     let total = elements.iter().try_fold(0_usize, |total, &elements| total.checked_add(elements));
     let total = total.filter(|&total| i64::try_from(total).is_ok());
-    let total = total.ok_or_else(|| unknown(format!("{field_name} has more elements than a number can count")))?;
+    let total = total.ok_or_else(|| unknown(format!("{field_name} has more elements than can be counted")))?;
     Ok((total, elements.iter().copied().max().unwrap_or(0)))
 }

@@ -131,11 +131,11 @@ impl PackRows {
                 pad(room, &mut spans);
                 (rows, room, number) = (rows + 1, self.length, 0);
             } else if rows == 0 {
-                return Err(invalid("the first piece of a batch begins no row"));
+                return Err(invalid("the first piece of a batch must begin a row"));
             }
             let tokens = tokens.min(room);
             if tokens == 0 {
-                return Err(invalid("a piece has no room in its row, or no token"));
+                return Err(invalid("a piece must have at least one token, and must fit into its row"));
             }
             spans.push(Span { tokens, document_in_row: number });
             (room, number) = (room - tokens, number + 1);

@@ -60,7 +60,9 @@ impl Padding {
         let refuse = |reason: String| Error::InvalidArgument { argument: "padding", reason };
         let length = self.length.unwrap_or(longest);
         let room = length.checked_next_multiple_of(self.multiple);
-        let room = room.ok_or_else(|| refuse(format!("{length} has no multiple of {} above it", self.multiple)))?;
+        let room = room.ok_or_else(|| {
+            refuse(format!("{length} can't be rounded up to a multiple of {}: the result is too large", self.multiple))
+        })?;
         if longest > room {
             return Err(refuse(format!("a sample of field `{field}` has {longest} elements, more than {room}")));
         }

@@ -45,7 +45,7 @@ impl Concat {
             let end = ends.last().copied().unwrap_or(0_usize).checked_add(part.len());
             ends.push(end.ok_or_else(|| Error::InvalidArgument {
                 argument: "parts",
-                reason: "together they have more samples than an index can count".into(),
+                reason: "they have more samples in total than an index can count".into(),
             })?);
         }
         let blocks = BlocksOfParts::new(parts.iter().map(|part| &**part));

@@ -153,7 +153,7 @@ impl DecodedImages {
             (false, _) => None,
             (true, Some(key)) => Some(TorchGenerator::of_key(key)),
             (true, None) => {
-                let reason = "its transforms are random, and no seed says what they draw: give the loader one".into();
+                let reason = "the transforms are random, so the loader needs a seed".into();
                 return Err(Error::InvalidArgument { argument: "seed", reason });
             }
         };
@@ -248,7 +248,7 @@ impl DecodedImages {
 fn decoded_field(field: &DecodedField, of: &Field, fields: &[DecodedField]) -> std::result::Result<Field, String> {
     let bytes = || match of.dtype() {
         DType::UInt8 => Ok(()),
-        _ => Err(format!("`{of}` does not hold the bytes of files")),
+        _ => Err(format!("`{of}` is not a field of encoded files, which has the data type uint8")),
     };
     let image = |place: usize| match fields.get(place) {
         Some(DecodedField::Image(_, pipeline)) => Ok(pipeline),
@@ -256,7 +256,7 @@ fn decoded_field(field: &DecodedField, of: &Field, fields: &[DecodedField]) -> s
     };
     let form = |pipeline: &ImagePipeline| {
         pipeline.form().ok_or_else(|| {
-            format!("the images of `{}` are of any size: end with a transform that gives them one", of.name())
+            format!("the images of `{}` have no fixed size; end with a transform that resizes or crops them", of.name())
         })
     };
     match field {
@@ -270,7 +270,7 @@ fn decoded_field(field: &DecodedField, of: &Field, fields: &[DecodedField]) -> s
             image(*place)?;
             match of.shape() {
                 [.., 4] => Ok(of.clone()),
-                _ => Err(format!("`{of}` does not hold boxes, of four numbers each")),
+                _ => Err(format!("`{of}` is not a field of boxes, whose last axis has 4 elements")),
             }
         }
         DecodedField::Mask(_, pipeline, place) => {
@@ -278,7 +278,11 @@ fn decoded_field(field: &DecodedField, of: &Field, fields: &[DecodedField]) -> s
             form(image(*place)?)?;
             let form = pipeline.mask_form(image(*place)?);
             let form = form.ok_or_else(|| {
-                format!("the masks of `{}` have no transforms of their own, and a mode with known channels", of.name())
+                format!(
+                    "the masks of `{}` must have no transforms of their own, and a mode with a fixed number of \
+                     channels",
+                    of.name()
+                )
             })?;
             Ok(Field::new(of.name(), form.dtype, form.shape))
         }

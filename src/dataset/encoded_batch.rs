@@ -32,7 +32,8 @@ impl EncodedBatch {
             let all =
                 elements.iter().fold(0_usize, |all, &size| all.saturating_add(size)).saturating_mul(field.bytes());
             if all > LARGEST_SAMPLE.saturating_mul(indices.len()) {
-                let reason = format!("the samples have {all} bytes here: the file or its index is damaged");
+                let reason =
+                    format!("the samples of the batch have {all} bytes in total; the file or its index is damaged");
                 return Err(Error::Sample { index: indices[0], field: field.name().to_owned(), reason });
             }
             columns.push(Column::Variable { offset, bytes_per_element: field.bytes(), offsets: start });

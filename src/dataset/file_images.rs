@@ -117,7 +117,7 @@ impl FileImages {
         let pipeline = ImagePipeline::new(transforms).with_decode(decode).as_pillow();
         let form = pipeline.form().ok_or_else(|| Error::InvalidArgument {
             argument: "transforms",
-            reason: "images become images of several forms: end with a transform that gives them one size".into(),
+            reason: "the resulting images differ in shape; end with a transform that gives all of them one size".into(),
         })?;
         let image = Field::new(name, form.dtype, form.shape);
         let others_fields = beside.iter().flat_map(|beside| beside.schema().fields()).cloned();
@@ -174,7 +174,7 @@ impl FileImages {
             return Ok(());
         }
         self.sizes[index].store(0, Ordering::Relaxed);
-        Err("the file was replaced by one of another size while it was read".into())
+        Err("it was replaced by a file of a different size while it was being read".into())
     }
 
     /// Writes image `index`, which draws from `place`, or from the generator for `key`.

@@ -40,8 +40,11 @@ impl InMemory {
             });
         }
         if let Some((field, array)) = arrays.iter().find(|(field, array)| field.bytes() != array.bytes_per_row()) {
-            let reason =
-                format!("field {field} has {} bytes, a row of its array {}", field.bytes(), array.bytes_per_row());
+            let reason = format!(
+                "field {field} has {} bytes, but a row of its array has {}",
+                field.bytes(),
+                array.bytes_per_row()
+            );
             return Err(Error::InvalidArgument { argument: "arrays", reason });
         }
         let (fields, arrays): (Vec<_>, Vec<_>) = arrays.into_iter().unzip();

@@ -88,6 +88,6 @@ pub(crate) fn check_item_count(items: usize, indices: usize) -> Result<()> {
     if items == indices {
         return Ok(());
     }
-    let reason = format!("its batched read gave {items} items for {indices} indices: it must give one for each");
+    let reason = format!("its batched read returned {items} items for {indices} indices; it must return one for each");
     Err(Error::InvalidArgument { argument: "dataset", reason })
 }

@@ -178,7 +178,10 @@ pub(crate) fn write_sizes(dataset: &dyn Dataset, indices: &[usize], into: &mut S
         None if !dataset.schema().is_variable() => Ok(()),
         None => Err(Error::InvalidArgument {
             argument: "dataset",
-            reason: format!("samples of {} differ in size: it must implement as_variable", dataset.schema()),
+            reason: format!(
+                "samples of {} differ in size, so the dataset must implement as_variable",
+                dataset.schema()
+            ),
         }),
     }
 }

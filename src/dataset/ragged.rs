@@ -32,11 +32,17 @@ impl Ragged {
     pub fn new(field: Field, values: Array, offsets: Vec<usize>) -> Result<Self> {
         let refuse = |argument, reason| Err(Error::InvalidArgument { argument, reason });
         if !field.is_variable() || field.bytes() != values.bytes_per_row() {
-            let reason = format!("{field} is not a variable field of {} bytes an element", values.bytes_per_row());
+            let reason = format!(
+                "expected a variable field with elements of {} bytes, the size of a row of the array, got {field}",
+                values.bytes_per_row()
+            );
             return refuse("field", reason);
         }
         if offsets.last().is_none_or(|&end| end > values.len()) || !offsets.is_sorted() {
-            let reason = format!("they must not decrease and end in the array, which has {} elements", values.len());
+            let reason = format!(
+                "expected offsets that never decrease and end within the array, which has {} elements",
+                values.len()
+            );
             return refuse("offsets", reason);
         }
         Ok(Self { values, offsets, schema: Schema::new([field]) })

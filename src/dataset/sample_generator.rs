@@ -10,7 +10,7 @@ pub(super) fn generator_of(place: Option<&GeneratorPlace>, key: Option<u64>) -> 
         (Some(place), _) => Ok(TorchGenerator::at(place)),
         (None, Some(key)) => Ok(TorchGenerator::of_global_key(key)),
         (None, None) => {
-            let reason = "its transforms are random, and nothing says what they draw from: give the loader a seed";
+            let reason = "the transforms are random, so the loader needs a seed";
             Err(Error::InvalidArgument { argument: "seed", reason: reason.into() })
         }
     }

@@ -62,7 +62,7 @@ impl Stack {
         }
         let has = |name: &str| first.schema().fields().iter().any(|field| field.name() == name);
         if let Some(field) = second.schema().fields().iter().find(|field| has(field.name())) {
-            let reason = format!("both datasets have a field `{}`: name the parts by Stack::new", field.name());
+            let reason = format!("both datasets have a field `{}`; name the parts with Stack::new", field.name());
             return Err(Error::InvalidArgument { argument: "other", reason });
         }
         let own = |part: Arc<dyn Dataset>| {

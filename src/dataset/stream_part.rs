@@ -112,7 +112,8 @@ impl StreamPart {
         if rank < world_size && self.worker < num_workers {
             return Ok(());
         }
-        let reason = format!("there is no {self}: ranks and workers are counted from 0");
+        let reason =
+            format!("expected a rank below the number of ranks, and a worker below the number of workers, got {self}");
         Err(Error::InvalidArgument { argument: "part", reason })
     }
 }

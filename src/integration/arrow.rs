@@ -93,7 +93,10 @@ fn nested(field: &BatchField, values: ArrayRef) -> Result<ArrayRef> {
         let (lists, size) = (field.shape[..axis].iter().product(), field.shape[axis]);
         let size = i32::try_from(size).map_err(|_| Error::InvalidArgument {
             argument: "field",
-            reason: format!("field `{}` has an axis of {size} elements, and Arrow's lists have 2^31 - 1", field.name),
+            reason: format!(
+                "field `{}` has an axis of {size} elements, but lists of Arrow have at most 2^31 - 1",
+                field.name
+            ),
         })?;
         let lists = FixedSizeListArray::try_new_with_length(part("item", &values), size, values, None, lists);
         Ok(Arc::new(lists.map_err(foreign)?) as ArrayRef)

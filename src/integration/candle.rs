@@ -66,7 +66,7 @@ impl InMemory {
     pub fn from_candle(name: &str, tensor: &Tensor) -> Result<Self> {
         let refuse = |reason| Error::InvalidArgument { argument: "tensor", reason };
         let Some(shape) = tensor.dims().get(1..) else {
-            return Err(refuse("a scalar has no samples: the first axis counts them".into()));
+            return Err(refuse("a scalar has no first axis, which must count the samples".into()));
         };
         let tensor = tensor.to_device(&Device::Cpu).and_then(|tensor| tensor.contiguous()).map_err(foreign)?;
         let (storage, layout) = tensor.storage_and_layout();

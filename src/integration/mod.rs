@@ -18,6 +18,6 @@ use crate::{DType, Error};
 /// Returns the error for field `name`, whose data type `library` lacks.
 #[cfg(any(feature = "arrow", feature = "burn", feature = "candle"))]
 fn refused(name: &str, dtype: DType, library: &str) -> Error {
-    let reason = format!("field `{name}` holds {dtype}, which {library} has no type for: make it another with `map`");
+    let reason = format!("field `{name}` holds {dtype}, for which {library} has no type; convert it with `map`");
     Error::InvalidArgument { argument: "field", reason }
 }

@@ -132,7 +132,7 @@ impl<'scope, B: Send + 'scope> Batches<'scope, B> {
                 });
                 order.map_err(|error| match error {
                     Error::Panic { index, message } => {
-                        Error::Panic { index, message: format!("the order of batch {batch_in_epoch}: {message}") }
+                        Error::Panic { index, message: format!("order of batch {batch_in_epoch}: {message}") }
                     }
                     error => error,
                 })?;

@@ -68,7 +68,8 @@ impl EpochSettings {
                 ("sampler or shuffle", self.sampler.is_some()),
             ];
             if let Some((other, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
-                let reason = format!("it decides what is in a batch, and {other} is given too: leave one of them out");
+                let reason =
+                    format!("it determines what is in a batch, so {other} can't be passed, too; pass one of the two");
                 return Err(Error::InvalidArgument { argument: "batches", reason });
             }
             return Ok(Source::Batches(Arc::clone(batches)));

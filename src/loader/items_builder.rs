@@ -70,7 +70,7 @@ impl<'scope, B: Send + 'scope> ItemLoaderBuilder<'scope, B> {
     /// or if items are random and there is no seed.
     pub fn build(self) -> Result<ItemLoader<'scope, B>> {
         if let [(one, ..), (other, ..), ..] = self.threads[..] {
-            let reason = format!("its threads fetch, and {one} is given too: leave one of them out");
+            let reason = format!("it brings its own threads, so {one} can't be passed, too; pass one of the two");
             return Err(Error::InvalidArgument { argument: other, reason });
         }
         let (count, threads) = self.threads.into_iter().next().map(|(_, count, threads)| (count, threads)).unzip();

@@ -44,7 +44,7 @@ impl Settings {
     /// [`Error::InvalidArgument`] if there are threads but nothing to prefetch.
     pub(super) fn ahead(&self, threads: usize) -> Result<usize> {
         if threads > 0 && self.prefetch == 0 {
-            let reason = "threads that may fetch no batch ahead have nothing to do: give at least 1".into();
+            let reason = "expected at least 1 with threads, which have nothing to do otherwise, got 0".into();
             return Err(Error::InvalidArgument { argument: "prefetch", reason });
         }
         Ok(threads.saturating_mul(self.prefetch).max(1))
@@ -55,7 +55,7 @@ impl Settings {
         if !is_random || self.sample_seed().is_some() {
             return Ok(());
         }
-        let reason = "the samples are random, and nothing says what they are drawn from: give a number".into();
+        let reason = "the samples are random, so a seed is needed; pass a number".into();
         Err(Error::InvalidArgument { argument: "seed", reason })
     }
 }

@@ -52,7 +52,7 @@ impl ShuffledStream {
             }
         };
         if !is_there {
-            let reason = format!("{read} samples had been read when it was saved, and the stream has fewer now");
+            let reason = format!("{read} samples had been read when it was saved, but the stream now has fewer");
             return Err(Error::State { reason });
         }
         stream.buffer.resume(&BufferPosition { read, held: place.held.clone() }, &stream.samples.sizes())?;

@@ -139,11 +139,11 @@ impl StreamBatches {
     /// the files are not detected.
     pub fn resume(self, state: &StreamState) -> Result<Self> {
         if !matches!(self.pass, Pass::Before) {
-            let reason = "the pass that should resume there has begun; make a new one".to_owned();
+            let reason = "the pass has already begun, and can't resume; make a new one".to_owned();
             return Err(Error::State { reason });
         }
         if !self.dataset.is_repeatable() {
-            let reason = "the stream can be read only once, so nothing leads back to where it was".to_owned();
+            let reason = "the stream can be read only once, so it can't return to its position".to_owned();
             return Err(Error::State { reason });
         }
         state.check(&self.part, self.order())?;
@@ -228,7 +228,7 @@ impl StreamBatches {
 
     fn advance(&mut self) -> Result<Option<Batch>> {
         if let Some(argument) = self.late.take() {
-            let reason = "the pass has begun: it can be set only before the first batch".to_owned();
+            let reason = "the pass has already begun; set it before the first batch".to_owned();
             return Err(Error::InvalidArgument { argument, reason });
         }
         if matches!(self.pass, Pass::Before) {

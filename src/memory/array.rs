@@ -44,7 +44,7 @@ impl Array {
         let invalid = |reason: String| Error::InvalidArgument { argument: "array", reason };
         let (Some((&len, row_shape)), Some((&stride, row_strides))) = (shape.split_first(), strides.split_first())
         else {
-            return Err(invalid("a scalar has no samples: the first axis counts them".into()));
+            return Err(invalid("a scalar has no first axis, which must count the samples".into()));
         };
         let span = if shape.contains(&0) {
             Some(0)
@@ -61,7 +61,7 @@ impl Array {
         }
         // A broadcast axis uses no memory, so rows of a small segment can be larger than any slot.
         let Some(row) = RowLayout::new(item_bytes, row_shape, row_strides) else {
-            return Err(invalid(format!("a row of shape {row_shape:?} is more bytes than an address can count")));
+            return Err(invalid(format!("a row of shape {row_shape:?} has more bytes than can be addressed")));
         };
         Ok(Self { segment, offset, len, stride, row })
     }

@@ -22,8 +22,7 @@ pub(crate) fn typed_elements<'a, T: Element>(name: &str, dtype: DType, bytes: &'
     if dtype != T::DTYPE {
         return Err(refused(format!("field `{name}` holds {dtype}, not {}", T::DTYPE)));
     }
-    elements(bytes)
-        .ok_or_else(|| refused(format!("field `{name}` is not aligned to its data type, {dtype}: copy it out")))
+    elements(bytes).ok_or_else(|| refused(format!("field `{name}` is not aligned to its data type, {dtype}; copy it")))
 }
 
 #[cfg(test)]

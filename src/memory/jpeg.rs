@@ -123,11 +123,11 @@ impl JpegDecoder {
         };
         let (width, height) = (size(turbo::TJPARAM_TJPARAM_JPEGWIDTH), size(turbo::TJPARAM_TJPARAM_JPEGHEIGHT));
         if width == 0 || height == 0 {
-            return Err(JpegFault::Fatal("it has tables for an image, and no image".into()));
+            return Err(JpegFault::Fatal("it has decoding tables, but no image".into()));
         }
         match self.value(turbo::TJPARAM_TJPARAM_PRECISION) {
             8 => Ok(JpegHeader { width, height, colors, unit_width }),
-            bits => Err(JpegFault::Fatal(format!("its samples have {bits} bits, and 8 can be decoded"))),
+            bits => Err(JpegFault::Fatal(format!("its samples have {bits} bits, but only 8 are supported"))),
         }
     }
 

@@ -105,7 +105,7 @@ impl Batch {
     pub fn field_at(&self, field: usize) -> Result<FieldView<'_>> {
         match (self.layout.fields.get(field), self.layout.columns.get(field)) {
             (Some(of), Some(&column)) => Ok(FieldView::new(of, column, self.lease.bytes(), self.samples())),
-            _ => Err(self.no_field(format!("there is no field {field}, counted from 0"))),
+            _ => Err(self.no_field(format!("there is no field {field} (counted from 0)"))),
         }
     }
 

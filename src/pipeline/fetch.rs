@@ -179,8 +179,8 @@ fn check_padding(layout: &BatchLayout, sizes: &Sizes, indices: &[usize], largest
         let elements = sizes.elements(number).unwrap_or_default();
         let row = (0..elements.len()).max_by_key(|&row| elements[row]).unwrap_or_default();
         let reason = format!(
-            "padded to its size of {bytes_per_sample} bytes, the batch of {} samples has {bytes} bytes of the {largest} that \
-             it may: lower batch_size, sort by length (LengthBucketBatchSampler), or leave the samples unpadded",
+            "padded to {bytes_per_sample} bytes each, the batch of {} samples has {bytes} bytes, but at most {largest} \
+             are allowed; lower batch_size, sort by length (LengthBucketBatchSampler), or leave the samples unpadded",
             layout.samples
         );
         let field = layout.fields[number].name.clone();
@@ -200,8 +200,8 @@ fn check_bytes(schema: &Schema, sizes: &Sizes, indices: &[usize], largest: usize
         let all = elements.iter().fold(0_usize, |all, &elements| all.saturating_add(elements));
         if bytes > largest || all.saturating_mul(field.bytes()) > largest {
             let reason = format!(
-                "it has {bytes} bytes here, the largest of a batch of {} samples that may have {largest} together: lower \
-                 batch_size, or, if the size is wrong, the file or its index is damaged",
+                "it has {bytes} bytes, the largest of a batch of {} samples, which may have {largest} in total; lower \
+                 batch_size; if the size is wrong, the file or its index is damaged",
                 indices.len()
             );
             return Err(Error::Sample { index: indices[row], field: field.name().to_owned(), reason });

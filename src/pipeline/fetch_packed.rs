@@ -74,7 +74,7 @@ pub(super) fn pieces_of(
         let (document, start) = (code.document, code.start as u64);
         let left = len_of(document)?.saturating_sub(start);
         if left == 0 {
-            let reason = format!("index {index} stands for no piece of {documents} documents");
+            let reason = format!("index {index} does not denote a piece of the {documents} documents");
             return Err(Error::InvalidArgument { argument: "indices", reason });
         }
         pieces.push(DocumentPiece { document, start, tokens: 0 });

@@ -80,7 +80,7 @@ impl FetchPackedFields {
     /// differs from the number of documents.
     pub fn new(dataset: Arc<dyn Dataset>, lengths: Vec<u32>, collate: PackRows, slab: Arc<Slab>) -> Result<Self> {
         if lengths.len() != dataset.len() {
-            let reason = format!("there are {} documents, but {} lengths", dataset.len(), lengths.len());
+            let reason = format!("expected one for each of the {} documents, got {}", dataset.len(), lengths.len());
             return Err(Error::InvalidArgument { argument: "lengths", reason });
         }
         // Documents do not use the slots of `slab`, which may be pinned; their own are free as soon as the pieces are
@@ -117,8 +117,11 @@ impl FetchPackedFields {
         for PackedField { field, padding } in &fields {
             let of = element_of(self.dataset.schema(), *field)?;
             if padding.len() != of.dtype().bytes() {
-                let reason =
-                    format!("the padding of field `{}` has {} bytes, and {of} more or fewer", of.name(), padding.len());
+                let reason = format!(
+                    "the padding of field `{}` has {} bytes, but {of} has elements of a different size",
+                    of.name(),
+                    padding.len()
+                );
                 return Err(Error::InvalidArgument { argument: "padding", reason });
             }
         }
@@ -193,11 +196,11 @@ impl Source<'_> {
             }
             let found = found.checked_div(bytes).unwrap_or(0);
             let reason = if are_tokens {
-                format!("document {document} has {found} tokens, but its length was said to be {expected}")
+                format!("document {document} has {found} tokens, but its given length is {expected}")
             } else {
                 format!(
-                    "document {document}: `{}` has {found} values, but the document has {expected} tokens; give one value for \
-                     each token",
+                    "document {document}: `{}` has {found} values, but the document has {expected} tokens; store one \
+                     value for each token",
                     self.element.name()
                 )
             };

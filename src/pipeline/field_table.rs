@@ -55,7 +55,7 @@ pub(crate) fn decode(table: &[u8], bytes: usize) -> Result<Vec<PlacedField>> {
     };
     match read() {
         Some(()) => Ok(fields),
-        None => Err(Error::Worker { reason: "the table of a batch's tensors can't be read".into() }),
+        None => Err(Error::Worker { reason: "the table of a batch's tensors is invalid".into() }),
     }
 }
 

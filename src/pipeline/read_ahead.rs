@@ -138,7 +138,7 @@ impl ReadAhead {
                     (error, reason)
                 }
                 Failure::Told(reason) => {
-                    (Error::State { reason: format!("the stream has failed before: {reason}") }, reason)
+                    (Error::State { reason: format!("the stream has already failed: {reason}") }, reason)
                 }
             };
             self.failure = Some(Failure::Told(reason));
@@ -200,7 +200,7 @@ impl ReadAhead {
     fn alone(&self) -> Result<StreamShare> {
         let pass = self.pass.as_ref().map_or_else(|| StreamPass::new(0), StreamPass::child)?;
         let share = pass.join(&self.part, self.from, self.bytes_ahead);
-        share.ok_or_else(|| Error::State { reason: "a new pass refused its reader".into() })
+        share.ok_or_else(|| Error::State { reason: "a new pass rejected its reader".into() })
     }
 
     /// Keeps the samples of a block that belong to this part, and returns their approximate size in bytes.

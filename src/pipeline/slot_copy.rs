@@ -92,7 +92,7 @@ impl SlotCopy {
         match std::mem::replace(&mut self.state, State::Given) {
             State::Arrived(arrived) => arrived.map(Some),
             State::Running(_) | State::Given => {
-                Err(Error::Panic { index: None, message: "a batch was asked for twice".into() })
+                Err(Error::Panic { index: None, message: "a batch was requested twice".into() })
             }
         }
     }
@@ -101,7 +101,9 @@ impl SlotCopy {
 fn lost() -> Error {
     Error::Panic {
         index: None,
-        message: "the thread that copied this batch is gone: this process was forked from its own".into(),
+        message:
+            "the thread that copied this batch belongs to the parent process: this process was forked while it ran"
+                .into(),
     }
 }
 

@@ -59,6 +59,7 @@ pub(super) fn check_generation(started_in: u64, threads: usize) -> Result<()> {
     if started_in == generation() {
         return Ok(());
     }
-    let reason = "they were started before this process was forked: make a loader in the child, or give it `threads`";
+    let reason = "they were started before this process was forked; make a loader in the child process, or give it \
+                  `threads`";
     Err(Error::Threads { threads, reason: reason.into() })
 }

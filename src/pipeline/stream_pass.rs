@@ -221,7 +221,8 @@ impl StreamShare {
         limit: Duration,
     ) -> Result<Arrival> {
         if self.shared.process != process::id() {
-            let reason = "this iterator was made by the process that this one was forked from: make another".into();
+            let reason =
+                "this iterator was made before the process was forked; make another one in the child process".into();
             return Err(Error::State { reason });
         }
         let mut state = self.shared.lock();
@@ -229,7 +230,7 @@ impl StreamShare {
         self.shared.changed.notify_all();
         loop {
             if self.shared.stop.is_set() {
-                return Err(Error::State { reason: "its workers have been ended".into() });
+                return Err(Error::State { reason: "its workers have ended".into() });
             }
             self.shared.begin(&mut state, dataset)?;
             let blocks = state.readers.take(self.number);

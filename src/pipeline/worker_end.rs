@@ -100,7 +100,7 @@ impl WorkerEnd {
                 Woken::TimedOut | Woken::Interrupted => Ok(None),
             };
         };
-        let nonsense = || Error::Worker { reason: "the consumer asked for nonsense".into() };
+        let nonsense = || Error::Worker { reason: "the consumer sent an invalid request".into() };
         let request = Request::from_words(words).ok_or_else(nonsense)?;
         if !request.spare.is_empty() {
             self.spare = request.spare;
@@ -201,7 +201,7 @@ impl WorkerEnd {
         self.spare = spare;
         let reply = Reply { outcome, number, at: monotonic_now(), used, table, envelope: table + table_bytes.len() };
         if !self.answers.push(reply.to_words()) {
-            return Err(Error::Worker { reason: "more answers than were asked for".into() });
+            return Err(Error::Worker { reason: "there are more answers than requests".into() });
         }
         self.consumer.ring()
     }

@@ -209,7 +209,7 @@ impl Workers {
             }
         }
         if !lane.requests.push(request.to_words()) {
-            return Err(Error::Worker { reason: format!("worker {worker} has more requests than were agreed") });
+            return Err(Error::Worker { reason: format!("worker {worker} got more requests than its queue can hold") });
         }
         if kind == TaskKind::Fetch {
             lane.under_way.push_back(under_way);
@@ -256,7 +256,7 @@ impl Workers {
         let before = self.heard.len();
         for (worker, lane) in self.lanes.iter_mut().enumerate() {
             while let Some(words) = lane.answers.pop() {
-                let nonsense = || Error::Worker { reason: format!("worker {worker} answered nonsense") };
+                let nonsense = || Error::Worker { reason: format!("worker {worker} sent an invalid answer") };
                 let reply = Reply::from_words(words).ok_or_else(nonsense)?;
                 let lease = lane.take(&reply, &self.private)?.ok_or_else(nonsense)?;
                 let fields = decode(&lease.bytes()[reply.table..reply.envelope], reply.table)?;

@@ -28,7 +28,8 @@ pub fn randperm(len: usize, generator: &mut TorchGenerator) -> Result<Vec<usize>
     order.try_reserve_exact(len).map_err(|refusal| Error::InvalidArgument {
         argument: "len",
         reason: format!(
-            "no memory for an order of {len} indices ({refusal}): the order of a seed (`seed=`) is computed, not stored"
+            "no memory for an order of {len} indices ({refusal}); with a seed (`seed=`), the order is computed, not \
+             stored"
         ),
     })?;
     if len < WIDE_FROM {

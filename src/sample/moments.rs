@@ -217,8 +217,10 @@ impl Moments {
         let (&[count, missing, below, above, min, max], Some(sum), Some(squares)) =
             (words, Limbs::of(sum), Limbs::of(squares))
         else {
-            let reason =
-                format!("expected the state of moments, got {} bytes; pass what state() returned", state.len());
+            let reason = format!(
+                "expected the state of moments, got {} bytes; pass the bytes that state() returned",
+                state.len()
+            );
             return Err(Error::State { reason });
         };
         let number = u64::from_le_bytes;

@@ -186,7 +186,7 @@ impl<'a> BatchWriter<'a> {
     /// If it is a variable field, whose samples may have gaps between them: write those one by one.
     pub fn field(&mut self, field: usize) -> &mut [u8] {
         let Column::Fixed { offset, bytes_per_sample } = self.columns[field] else {
-            panic!("field {field} is variable: write sample by sample");
+            panic!("field {field} is variable; write it sample by sample");
         };
         &mut self.bytes[offset + self.rows.start * bytes_per_sample..offset + self.rows.end * bytes_per_sample]
     }

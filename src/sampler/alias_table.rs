@@ -46,18 +46,18 @@ impl AliasTable {
         let total = total_of(&columns)?;
         if total <= 0.0 {
             let reason = match columns.len() {
-                0 => "there are none to draw by".to_owned(),
-                len => format!("all {len} are zero: at least one sample must be possible"),
+                0 => "expected at least one weight, got none".to_owned(),
+                len => format!("all {len} weights are zero, but at least one must be positive"),
             };
             return Err(Error::InvalidArgument { argument: "weights", reason });
         }
         if total == f64::INFINITY {
-            let reason = "their sum is more than a number of 64 bits can be: divide them all by the largest".to_owned();
+            let reason = "their sum is infinite; divide all of them by the largest".to_owned();
             return Err(Error::InvalidArgument { argument: "weights", reason });
         }
         if columns.len() as u64 > MAX_WEIGHTS {
             let reason =
-                format!("{} weights: a table has room for 2^32, weigh groups of samples instead", columns.len());
+                format!("expected at most 2^32 weights, got {}; weight groups of samples instead", columns.len());
             return Err(Error::InvalidArgument { argument: "weights", reason });
         }
         let mut table = AliasTable { columns };
@@ -171,10 +171,7 @@ fn columns_of(weights: impl Iterator<Item = Result<f64>>) -> Result<Vec<Column>>
         if !(0.0..f64::INFINITY).contains(&weight) {
             return Err(Error::InvalidArgument {
                 argument: "weights",
-                reason: format!(
-                    "the weight of index {} is {weight}: weights are finite and not negative",
-                    columns.len()
-                ),
+                reason: format!("the weight of index {} must be finite and not negative, got {weight}", columns.len()),
             });
         }
         // Normalizes -0, whose sign bit would mark the column as finished.

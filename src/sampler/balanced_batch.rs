@@ -57,7 +57,10 @@ impl BalancedBatchSampler {
             return invalid("classes_per_batch", reason);
         }
         let Some(batch_size) = classes_per_batch.checked_mul(samples_per_class).filter(|&size| size > 0) else {
-            let reason = format!("expected a positive number that makes a batch, but got {samples_per_class}");
+            let reason = format!(
+                "expected a positive number, small enough for the size of a batch to be counted, got \
+                 {samples_per_class}"
+            );
             return invalid("samples_per_class", reason);
         };
         Ok(Self {

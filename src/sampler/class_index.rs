@@ -232,7 +232,7 @@ impl<R: FnMut(usize, &mut [i64]) -> Result<()>> Labels<R> {
 fn changed() -> Error {
     Error::InvalidArgument {
         argument: "labels",
-        reason: "they changed while they were read: leave them alone until the sampler is made".to_owned(),
+        reason: "they changed while they were being read; do not modify them until the sampler is made".to_owned(),
     }
 }
 

@@ -44,12 +44,12 @@ impl ClassSampler {
         let invalid = |reason| Err(Error::InvalidArgument { argument: "classes", reason });
         let known = index.classes().len();
         if let Some(class) = classes.iter().find(|&&class| class >= known) {
-            return invalid(format!("class {class} of {known} classes does not exist"));
+            return invalid(format!("expected classes from 0 to below {known}, got {class}"));
         }
         let mut sorted = classes.clone();
         sorted.sort_unstable();
         if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-            return invalid(format!("class {} comes twice: its samples would too", index.classes()[pair[0]]));
+            return invalid(format!("expected each class once, got {} twice", index.classes()[pair[0]]));
         }
         let mut end = 0;
         let mut runs: Vec<(usize, usize)> = Vec::new();

@@ -40,7 +40,7 @@ impl CompactNumbers {
             watch::advance(block.len())?;
             for (place, &length) in (start..).zip(&*block) {
                 let Ok(length) = usize::try_from(length) else {
-                    let reason = format!("{thing} {place} has the length {length}, below 0");
+                    let reason = format!("{thing} {place} has a negative length, {length}");
                     return Err(Error::InvalidArgument { argument: "lengths", reason });
                 };
                 check(place, length)?;
@@ -160,7 +160,7 @@ fn zeros<T: Clone + Default>(len: usize, what: &'static str) -> Result<Vec<T>> {
     let mut numbers = Vec::new();
     numbers.try_reserve_exact(len).map_err(|error| Error::InvalidArgument {
         argument: what,
-        reason: format!("no memory for {len} numbers ({error}): free memory, or sample from a part of the dataset"),
+        reason: format!("no memory for {len} numbers ({error}); free memory, or sample from a part of the dataset"),
     })?;
     while numbers.len() < len {
         numbers.resize(len.min(numbers.len() + AT_ONCE), T::default());

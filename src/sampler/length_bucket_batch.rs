@@ -105,8 +105,8 @@ impl LengthBucketBatchSampler {
                 return Ok(());
             }
             let reason = format!(
-                "sample {sample} has the length {length}, more than a batch may have (max_tokens={longest}): raise \
-                 max_tokens, cut the sample, or leave it out of the dataset"
+                "sample {sample} has the length {length}, but a batch may have at most {longest} (max_tokens); raise \
+                 max_tokens, shorten the sample, or remove it from the dataset"
             );
             Err(invalid("lengths", reason))
         })?;

@@ -158,7 +158,7 @@ impl MixturePlan {
     fn endless(&self, counts: &[u64]) -> Error {
         let waits = (0..self.lens.len()).find(|&part| counts[part] < self.lens[part]).unwrap_or(0);
         let reason = format!(
-            "the epoch would never end: part {waits} has {} samples, and its weight lets {} of them come; give it a \
+            "the epoch would never end: part {waits} has {} samples, but its weight allows only {} of them; raise its \
              weight, or end with FIRST_DATASET_EXHAUSTED or after num_samples",
             self.lens[waits], counts[waits]
         );
@@ -214,25 +214,32 @@ impl Piece {
 fn check(lens: &[u64], weights: &MixtureWeights) -> Result<()> {
     let invalid = |reason: String| Err(Error::InvalidArgument { argument: "weights", reason });
     if lens.is_empty() || weights.breakpoints.is_empty() {
-        return invalid("a mixture needs at least one part, and its weight".to_owned());
+        return invalid("expected at least one part with a weight, got none".to_owned());
     }
     for (place, (position, at_once)) in weights.breakpoints.iter().enumerate() {
         if at_once.len() != lens.len() {
-            return invalid(format!("{} weights at position {position} for {} parts", at_once.len(), lens.len()));
+            return invalid(format!(
+                "expected one for each part, got {} at position {position} for {} parts",
+                at_once.len(),
+                lens.len()
+            ));
         }
         if let Some(part) = at_once.iter().position(|weight| !(*weight >= 0.0 && weight.is_finite())) {
             let weight = at_once[part];
-            return invalid(format!("the weight of part {part} is {weight}: weights are finite and not negative"));
+            return invalid(format!("the weight of part {part} must be finite and not negative, got {weight}"));
         }
         if let Some(part) = at_once.iter().zip(lens).position(|(weight, len)| *weight > 0.0 && *len == 0) {
-            return invalid(format!("part {part} has no samples, and a weight of {}: give it none", at_once[part]));
+            return invalid(format!("part {part} has no samples, so its weight must be 0, got {}", at_once[part]));
         }
         let sum: f64 = at_once.iter().sum();
         if sum <= 0.0 || !sum.is_finite() {
-            return invalid(format!("the weights at position {position} sum to {sum}: some part must come"));
+            return invalid(format!("the weights at position {position} must have a positive, finite sum, got {sum}"));
         }
         if place > 0 && weights.breakpoints[place - 1].0 >= *position {
-            return invalid(format!("breakpoints ascend, but {position} follows {}", weights.breakpoints[place - 1].0));
+            return invalid(format!(
+                "breakpoints must increase, got {position} after {}",
+                weights.breakpoints[place - 1].0
+            ));
         }
     }
     Ok(())

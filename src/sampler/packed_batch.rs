@@ -128,8 +128,11 @@ impl PackedBatchSampler {
         // The largest index: the last piece of the longest document, at the last position.
         let largest = (longest as u128 * 2 + 2) * lengths.len() as u128;
         if largest > i64::MAX as u128 {
-            let reason =
-                format!("no index can tell the tokens of {} documents apart, the longest of {longest}", lengths.len());
+            let reason = format!(
+                "{} documents, of which the longest has {longest} tokens, are too many for 64-bit indices of their \
+                 pieces",
+                lengths.len()
+            );
             return invalid("lengths", reason);
         }
         let lengths = Arc::new(lengths);

@@ -72,7 +72,7 @@ impl Sampler for RandomSampler {
         if self.len == 0 && self.num_samples > 0 {
             return Err(Error::InvalidArgument {
                 argument: "num_samples",
-                reason: format!("{} samples can't be drawn from a dataset that has none", self.num_samples),
+                reason: format!("can't draw {} samples from an empty dataset", self.num_samples),
             });
         }
         let (len, num_samples) = (self.len as u64, self.num_samples);

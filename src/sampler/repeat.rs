@@ -57,7 +57,7 @@ impl RepeatSampler {
         let own_epoch = epoch.checked_mul(self.times as u64).and_then(|first| first.checked_add(pass));
         self.sampler.order(own_epoch.ok_or_else(|| Error::InvalidArgument {
             argument: "epoch",
-            reason: format!("epoch {epoch} of {} passes each is past the 2^64 epochs that there are", self.times),
+            reason: format!("epoch {epoch} of {} passes each is too large: passes are counted up to 2^64", self.times),
         })?)
     }
 

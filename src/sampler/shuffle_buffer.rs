@@ -106,7 +106,7 @@ impl BufferBound {
             if is_nothing {
                 return Err(Error::InvalidArgument {
                     argument,
-                    reason: "a shuffle buffer holds at least one sample, but got 0".to_owned(),
+                    reason: "expected at least 1 sample, got 0".to_owned(),
                 });
             }
         }
@@ -141,8 +141,8 @@ impl ShuffleBuffer {
         if distinct.len() != held.len() || held.iter().any(|ordinal| ordinal >= read) || sizes.len() != held.len() {
             return Err(Error::State {
                 reason: format!(
-                    "a shuffle buffer that has read {read} samples can't hold {} of them with {} different ordinals up \
-                     to {} and {} sizes",
+                    "invalid shuffle buffer: after {read} samples were read, it has {} ordinals, of which {} are \
+                     distinct, up to {}, and {} sizes",
                     held.len(),
                     distinct.len(),
                     held.iter().max().unwrap_or(&0),

@@ -60,8 +60,8 @@ impl TorchRandomSampler {
         start.generator.skip(draws.ok_or_else(|| Error::InvalidArgument {
             argument: "epoch",
             reason: format!(
-                "torch reaches epoch {epoch} of {} samples only through more than 2^64 draws: \
-                 the order of a seed (`seed=`) reaches any epoch at once",
+                "epoch {epoch} of {} samples needs more than 2^64 draws of torch's generator; with a seed (`seed=`), \
+                 any epoch is reached at once",
                 self.len
             ),
         })?);

@@ -29,7 +29,7 @@ impl UnevenBlocks {
         let reserved = blocks.ends.try_reserve_exact(len).and_then(|()| blocks.shifts.try_reserve_exact(len));
         reserved.map_err(|error| Error::InvalidArgument {
             argument: "block",
-            reason: format!("no memory for an order of {len} blocks ({error}): free memory, or take larger blocks"),
+            reason: format!("no memory for an order of {len} blocks ({error}); free memory, or use larger blocks"),
         })?;
         // Temporarily holds the numbers of the blocks.
         blocks.shifts.resize(len, 0);

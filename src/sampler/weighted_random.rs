@@ -82,7 +82,7 @@ impl WeightedRandomSampler {
                     return Err(Error::InvalidArgument {
                         argument: "num_samples",
                         reason: format!(
-                            "{num_samples} samples can't be drawn without replacement: of {} weights {possible} are \
+                            "can't draw {num_samples} samples without replacement: only {possible} of {} weights are \
                              positive",
                             weights.len()
                         ),

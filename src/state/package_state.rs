@@ -60,26 +60,29 @@ impl PackageState {
     /// Returns the same position as a state of this crate.
     pub(super) fn into_state(self) -> Result<LoaderState> {
         let refuse = |reason: &str| {
-            let reason = format!("it is of the Python package, and {reason}");
+            let reason = format!("it was saved by the Python package, and {reason}");
             Err(Error::State { reason })
         };
         if self.fingerprint.kind != "map-style" {
-            return refuse("of an iterable-style dataset, whose position only its workers know; resume it there");
+            return refuse(
+                "belongs to an iterable-style dataset, whose position only its workers know; resume it in Python",
+            );
         }
         let (Some(dataset_len), Some(sampler)) = (self.fingerprint.dataset_len, self.fingerprint.order) else {
-            return refuse("its order was drawn by a generator, or by a sampler of Python's: give that loader a seed");
+            return refuse("its order was drawn by a generator or by a Python sampler; give that loader a seed");
         };
         if !self.left_out.batches.is_empty() || !self.left_out.samples.is_empty() {
-            return refuse("it leaves out batches or samples, which a loader of the crate does not");
+            return refuse("it skips batches or samples, which a loader of the crate can't do");
         }
         let lens = self.received_ahead.iter().map(Numbers::range).map(|range| range.end.saturating_sub(range.start));
         if lens.fold(0_u64, u64::saturating_add) > MOST_AHEAD {
-            return refuse("more batches came out of turn than can be: it was changed by hand");
+            return refuse("it has more batches received out of order than possible; it was modified");
         }
         let (batch_size, world_size) = self.layout.unwrap_or((Some(1), 1));
         if world_size > 1 && !self.received_ahead.is_empty() {
             return refuse(
-                "batches came out of order on one of its ranks, and it does not say on which; resume it there",
+                "batches were received out of order on one of its ranks, but it does not record which; resume it in \
+                 Python",
             );
         }
         let received_ahead: BTreeSet<u64> = self.received_ahead.iter().flat_map(Numbers::range).collect();

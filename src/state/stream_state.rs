@@ -87,7 +87,7 @@ impl StreamState {
     /// [`Error::State`] if it is not such a state, or was written by a newer version of this crate.
     pub fn from_json(json: &str) -> Result<Self> {
         if read_version(json)?.is_of_loader() {
-            let reason = "it is the state of a loader: read it with LoaderState".to_owned();
+            let reason = "it is the state of a loader; read it with LoaderState".to_owned();
             return Err(Error::State { reason });
         }
         serde_json::from_str::<Saved>(json).map_err(unreadable)?.try_into()
@@ -118,8 +118,7 @@ impl StreamState {
         if differences.is_empty() {
             return Ok(());
         }
-        let reason =
-            format!("it was saved with {}; give part and shuffle as they were", differences.join(", and with "));
+        let reason = format!("it was saved with {}; use the same part and shuffle", differences.join(", and with "));
         Err(Error::State { reason })
     }
 }
@@ -132,7 +131,7 @@ impl TryFrom<Saved> for StreamState {
         // Ensures that counting from there never overflows.
         let read = saved.shuffled.as_ref().map_or(0, |place| place.read);
         if let Some(many) = [read, saved.position.ordinal].into_iter().find(|&samples| samples > i64::MAX as u64) {
-            let reason = format!("no stream has {many} samples: it was changed by hand");
+            let reason = format!("it has {many} samples, more than a stream can have; it was modified");
             return Err(Error::State { reason });
         }
         let Some(ShuffledPlace { since, read, held, .. }) = &saved.shuffled else { return Ok(Self(saved)) };
@@ -140,13 +139,13 @@ impl TryFrom<Saved> for StreamState {
         let reason = if since > read {
             format!("since={since} is more than read={read}")
         } else if let Some(other) = held.iter().find(|ordinal| !(since..read).contains(ordinal)) {
-            format!("held has {other}, which is not from since={since} to below read={read}")
+            format!("held has {other}, expected numbers from since={since} to below read={read}")
         } else if distinct.len() < held.len() {
-            format!("held has {} numbers, of which {} are different", held.len(), distinct.len())
+            format!("held has {} numbers, but only {} distinct ones", held.len(), distinct.len())
         } else {
             return Ok(Self(saved));
         };
-        Err(Error::State { reason: format!("{reason}: it was changed by hand") })
+        Err(Error::State { reason: format!("{reason}; it was modified") })
     }
 }
 

@@ -84,7 +84,9 @@ impl Operation {
             }
             Self::Jpeg { .. } => return Err(jpeg::refuse_floats()),
             Self::Normalize { mean, std } => normalize::floats(&mut picture, mean, std)?,
-            Self::OfPillow { .. } => return Err("an image of Pillow's has bytes, and this one floats".into()),
+            Self::OfPillow { .. } => {
+                return Err("a transform of a Pillow image expects bytes, but the image has floats".into());
+            }
             Self::Posterize { bits } => posterize::floats(&mut picture, *bits)?,
             Self::Resize { antialias, .. } if antialias.is_exact() => return Err(exact_resize::refuse_floats()),
             _ => return self.apply_to_levels(picture),
@@ -118,11 +120,11 @@ impl Operation {
 fn to_dtype(picture: AnyPicture, dtype: DType, values: Values) -> Result<AnyPicture, Reason> {
     match (dtype, picture) {
         (DType::UInt8, AnyPicture::Floats(_)) if values == Values::Divided => {
-            Err("only bytes are divided by 255: floats become bytes by `kept` or `scaled`".into())
+            Err("only bytes can be divided by 255; convert floats to bytes by `kept` or `scaled`".into())
         }
         (DType::UInt8, AnyPicture::Floats(picture)) => Ok(AnyPicture::Bytes(convert::convert(&picture, values))),
         (DType::Float32, AnyPicture::Bytes(picture)) => Ok(AnyPicture::Floats(convert::convert(&picture, values))),
         (DType::UInt8 | DType::Float32, picture) => Ok(picture),
-        (other, _) => Err(format!("images are worked on as uint8 or float32, and not as {other}")),
+        (other, _) => Err(format!("images can be processed only as uint8 or float32, not as {other}")),
     }
 }

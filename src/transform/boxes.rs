@@ -65,7 +65,7 @@ impl Operation {
             }
             Self::Pad { left, top, mode, .. } => {
                 if *mode != PaddingMode::Constant {
-                    return Err(format!("boxes can't be padded by {mode:?}: what is in them is seen twice then"));
+                    return Err(format!("boxes can't be padded by {mode:?}, which repeats what they contain"));
                 }
                 boxes.shift([*left as f64, *top as f64]);
                 (boxes.height, boxes.width) = self.size_after(height, width);
@@ -205,7 +205,7 @@ impl Boxes {
     fn blank(&mut self, kept: &[bool]) -> Result<(), Reason> {
         if kept.len() != self.numbers.len() {
             return Err(format!(
-                "these steps were drawn for {} boxes, and there are {}",
+                "the transforms were drawn for {} boxes, but there are {}",
                 kept.len(),
                 self.numbers.len()
             ));

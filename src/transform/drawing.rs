@@ -119,7 +119,7 @@ impl ImageTransform {
             Self::RandomChoice { transforms, p } => {
                 if transforms.len() != p.len() || transforms.is_empty() {
                     return Err(format!(
-                        "p: expected {} shares, one for each transform, got {}",
+                        "p: expected {} probabilities, one for each transform, got {}",
                         transforms.len(),
                         p.len()
                     ));

@@ -355,5 +355,5 @@ fn precision_of_torch(largest: f64) -> u32 {
 }
 
 pub(super) fn refuse_floats() -> Reason {
-    "an exact resize is of bytes, and the image has floats: resize it first".into()
+    "an exact resize needs bytes, but the image has floats; resize before converting it".into()
 }

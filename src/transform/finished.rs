@@ -64,7 +64,7 @@ impl Finished {
             (DType::Float32, DType::BFloat16) => {
                 self.write_as(order, into, |value| bf16::from_f32(value).to_ne_bytes())
             }
-            _ => Err(format!("its values are {found}, where {dtype} was expected")),
+            _ => Err(format!("its values are {found}, but {dtype} is expected")),
         }
     }
 
@@ -79,7 +79,7 @@ impl Finished {
         let found = shape.iter().product::<usize>() * BYTES;
         if found != into.len() {
             return Err(format!(
-                "it has {shape:?} values (channels, height, width): {found} bytes, where {} were expected",
+                "it has the shape {shape:?} (channels, height, width), {found} bytes, but {} are expected",
                 into.len()
             ));
         }

@@ -100,7 +100,7 @@ impl Operation {
             Self::Pad { left, top, right, bottom, fill, mode } => {
                 if *mode != PaddingMode::Constant && fill.len() > 1 {
                     return Err(format!(
-                        "padding by {mode:?} has no color, but one of {} values was given",
+                        "padding by {mode:?} uses no fill color, but one of {} values was given",
                         fill.len()
                     ));
                 }

@@ -66,12 +66,12 @@ impl GridMap {
                     rows.reverse();
                     None
                 }
-                _ => return Err("it does not move whole rows and columns".into()),
+                _ => return Err("one of the transforms does not move whole rows and columns".into()),
             };
             if let Some(color) = color
                 && *fill.get_or_insert_with(|| color.clone()) != color
             {
-                return Err("it fills with two colors".into());
+                return Err("the transforms fill with two colors".into());
             }
         }
         let fill = fill.unwrap_or_else(|| vec![0; shape.channels]);
@@ -93,7 +93,7 @@ impl Columns {
         let before = columns.iter().take_while(|place| place.is_none()).count();
         let after = columns[before..].iter().rev().take_while(|place| place.is_none()).count();
         let inner: Option<Vec<usize>> = columns[before..columns.len() - after].iter().copied().collect();
-        let inner = inner.ok_or("it fills what lies between pixels of the image")?;
+        let inner = inner.ok_or("the transforms fill pixels inside the image")?;
         let is_run = |step: fn(usize) -> Option<usize>| inner.windows(2).all(|pair| Some(pair[1]) == step(pair[0]));
         let count = inner.len();
         let inner = match (inner.first(), inner.last()) {

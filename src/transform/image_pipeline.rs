@@ -168,7 +168,7 @@ impl ImagePipeline {
             PlainFile::Jpeg(jpeg) if jpeg.is_divisible(encoded) => return self.run(encoded, generator),
             PlainFile::Jpeg(_) => decode_image(encoded, &self.decode)?,
             PlainFile::Png(png) => {
-                png.decode(encoded, self.decode.mode).ok_or("Pillow may see something else in it")?
+                png.decode(encoded, self.decode.mode).ok_or("the file is one that Pillow may decode differently")?
             }
         };
         self.run_image(image, generator)
@@ -183,7 +183,7 @@ impl ImagePipeline {
         let [height, width, channels] = image.shape();
         match image.dtype() {
             DType::UInt8 => self.run_picture(Picture::new(width, height, channels, image.into_pixels()), generator),
-            dtype => Err(format!("its values are {dtype}, where uint8 was expected")),
+            dtype => Err(format!("its values are {dtype}, but uint8 is expected")),
         }
     }
 
@@ -242,7 +242,7 @@ impl ImagePipeline {
                 cache.keep(number, &picture, size);
                 self.go_on(picture, size, boxes, generator)
             }
-            AnyPicture::Floats(_) => Err("images of floats are not kept".into()),
+            AnyPicture::Floats(_) => Err("float images can't be cached".into()),
         }
     }
 
@@ -293,10 +293,10 @@ impl ImagePipeline {
     #[doc(hidden)]
     pub fn run_mask(&self, encoded: &[u8], moves: &Moves) -> Result<TransformedImage, Reason> {
         if !self.transforms.is_empty() {
-            return Err("a mask moves with its image, and has no transforms of its own".into());
+            return Err("a mask follows the transforms of its image, and can't have its own".into());
         }
         let (mut canvas, _) = self.open(encoded)?;
-        let AnyPicture::Bytes(mask) = canvas.picture()? else { return Err("a mask of floats can't be read".into()) };
+        let AnyPicture::Bytes(mask) = canvas.picture()? else { return Err("float masks are not supported".into()) };
         let mut canvas = Canvas::of_picture(AnyPicture::Bytes(moves.mask(mask)?));
         let moves = Moves::default();
         Ok(TransformedImage { finished: canvas.finish()?, moves, order: self.order, dtype: DType::UInt8 })
@@ -315,7 +315,7 @@ impl ImagePipeline {
     ) -> Result<T, Reason> {
         match generator {
             Some(generator) => run(generator),
-            None if self.is_random() => Err("its transforms are random, and there is no generator to draw from".into()),
+            None if self.is_random() => Err("the transforms are random, but there is no generator to draw from".into()),
             None => run(&mut TorchGenerator::new(0)),
         }
     }

@@ -39,7 +39,7 @@ impl Operation {
             Self::OfPillow { operation, .. } if operation.moves_pixels() => return Err(pillow::refuse_places()),
             Self::Crop { top, left, .. } => points.each(|place, edge| place - [*left, *top][edge] as f64),
             Self::Pad { mode, .. } if *mode != PaddingMode::Constant => {
-                return Err(format!("key points can't be padded by {mode:?}: what is there is seen twice then"));
+                return Err(format!("key points can't be padded by {mode:?}, which repeats what they mark"));
             }
             Self::Pad { left, top, .. } => points.each(|place, edge| place + [*left, *top][edge] as f64),
             Self::HorizontalFlip => points.flip(0, width),
@@ -54,7 +54,7 @@ impl Operation {
                 points.each(|place, edge| coordinates.cast(floats.round(place) * ratios[edge]));
             }
             Self::Rotate { .. } | Self::Affine { .. } | Self::Perspective { .. } => {
-                return Err("key points are not turned with their image here".into());
+                return Err("key points can't be rotated or warped with their image".into());
             }
             _ => {}
         }

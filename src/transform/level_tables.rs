@@ -50,7 +50,7 @@ fn write<const BYTES: usize>(
     let [rows, columns] = map.size();
     let found = tables.len() * rows * columns * BYTES;
     if found != into.len() {
-        return Err(format!("the image has {found} bytes, where {} were expected", into.len()));
+        return Err(format!("the image has {found} bytes, but {} are expected", into.len()));
     }
     let planes = into.as_chunks_mut::<BYTES>().0.chunks_exact_mut((rows * columns).max(1));
     for (channel, (plane, table)) in planes.zip(tables).enumerate() {

@@ -69,7 +69,7 @@ impl Moves {
                 |bytes| i64::from_ne_bytes(bytes) as f64,
                 |number| (number as i64).to_ne_bytes(),
             ),
-            _ => Err(format!("boxes are of float32, float64, int32 or int64, and these of {dtype}")),
+            _ => Err(format!("boxes must be float32, float64, int32 or int64, got {dtype}")),
         }
     }
 
@@ -83,7 +83,7 @@ impl Moves {
     ) -> Result<Vec<u8>, Reason> {
         let numbers: Vec<f64> = bytes.as_chunks().0.iter().map(|&number| read(number).into()).collect();
         let (numbers, []) = numbers.as_chunks::<4>() else {
-            return Err(format!("a box is four numbers, and these are {}", bytes.len() / BYTES));
+            return Err(format!("boxes must have four numbers each, got {} in total", bytes.len() / BYTES));
         };
         let boxes = self.moved(Boxes { numbers: numbers.to_vec(), format, coordinates, ..Boxes::default() })?;
         Ok(boxes.numbers.into_iter().flatten().flat_map(write).collect())
@@ -103,7 +103,7 @@ impl Moves {
     pub fn mask<T: MaskValue>(&self, mask: Picture<T>) -> Result<Picture<T>, Reason> {
         if [mask.height, mask.width] != self.size() {
             return Err(format!(
-                "the mask has {} x {} pixels, and its image {} x {}",
+                "the mask has {} x {} pixels, but its image has {} x {}",
                 mask.width, mask.height, self.width, self.height
             ));
         }

@@ -75,20 +75,20 @@ impl ImageTransform {
                 let first = outputs.next().unwrap_or(Ok((channels, dtype)))?;
                 match outputs.all(|each| each == Ok(first)) {
                     true => Ok(first),
-                    false => Err("RandomChoice makes images of several channels or data types".into()),
+                    false => Err("the transforms of RandomChoice must result in equal channels and data types".into()),
                 }
             }
             Self::RandomOrder { transforms } => {
                 match transforms.iter().all(|each| each.output(channels, dtype) == Ok((channels, dtype))) {
                     true => Ok((channels, dtype)),
-                    false => Err("RandomOrder has a transform that changes channels or data type, at a place that is \
-                                  drawn: put it before or after"
+                    false => Err("RandomOrder can't contain a transform that changes channels or data type; put that \
+                                  before or after it"
                         .into()),
                 }
             }
             Self::Jpeg { .. } if dtype != DType::UInt8 || ![1, 3].contains(&channels) => {
                 let name = dtype.name();
-                Err(format!("JPEG needs an image of uint8 with 1 or 3 channels, and this one has {channels} of {name}"))
+                Err(format!("JPEG needs a uint8 image with 1 or 3 channels, but this one has {channels} of {name}"))
             }
             Self::Compose { transforms } | Self::OfPillow { transforms, .. } => {
                 transforms.iter().try_fold((channels, dtype), |(channels, dtype), each| each.output(channels, dtype))
@@ -99,8 +99,8 @@ impl ImageTransform {
                 if inside != (channels, dtype) {
                     let (own, kind) = inside;
                     return Err(format!(
-                        "RandomApply makes {own} channels of {} of {channels} channels of {}, but not always: images \
-                         that differ so can't be in one batch",
+                        "RandomApply may turn an image into {own} channels of {}, or leave {channels} channels of {}; \
+                         both can't be in one batch",
                         kind.name(),
                         dtype.name()
                     ));
@@ -190,17 +190,14 @@ pub fn fixed_size(transforms: &[ImageTransform]) -> Option<[usize; 2]> {
 
 fn check_normalize(mean: &[f32], std: &[f32], channels: usize, dtype: DType) -> Result<(), Reason> {
     if !matches!(dtype, DType::Float16 | DType::BFloat16 | DType::Float32 | DType::Float64) {
-        return Err(format!(
-            "Normalize needs an image of floats, and this one is of {}: put ToDtype before it",
-            dtype.name()
-        ));
+        return Err(format!("Normalize needs a float image, but this one is {}; put ToDtype before it", dtype.name()));
     }
     if std.contains(&0.0) {
-        return Err("std: a deviation of 0 can't be divided by".into());
+        return Err("std: expected deviations other than 0".into());
     }
     if ![mean, std].iter().all(|values| [1, channels].contains(&values.len())) {
         return Err(format!(
-            "Normalize has {} means and {} deviations, and the image {channels} channels",
+            "Normalize has {} means and {} deviations, but the image has {channels} channels",
             mean.len(),
             std.len()
         ));

@@ -20,7 +20,8 @@ pub(super) type Perspective = [f64; 8];
 pub(super) fn coefficients(corners: [[i64; 2]; 4], height: usize, width: usize) -> Result<Perspective, Reason> {
     if height > LONGEST || width > LONGEST {
         return Err(format!(
-            "an image of {height} x {width} pixels can't be put in perspective: more than {LONGEST} in one direction"
+            "perspective is not supported for an image of {height} x {width} pixels: at most {LONGEST} in each \
+             direction"
         ));
     }
     let [p0, p1, p2, p3] = corners.map(|corner| corner.map(i128::from));
@@ -43,7 +44,7 @@ pub(super) fn coefficients(corners: [[i64; 2]; 4], height: usize, width: usize) 
     let last = back[2][2];
     if last == 0 {
         return Err(format!(
-            "an image of {height} x {width} pixels can't be put in perspective: its corners lie in a line"
+            "perspective is not possible for an image of {height} x {width} pixels: the corners are collinear"
         ));
     }
     let value = |at: usize| f64::from(((back[at / 3][at % 3] * lengths[at / 3]) as f64 / last as f64) as f32);
@@ -55,7 +56,7 @@ pub(super) fn coefficients(corners: [[i64; 2]; 4], height: usize, width: usize) 
 pub(super) fn inverse([a, b, c, d, e, f, g, h]: Perspective) -> Result<Perspective, Reason> {
     let determinant = a * e - b * d;
     if determinant == 0.0 {
-        return Err("boxes can't be moved by a perspective that puts the image in a line".into());
+        return Err("boxes can't be moved by a perspective that maps the image to a line".into());
     }
     Ok([e - f * h, -b + c * h, b * f - c * e, -d + f * g, a - c * g, -a * f + c * d, -e * g + d * h, -a * h + b * g]
         .map(|value| value / determinant))

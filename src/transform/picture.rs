@@ -83,7 +83,7 @@ impl<T> Picture<T> {
 
     /// Allocates room for a picture with the same channels and a different size.
     pub(super) fn room(&self, height: usize, width: usize) -> Result<Vec<T>, Reason> {
-        let refuse = || format!("there is no room for an image of {width} x {height} pixels");
+        let refuse = || format!("no memory for an image of {width} x {height} pixels");
         let values = height.checked_mul(width).and_then(|pixels| pixels.checked_mul(self.channels));
         let mut room = Vec::new();
         room.try_reserve_exact(values.ok_or_else(refuse)?).map_err(|_| refuse())?;

@@ -106,7 +106,7 @@ impl PixelPipeline {
     /// The reason, if the image or `into` has the wrong size, or a required generator is missing.
     pub fn run(&self, pixels: &[u8], generator: Option<&mut TorchGenerator>, into: &mut [u8]) -> Result<(), Reason> {
         if pixels.len() != self.bytes() {
-            return Err(format!("an image has {} bytes, where {} were expected", pixels.len(), self.bytes()));
+            return Err(format!("an image has {} bytes, but {} are expected", pixels.len(), self.bytes()));
         }
         let Some(direct) = &self.direct else {
             let picture = picture(pixels, self.shape, self.order);
@@ -212,9 +212,7 @@ fn form(transforms: &[ImageTransform], shape: ImageShape) -> Result<ImageForm, R
     let after = transforms.iter().try_fold(before, |(channels, dtype), each| each.output(channels, dtype))?;
     let size = size_behind(transforms, [shape.height, shape.width]);
     if size.is_none_or(|[height, width]| form.shape != [after.0, height, width]) || form.dtype != after.1 {
-        return Err(
-            "images of one size become images of several forms: end with a transform that gives them one".into()
-        );
+        return Err("the resulting images differ in shape; end with a transform that gives all of them one".into());
     }
     Ok(form)
 }

@@ -23,7 +23,9 @@ pub(super) fn resize<T: Level>(
     antialias: Antialias,
 ) -> Result<Picture<T>, Reason> {
     if width == 0 || height == 0 || width.saturating_mul(height) > MOST_PIXELS {
-        return Err(format!("it can't be resized to {width} x {height} pixels: from 1 to {MOST_PIXELS} are possible"));
+        return Err(format!(
+            "it can't be resized to {width} x {height} pixels: the result must have from 1 to {MOST_PIXELS} pixels"
+        ));
     }
     if let (Interpolation::Nearest | Interpolation::NearestExact, Part::Whole(region)) = (interpolation, part) {
         return nearest(from, region, [width, height], interpolation);
@@ -62,7 +64,7 @@ pub(super) fn nearest<T: Copy + Default>(
     interpolation: Interpolation,
 ) -> Result<Picture<T>, Reason> {
     if part.width == 0 || part.height == 0 {
-        return Err("what has no pixels can't be resized".into());
+        return Err("an empty image can't be resized".into());
     }
     let shift = if interpolation == Interpolation::NearestExact { 0.5 } else { 0.0 };
     let places = |found: usize, wanted: usize, first: usize| -> Vec<usize> {

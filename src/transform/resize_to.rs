@@ -33,7 +33,7 @@ impl ResizeTo {
                 match max_size {
                     Some(most) if most <= length => {
                         return Err(format!(
-                            "max_size: expected more than {length}, the length of the shorter edge, but got {most}"
+                            "max_size: expected more than {length}, the length of the shorter edge, got {most}"
                         ));
                     }
                     Some(most) if longer > most => (share(most, length, longer), most),

@@ -119,10 +119,10 @@ fn what_is_no_arrow_file_is_named() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("a.arrow");
     let contents: [(&[u8], &str); 5] = [
-        (b"", "truncated, or no Arrow file"),
+        (b"", "truncated, or not an Arrow file"),
         (b"FEA1....", "Feather 1"),
         (b"PAR1....", "Parquet"),
-        (b"ARROW1\0\0....ARROW1", "the footer is to have"),
+        (b"ARROW1\0\0....ARROW1", "declares a footer of"),
         (b"some ordinary text", "neither an Arrow file nor an Arrow stream"),
     ];
     for (content, words) in contents {

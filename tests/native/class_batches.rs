@@ -88,7 +88,7 @@ fn labels_that_change_while_they_are_read_are_refused() {
             into.iter_mut().for_each(|label| *label *= spread);
             Ok(())
         });
-        assert!(refused(made).contains("labels: they changed while they were read"));
+        assert!(refused(made).contains("labels: they changed while they were being read"));
         let mut reads = 0;
         let made = ClassIndex::read(4, |_, into| {
             reads += 1;
@@ -123,8 +123,11 @@ fn class_samplers_keep_the_contract_and_give_their_samples_once() {
             }
         }
     }
-    assert!(refused(ClassSampler::new(Arc::clone(&index), vec![4], Shuffling::Off)).contains("class 4 of 4 classes"));
-    assert!(refused(ClassSampler::new(index, vec![2, 0, 2], Shuffling::Off)).contains("class 1 comes twice"));
+    assert!(
+        refused(ClassSampler::new(Arc::clone(&index), vec![4], Shuffling::Off))
+            .contains("expected classes from 0 to below 4, got 4")
+    );
+    assert!(refused(ClassSampler::new(index, vec![2, 0, 2], Shuffling::Off)).contains("each class once, got 1 twice"));
 }
 
 #[test]
@@ -404,8 +407,8 @@ fn a_sample_that_no_batch_can_hold_is_named() {
         refused(LengthBucketBatchSampler::new(lengths, limit, window, LastBatch::Keep, Shuffling::Off))
     };
     let message = refusal(&[3, 11, 4], BatchLimit::Tokens(10), 5);
-    assert!(message.contains("sample 1 has the length 11, more than a batch may have (max_tokens=10)"), "{message}");
-    assert!(refusal(&[3, -1], BatchLimit::Samples(2), 5).contains("sample 1 has the length -1, below 0"));
+    assert!(message.contains("sample 1 has the length 11, but a batch may have at most 10 (max_tokens)"), "{message}");
+    assert!(refusal(&[3, -1], BatchLimit::Samples(2), 5).contains("sample 1 has a negative length, -1"));
     assert!(refusal(&[3], BatchLimit::Samples(0), 5).contains("batch_size: expected a positive integer"));
     assert!(refusal(&[3], BatchLimit::Samples(1), 0).contains("window: expected a positive integer"));
 }

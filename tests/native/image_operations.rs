@@ -156,7 +156,7 @@ fn boxes_are_dropped_and_converted() {
 
     let blank = |kept: &[bool]| Operation::BlankBoxes { kept: kept.to_vec() };
     assert!(
-        blank(&[true, false]).apply_to_boxes(&mut boxes).unwrap_err().contains("drawn for 2 boxes, and there are 1")
+        blank(&[true, false]).apply_to_boxes(&mut boxes).unwrap_err().contains("drawn for 2 boxes, but there are 1")
     );
     blank(&[true]).apply_to_boxes(&mut boxes).unwrap();
     assert_eq!(boxes.numbers, [[5.0, 5.0, 10.0, 10.0]]);
@@ -189,7 +189,7 @@ fn key_points_are_in_the_middle_of_pixels() {
         center: None,
         fill: vec![],
     };
-    assert!(turn.apply_to_key_points(&mut points).unwrap_err().contains("turned"));
+    assert!(turn.apply_to_key_points(&mut points).unwrap_err().contains("rotated"));
 }
 
 #[test]
@@ -225,5 +225,5 @@ fn noise_is_added_and_limited() {
     assert_eq!(floats(&noise(Noise::Clipped, &deviates[..2]), 2, 1, &[0.25, 0.5]), [0.75, 0.0]);
     assert_eq!(floats(&noise(Noise::Free, &deviates[..2]), 2, 1, &[0.25, 0.5]), [0.75, -0.5]);
     let picture = AnyPicture::Bytes(Picture::new(2, 1, 1, vec![1, 2]));
-    assert!(noise(Noise::Free, &deviates).apply(picture).unwrap_err().contains("4 deviates for 2 values"));
+    assert!(noise(Noise::Free, &deviates).apply(picture).unwrap_err().contains("4 deviations for 2 values"));
 }

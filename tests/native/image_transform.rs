@@ -131,7 +131,7 @@ fn what_can_not_be_drawn_says_why() {
             center: None,
             fill: vec![],
         },
-        "can't be drawn",
+        "finite range",
     );
     let value = ErasingValue::Color(vec![1.0, 2.0]);
     refused(
@@ -332,7 +332,7 @@ fn a_crop_is_drawn_by_boxes() {
 
     assert_eq!(fixed_size(&[ImageTransform::CenterCrop { size: [9, 9] }, crop.clone()]), None);
     let mut refused = |crop: &ImageTransform, boxes| run(crop, boxes, &mut generator).unwrap_err();
-    assert!(refused(&crop, None).contains("none given"));
+    assert!(refused(&crop, None).contains("none were given"));
     assert!(refused(&transform([0.3, 1.0], &[0.5]), boxes()).contains("sampler_options"));
     assert!(refused(&transform([0.3, 1e30], &options), boxes()).contains("max_scale"));
     assert!(refused(&transform([0.0, 0.0], &options), boxes()).contains("min_scale"));

@@ -98,7 +98,7 @@ fn what_has_no_form_or_no_bytes_is_refused() {
     let of_any_size = DecodedField::Image(0, ImagePipeline::new(Vec::new()));
     let of_numbers = DecodedField::Image(2, ImagePipeline::new(vec![ImageTransform::CenterCrop { size: [1, 1] }]));
     for (field, words) in
-        [(of_any_size, "of any size"), (of_numbers, "does not hold"), (DecodedField::Kept(3), "no field 3")]
+        [(of_any_size, "no fixed size"), (of_numbers, "is not a field of boxes"), (DecodedField::Kept(3), "no field 3")]
     {
         let refused = DecodedImages::new(Arc::clone(&files), [field]).err().unwrap().to_string();
         assert!(refused.contains(words), "{refused}");

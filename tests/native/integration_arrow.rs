@@ -149,7 +149,7 @@ fn what_does_not_fit_is_refused_by_name() {
         RecordBatches::new(batches, options).err().unwrap().to_string()
     };
     let all = ColumnarOptions::default();
-    assert!(refused(Vec::new(), &all).contains("give at least one"));
+    assert!(refused(Vec::new(), &all).contains("expected at least one batch"));
     let floats = RecordBatch::try_from_iter([("n", Arc::new(StringArray::from(vec!["a"])) as ArrayRef)]).unwrap();
     let some = ColumnarOptions { columns: Some(vec!["n".into()]), ..all.clone() };
     let error = refused(vec![rows(0, 2), floats], &some);
@@ -160,7 +160,7 @@ fn what_does_not_fit_is_refused_by_name() {
     let complex = internal::Array::contiguous(Arc::new(Segment::from_vec(vec![0_u8; 8])), 0, 8, &[1]).unwrap();
     let batch = whole(InMemory::new(vec![(Field::new("x", DType::Complex64, []), complex)]).unwrap());
     let error = batch.into_record_batch().unwrap_err().to_string();
-    assert!(error.contains("`x` holds complex64, which Arrow has no type for"), "{error}");
+    assert!(error.contains("`x` holds complex64, for which Arrow has no type"), "{error}");
 }
 
 #[test]

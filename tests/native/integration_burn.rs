@@ -294,7 +294,7 @@ fn data_types_stay_and_what_burn_has_not_is_refused() {
     let flags = of(DType::Bool).field("x").unwrap().to_burn().unwrap();
     assert_eq!(flags.try_to_vec::<bool>().unwrap(), [false, true, false, true, false, true]);
     let error = of(DType::Complex64).field("x").unwrap().to_burn().unwrap_err().to_string();
-    assert!(error.contains("`x` holds complex64, which burn has no type for"), "{error}");
+    assert!(error.contains("`x` holds complex64, for which burn has no type"), "{error}");
     let labels = Tensor::<2, Int>::from_data(of(DType::UInt8).field("x").unwrap().to_burn().unwrap(), &Device::flex());
     assert_eq!(labels.sum().into_scalar::<i64>(), 3);
 }

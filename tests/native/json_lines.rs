@@ -98,16 +98,16 @@ fn an_error_names_file_line_byte_and_column() {
     );
     refused(&[b"{\"more\":".to_vec(), b"[".repeat(100_000)].concat(), Some(fields()), 134, "recursion limit");
     refused(b"[1]", Some(fields()), 0, "expected a JSON object");
-    refused(b"{\"ids\": []}", Some(fields()), 10, "there is no field `text`");
-    refused(b"{\"text\": 1}", Some(fields()), 9, "field `text`: a number or a boolean where a text is expected");
+    refused(b"{\"ids\": []}", Some(fields()), 10, "field `text` is missing or null");
+    refused(b"{\"text\": 1}", Some(fields()), 9, "field `text`: a number or a boolean, expected a string");
     for (ids, words) in [
         ("[1.5]", "1.5 is not a valid int32"),
         ("[2147483648]", "2147483648 is not a valid int32"),
         ("[true]", "true is not a valid int32"),
-        ("[\"a\"]", "a text where int32 is expected"),
-        ("[[1]]", "a list where int32"),
+        ("[\"a\"]", "a string, expected int32"),
+        ("[[1]]", "a list, expected int32"),
         ("[null]", "null in a list"),
-        ("3", "a number or a boolean where a list of int32"),
+        ("3", "a number or a boolean, expected a list of int32"),
         ("{}", "an object where a list"),
     ] {
         let line = format!("{{\"text\": \"\", \"ids\": {ids}}}");
@@ -119,7 +119,7 @@ fn an_error_names_file_line_byte_and_column() {
         let line = format!("{{\"text\": \"\", \"at\": {at}}}");
         let lines = JsonLines::open(vec![put(&folder, "y", line.as_bytes())], Some(fields()), None).unwrap();
         let error = read_all(lines).unwrap_err().to_string();
-        assert!(error.contains("values in a list where 2 are expected"), "{error}");
+        assert!(error.contains("expected a list of 2 values, got "), "{error}");
     }
 }
 

@@ -124,13 +124,16 @@ fn what_would_never_end_or_makes_no_sense_is_refused() {
     };
     let all = StopCriteria::AllDatasetsExhausted;
     let waits = refusal(&[5, 9], vec![(0, vec![1.0, 1.0]), (4, vec![1.0, 0.0])], StopCriteria::default());
-    assert!(waits.contains("never end: part 1 has 9 samples, and its weight lets 2"), "{waits}");
+    assert!(waits.contains("never end: part 1 has 9 samples, but its weight allows only 2"), "{waits}");
     assert!(refusal(&[5, 9], vec![(0, vec![0.0, 1.0])], all).contains("never end: part 0"));
     assert!(refusal(&[5, 0], vec![(0, vec![1.0, 1.0])], all).contains("part 1 has no samples"));
-    assert!(refusal(&[5], vec![(0, vec![1.0, 1.0])], all).contains("2 weights at position 0 for 1 parts"));
-    assert!(refusal(&[5], vec![(0, vec![-1.0])], all).contains("the weight of part 0 is -1"));
-    assert!(refusal(&[5], vec![(0, vec![0.0])], all).contains("some part must come"));
-    assert!(refusal(&[5], vec![(3, vec![1.0]), (3, vec![1.0])], all).contains("3 follows 3"));
+    assert!(refusal(&[5], vec![(0, vec![1.0, 1.0])], all).contains("got 2 at position 0 for 1 parts"));
+    assert!(
+        refusal(&[5], vec![(0, vec![-1.0])], all)
+            .contains("the weight of part 0 must be finite and not negative, got -1")
+    );
+    assert!(refusal(&[5], vec![(0, vec![0.0])], all).contains("must have a positive, finite sum"));
+    assert!(refusal(&[5], vec![(3, vec![1.0]), (3, vec![1.0])], all).contains("got 3 after 3"));
     assert!(refusal(&[], vec![(0, vec![])], all).contains("at least one part"));
     // A part whose weight comes too late is never read: the others are finished.
     let late = MixtureWeights::scheduled(vec![(0, vec![1.0, 0.0]), (100, vec![0.0, 1.0])], Course::Steps);

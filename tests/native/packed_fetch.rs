@@ -135,10 +135,10 @@ fn pieces_that_make_no_rows_are_refused() {
         assert!(fetch.fetch(&IndexBatch { epoch: 0, batch_in_epoch: 0, indices, draws: None }).is_err());
     };
     refused(&[], "at least one piece");
-    refused(&[2], "the first piece of a batch begins no row");
-    refused(&[5, 2, 2], "a piece has no room");
-    refused(&[4], "index 4 stands for no piece of 3 documents");
-    refused(&[usize::MAX], "stands for no piece");
+    refused(&[2], "the first piece of a batch must begin a row");
+    refused(&[5, 2, 2], "a piece must have at least one token");
+    refused(&[4], "index 4 does not denote a piece of the 3 documents");
+    refused(&[usize::MAX], "does not denote a piece");
     let piece = |document, start, tokens| [DocumentPiece { document, start, tokens }];
     let mut room = [0; 64];
     let outcome = documents.read_pieces(&piece(3, 0, 1), [&mut room[..8]]);
@@ -242,7 +242,7 @@ fn fields_that_do_not_fit_the_tokens_are_refused() {
     let fetch = |lengths: Vec<u32>| {
         FetchPackedFields::new(Arc::new(with_fields(&documents)), lengths, collate, Arc::new(Slab::new(2)))
     };
-    assert!(fetch(vec![3]).err().unwrap().to_string().contains("2 documents, but 1 lengths"));
+    assert!(fetch(vec![3]).err().unwrap().to_string().contains("each of the 2 documents, got 1"));
     assert!(fetch(vec![3, 2]).unwrap().with_labels(2).err().unwrap().to_string().contains("expected integers"));
     assert!(fetch(vec![3, 2]).unwrap().with_tokens(7).err().unwrap().to_string().contains("no field 7"));
     let short = vec![PackedField { field: 2, padding: vec![0] }];
@@ -252,5 +252,5 @@ fn fields_that_do_not_fit_the_tokens_are_refused() {
     let index = PieceCode { document: 1, start: 0, begins_row: true }.index(2);
     let batch = IndexBatch { epoch: 0, batch_in_epoch: 0, indices: vec![index], draws: None };
     let error = fetch(vec![3, 4]).unwrap().fetch(&batch).unwrap_err().to_string();
-    assert!(error.contains("document 1 has 2 tokens, but its length was said to be 4"), "{error}");
+    assert!(error.contains("document 1 has 2 tokens, but its given length is 4"), "{error}");
 }

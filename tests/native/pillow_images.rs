@@ -66,7 +66,7 @@ fn boxes_stay_with_colors_and_do_not_turn() {
     let mut boxes = Boxes { numbers: vec![[1.0, 2.0, 3.0, 4.0]], height: 9, width: 9, ..Boxes::default() };
     of_pillow(Operation::Autocontrast).apply_to_boxes(&mut boxes).unwrap();
     assert_eq!(boxes.numbers, [[1.0, 2.0, 3.0, 4.0]]);
-    assert!(of_pillow(turned(5.0, Frame::Same)).apply_to_boxes(&mut boxes).unwrap_err().contains("pixels"));
+    assert!(of_pillow(turned(5.0, Frame::Same)).apply_to_boxes(&mut boxes).unwrap_err().contains("a Pillow image"));
 }
 
 fn drawn(version: Torchvision, transform: ImageTransform, seed: u64) -> Result<Vec<Operation>, String> {
@@ -120,5 +120,5 @@ fn a_choice_has_one_size_if_all_parts_have_it() {
     let gray = ImageTransform::Grayscale { num_output_channels: 1 };
     assert_eq!(choice(vec![gray.clone(), gray.clone()]).output(3, DType::UInt8), Ok((1, DType::UInt8)));
     assert!(choice(vec![gray, crop(5)]).output(3, DType::UInt8).unwrap_err().contains("RandomChoice"));
-    assert!(drawn(Torchvision::V2, choice(vec![crop(5)]), 0).unwrap_err().contains("shares"));
+    assert!(drawn(Torchvision::V2, choice(vec![crop(5)]), 0).unwrap_err().contains("probabilities"));
 }

@@ -59,7 +59,7 @@ fn files_that_end_inside_a_sample_are_refused_at_every_cut() {
         }
         let error = opened.err().unwrap();
         assert!(matches!(error, Error::Format { .. }), "{error}");
-        assert!(error.to_string().contains(&format!("the file has {bytes} bytes, of which 10")), "{error}");
+        assert!(error.to_string().contains(&format!("the file has {bytes} bytes, but a header of 10")), "{error}");
     }
 }
 

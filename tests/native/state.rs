@@ -55,7 +55,7 @@ fn a_newer_version_is_refused_by_its_number_whatever_else_it_has() {
     let newer = [STATE.replace("\"version\":1", "\"version\":2"), r#"{"version":2,"position":17}"#.into()];
     for json in newer {
         let message = refused(&json);
-        assert!(message.contains("version 2") && message.contains("reads 1"), "{message}");
+        assert!(message.contains("version 2") && message.contains("supports only 1"), "{message}");
     }
 }
 

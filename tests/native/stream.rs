@@ -122,7 +122,7 @@ fn a_source_that_is_shorter_than_it_was_is_told() {
         |command: &str| StreamDataset::new(vec![StreamSource::Command(command.into())], StreamFormat::json_lines(None));
     let (_, position) = all(&lines("seq 5"))[3].clone();
     let error = read(&lines("seq 3"), StreamPart::WHOLE, position).unwrap_err();
-    assert!(error.to_string().contains("has 3 samples, but 4 had been read"), "{error}");
+    assert!(error.to_string().contains("has 3 samples, but 4 of it had been read"), "{error}");
 }
 
 #[test]
@@ -326,6 +326,6 @@ fn an_archive_that_was_cut_in_padding_is_told() {
         fs::write(&path, &whole[..(begin / 512 + 1) * 512 + kept]).unwrap();
         let dataset = StreamDataset::new(vec![StreamSource::Path(path.clone())], format.clone());
         let error = read(&dataset, StreamPart::WHOLE, StreamPosition::default()).unwrap_err();
-        assert!(error.to_string().contains("511 bytes of padding are expected here"), "{error}");
+        assert!(error.to_string().contains("expected 511 bytes of padding"), "{error}");
     }
 }

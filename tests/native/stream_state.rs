@@ -325,7 +325,7 @@ fn a_stream_with_fewer_files_is_refused() {
     let Some(Err(Error::State { reason })) = lines(&["seq 0 5"]).resume(&state).unwrap().next() else {
         panic!("the state is in the second")
     };
-    assert!(reason.contains("source 2 of the stream, which has 1 now"), "{reason}");
+    assert!(reason.contains("source 2 of the stream, which now has only 1"), "{reason}");
     // An additional source comes next.
     let whole: Vec<u64> = samples(batches);
     assert_eq!(whole, [8, 9]);

@@ -207,7 +207,7 @@ fn a_damaged_index_is_refused_with_the_place_of_the_damage() {
     refused(opened(&with(17, 0)), &["byte 17", "code 0"]);
     refused(opened(&with(25, 0x40)), &["byte 18", "no file can hold"]);
     refused(opened(&with(22, 1)), &["truncated"]);
-    refused(opened(&with(26, 0)), &["byte 26", "no border"]);
+    refused(opened(&with(26, 0)), &["byte 26", "no document boundaries"]);
     refused(opened(&with(41, 0x80)), &["byte 38", "sequence 1", "below 0"]);
     refused(opened(&with(34, 40)), &["byte 46", "sequence 0", "18 bytes"]);
     refused(opened(&with(54, 15)), &["byte 54", "sequence 1", "18 bytes"]);
@@ -291,7 +291,7 @@ fn a_file_that_is_cut_or_replaced_is_named_at_the_next_batch() {
     let folder = TempDir::new().unwrap();
     for (size, words) in [
         (Some(9_000), "shrank since it was opened: 20000 bytes then, 9000"),
-        (None, "another file was put in its place"),
+        (None, "it was replaced by a different file"),
     ] {
         let path = file(&folder, "x.bin", &uint16(0..10_000));
         let loader = loader(&path);

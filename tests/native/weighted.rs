@@ -132,11 +132,17 @@ fn weights_that_are_none_are_refused() {
     };
     for bad in [-1.0, f64::NAN, f64::INFINITY] {
         let message = refusal(&[1.0, bad], 1, Replacement::With);
-        assert!(message.contains(&format!("the weight of index 1 is {bad}")), "{message}");
+        assert!(
+            message.contains(&format!("the weight of index 1 must be finite and not negative, got {bad}")),
+            "{message}"
+        );
     }
-    assert!(refusal(&[0.0, 0.0, -0.0], 1, Replacement::With).contains("all 3 are zero"));
-    assert!(refusal(&[], 1, Replacement::With).contains("there are none"));
-    assert!(refusal(&[1e308; 4], 1, Replacement::With).contains("divide them all by the largest"));
+    assert!(refusal(&[0.0, 0.0, -0.0], 1, Replacement::With).contains("all 3 weights are zero"));
+    assert!(refusal(&[], 1, Replacement::With).contains("at least one weight"));
+    assert!(refusal(&[1e308; 4], 1, Replacement::With).contains("divide all of them by the largest"));
     let message = refusal(&[1.0, 0.0, 2.0], 3, Replacement::Without);
-    assert!(message.contains("3 samples can't be drawn without replacement: of 3 weights 2 are positive"), "{message}");
+    assert!(
+        message.contains("can't draw 3 samples without replacement: only 2 of 3 weights are positive"),
+        "{message}"
+    );
 }

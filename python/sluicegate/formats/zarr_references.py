@@ -20,7 +20,7 @@ Table: TypeAlias = "tuple[str, list[str], list[bytes], bytes]"
 
 _METADATA = ".zmetadata"
 _TABLE = re.compile(r"refs\.(0|[1-9][0-9]{0,17})\.parq")
-_ABSENT = ("it has values of type Null", "there is no column")
+_ABSENT = ("values of type Null", "there is no column")
 
 
 def has_parquet_references(path: str) -> bool:

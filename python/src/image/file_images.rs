@@ -42,7 +42,7 @@ impl OtherImages for InPython {
             let decoded = object.call_method1("decode", (PyBytes::new(object.py(), path),))?;
             let (height, width, pixels): (usize, usize, Vec<u8>) = decoded.extract()?;
             if height.checked_mul(width).and_then(|size| size.checked_mul(self.1)) != Some(pixels.len()) {
-                return Err(PyValueError::new_err("the pixels do not fit to the size of the image"));
+                return Err(PyValueError::new_err("the number of pixels does not match the size of the image"));
             }
             Ok(Image::new(width, height, self.1, DType::UInt8, pixels))
         })

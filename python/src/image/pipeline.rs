@@ -96,10 +96,10 @@ impl ImagePipeline {
         numbers: Vec<usize>,
         generator: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<(Vec<Bound<'py, PyAny>>, Option<(usize, String)>)> {
-        let form = self.pipeline.form().ok_or_else(|| PyValueError::new_err("these images are of any size"))?;
+        let form = self.pipeline.form().ok_or_else(|| PyValueError::new_err("the images have no fixed size"))?;
         let files: Vec<&[u8]> = encoded.iter().map(|file| file.as_bytes()).collect();
         if numbers.len() != files.len() {
-            return Err(PyValueError::new_err("there is one number for each image"));
+            return Err(PyValueError::new_err("expected one number for each image"));
         }
         let bytes = form.shape.iter().product::<usize>() * form.dtype.bytes();
         let run = |mut generator: Option<&mut TorchGenerator>| {
@@ -133,10 +133,10 @@ impl ImagePipeline {
         keys: Option<Vec<u64>>,
         generator: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<(Bound<'py, PyAny>, Option<(usize, String)>)> {
-        let form = self.pipeline.form().ok_or_else(|| PyValueError::new_err("these images are of any size"))?;
+        let form = self.pipeline.form().ok_or_else(|| PyValueError::new_err("the images have no fixed size"))?;
         let files: Vec<&[u8]> = encoded.iter().map(|file| file.as_bytes()).collect();
         if keys.as_ref().is_some_and(|keys| keys.len() != files.len()) {
-            return Err(PyValueError::new_err("there is one key for each image"));
+            return Err(PyValueError::new_err("expected one key for each image"));
         }
         let bytes = form.shape.iter().product::<usize>() * form.dtype.bytes();
         let run = |mut generator: Option<&mut TorchGenerator>| {

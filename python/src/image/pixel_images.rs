@@ -29,7 +29,12 @@ pub(crate) fn pixel_images(
         [height, width] => ([height, width], 1, ChannelOrder::Last),
         [height, width, channels] if is_last => ([height, width], channels, ChannelOrder::Last),
         [channels, height, width] => ([height, width], channels, ChannelOrder::First),
-        _ => return Err(PyValueError::new_err(format!("images have two or three axes, not {:?}", field.shape()))),
+        _ => {
+            return Err(PyValueError::new_err(format!(
+                "expected images with two or three axes, got {:?}",
+                field.shape()
+            )));
+        }
     };
     let pipeline =
         PixelPipeline::new(transforms_of(transforms)?, size, channels, order).map_err(PyValueError::new_err)?;

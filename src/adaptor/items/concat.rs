@@ -34,7 +34,7 @@ impl<D: ItemDataset> ConcatItems<D> {
             let end = ends.last().copied().unwrap_or(0_usize).checked_add(part.len());
             ends.push(end.ok_or_else(|| Error::InvalidArgument {
                 argument: "parts",
-                reason: "together they have more items than an index can count".into(),
+                reason: "they have more items in total than an index can count".into(),
             })?);
         }
         Ok(Self { parts, ends })

@@ -13,8 +13,8 @@ pub(super) fn filter<D: ItemDataset>(
     mut is_kept: impl FnMut(&D::Item) -> Result<bool>,
 ) -> Result<SubsetItems<D>> {
     if dataset.is_random() {
-        let reason = "the items are random, and would be others when they are read again: filter before they are, or by \
-                      index";
+        let reason = "its items are random, so a second read returns different ones; filter before the random \
+                      transform, or select by index";
         return Err(Error::InvalidArgument { argument: "dataset", reason: reason.into() });
     }
     let (len, mut kept, mut indices) = (dataset.len(), Vec::new(), Vec::new());

@@ -34,8 +34,8 @@ impl<D, F> MapRandomItems<D, F> {
 }
 
 fn no_keys() -> Error {
-    let reason = "the items are random, and nothing says what they are drawn from: read them by items_with_keys, or by an \
-                  ItemLoader with a seed";
+    let reason = "the items are random and need a key each; read them with items_with_keys, or with an ItemLoader that \
+                  has a seed";
     Error::InvalidArgument { argument: "keys", reason: reason.into() }
 }
 

@@ -15,7 +15,7 @@ impl<A: ItemDataset, B: ItemDataset> ZipItems<A, B> {
     pub(super) fn new(first: A, second: B) -> Result<Self> {
         if first.len() != second.len() {
             let (first_len, other_len) = (first.len(), second.len());
-            let (first, other) = ("the dataset".into(), "what it is zipped with".into());
+            let (first, other) = ("the dataset".into(), "the dataset zipped with it".into());
             return Err(Error::LengthMismatch { first, first_len, other, other_len });
         }
         Ok(Self { first, second })

@@ -148,7 +148,8 @@ impl SampleStream for Prefetched {
 
     fn advance(&mut self, into: &mut SampleBlock) -> Result<Advance> {
         let Some(reading) = self.reading.as_ref().filter(|reading| reading.process == process::id()) else {
-            let reason = "this stream was opened by the process that this one was forked from: open another".into();
+            let reason =
+                "this stream was opened before the process was forked; open another one in the child process".into();
             return Err(Error::State { reason });
         };
         while let Some(mut block) = reading.queue.take(self.used.take())? {

@@ -55,7 +55,7 @@ impl<'a> StreamSample<'a> {
         let refused = |reason| Err(Error::InvalidArgument { argument: "field", reason });
         let Some(of) = self.fields.get(field).map(TypedField::field) else {
             let fields = self.fields.len();
-            return refused(format!("there is no field {field}, counted from 0, in a sample of {fields}"));
+            return refused(format!("there is no field {field} (counted from 0) in a sample of {fields}"));
         };
         if of.dtype() != T::DTYPE {
             return refused(format!("field `{}` holds {}, not {}", of.name(), of.dtype(), T::DTYPE));

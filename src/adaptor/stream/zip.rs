@@ -22,7 +22,7 @@ impl<A: IterableDataset, B: IterableDataset> IterableDataset for StreamZip<A, B>
         let second = Peeked::open(&self.second, part, from.ordinal, stop)?;
         let has = |name: &str| first.fields().iter().any(|typed| typed.field().name() == name);
         if let Some(typed) = second.fields().iter().find(|typed| has(typed.field().name())) {
-            let reason = format!("both streams have a field `{}`: rename it by map", typed.field().name());
+            let reason = format!("both streams have a field `{}`; rename it with `map`", typed.field().name());
             return Err(Error::InvalidArgument { argument: "other", reason });
         }
         let fields = first.fields().iter().chain(second.fields()).cloned().collect();

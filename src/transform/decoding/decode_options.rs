@@ -63,10 +63,10 @@ pub enum Truncated {
 pub(in crate::transform) fn check_size(width: usize, height: usize, options: &DecodeOptions) -> Result<(), Reason> {
     let pixels = width as u64 * height as u64;
     match pixels {
-        0 => Err(format!("it says that it has {width} x {height} pixels")),
+        0 => Err(format!("its header declares {width} x {height} pixels, so it is empty")),
         _ if pixels > options.max_pixels => Err(format!(
-            "it says that it has {width} x {height} pixels, {pixels}, and max_pixels is {}: raise that if the image is one \
-             that you trust",
+            "its header declares {width} x {height} pixels, {pixels} in total, but max_pixels is {}; raise max_pixels \
+             if you trust the image",
             options.max_pixels
         )),
         _ => Ok(()),

@@ -85,7 +85,7 @@ fn bytes_of(image: Image) -> Result<Picture<u8>, Reason> {
     match image.dtype() {
         DType::UInt8 => Ok(Picture::new(width, height, channels, image.into_pixels())),
         dtype => {
-            Err(format!("its values are {dtype}, and transforms work on uint8: take another mode than \"unchanged\""))
+            Err(format!("its values are {dtype}, but transforms need uint8; choose a mode other than \"unchanged\""))
         }
     }
 }

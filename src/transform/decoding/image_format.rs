@@ -31,12 +31,12 @@ fn refused(encoded: &[u8]) -> Reason {
     let expected = "a JPEG, PNG, WebP, BMP, GIF, TIFF or PNM image";
     match unsupported(encoded) {
         Some(name) => format!(
-            "it is an image in the format {name}, which is not decoded: expected {expected}; convert the files, or open them \
-             with Pillow in a dataset of your own"
+            "the image format {name} is not supported: expected {expected}; convert the files, or decode them with \
+             Pillow in a custom dataset"
         ),
         None => {
             let start = &encoded[..encoded.len().min(8)];
-            format!("it begins with {}, and is not {expected}", start.escape_ascii())
+            format!("it begins with {}, so it is not {expected}", start.escape_ascii())
         }
     }
 }

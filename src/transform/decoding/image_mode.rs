@@ -60,7 +60,8 @@ impl ImageMode {
             return match (image.channels(), image.dtype()) {
                 (1, DType::UInt8) => Ok(image),
                 (found, dtype) => Err(format!(
-                    "mode 'P' is for PNG with a palette, and for gray of 8 bits, and this one has {found} channels of {dtype}"
+                    "mode 'P' needs a PNG with a palette or an 8-bit gray image, but this one has {found} channels of \
+                     {dtype}"
                 )),
             };
         }

@@ -148,10 +148,10 @@ fn has_end(encoded: &[u8]) -> bool {
 fn words(fault: JpegFault) -> Reason {
     match fault {
         JpegFault::Damaged(said) if said.contains(ENDS_EARLY) => {
-            format!("the image is cut short ({said}): truncated=\"fill\" takes what there is of it")
+            format!("the image is truncated ({said}); pass truncated=\"fill\" to decode the part that is there")
         }
         JpegFault::Damaged(said) => {
-            format!("the image is damaged ({said}): truncated=\"fill\" takes what there is of it")
+            format!("the image is damaged ({said}); pass truncated=\"fill\" to decode the part that is there")
         }
         JpegFault::Fatal(said) => format!("it can't be decoded as JPEG ({said})"),
     }

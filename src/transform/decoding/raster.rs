@@ -98,7 +98,7 @@ fn decode_unguarded(encoded: &[u8], format: RasterFormat, options: &DecodeOption
         ColorType::La16 => (2, DType::UInt16),
         ColorType::Rgb16 => (3, DType::UInt16),
         ColorType::Rgba16 => (4, DType::UInt16),
-        other => return Err(format!("its pixels are {other:?}, not of 8 or 16 bits")),
+        other => return Err(format!("its pixels are {other:?}, but only 8 or 16 bits are supported")),
     };
     Ok(Image::new(width, height, channels, dtype, image.into_bytes()))
 }

@@ -39,13 +39,13 @@ impl TiffPixels {
         let colors = tags.colortype().map_err(refused)?;
         let mut tag = |tag| tags.find_tag_unsigned::<u16>(tag).map_err(refused);
         if tag(Tag::FillOrder)?.is_some_and(|order| order != 1) {
-            return Err(unsupported("the bits of a byte are in reverse order, FillOrder 2"));
+            return Err(unsupported("reversed bit order, FillOrder 2"));
         }
         let is_planar = tag(Tag::PlanarConfiguration)?.is_some_and(|layout| layout != 1);
         let is_tiled = tag(Tag::TileWidth)?.is_some();
         let is_predicted = tag(Tag::Predictor)?.is_some_and(|predictor| predictor != 1);
         if is_planar && is_tiled {
-            return Err(unsupported("each channel has tiles of its own"));
+            return Err(unsupported("tiles with one channel each"));
         }
         let extra: Vec<u16> = tags.find_tag_unsigned_vec(Tag::ExtraSamples).map_err(refused)?.unwrap_or_default();
         match (colors, &extra[..]) {
@@ -54,7 +54,7 @@ impl TiffPixels {
             (_, [] | [UNASSOCIATED_ALPHA]) => Ok(Self::Plain),
             (ColorType::RGBA(8), [ASSOCIATED_ALPHA]) => Ok(Self::Multiplied),
             (ColorType::RGB(8), [UNSPECIFIED]) if !is_tiled && !is_predicted => Ok(Self::Plain),
-            _ => Err(unsupported(&format!("more channels than its colors have, ExtraSamples {extra:?}"))),
+            _ => Err(unsupported(&format!("more channels than its color space has, ExtraSamples {extra:?}"))),
         }
     }
 }
@@ -72,7 +72,7 @@ pub(super) fn decode_inks(encoded: &[u8], options: &DecodeOptions) -> Result<Ima
     limits.ifd_value_size = limits.intermediate_buffer_size;
     let mut inks = match decoder.with_limits(limits).read_image().map_err(refused)? {
         DecodingResult::U8(inks) if inks.len() == bytes => inks,
-        _ => return Err(unsupported("CMYK that is not of 8 bits")),
+        _ => return Err(unsupported("CMYK with other than 8 bits")),
     };
     inks.iter_mut().for_each(|ink| *ink = 255 - *ink);
     Ok(Image::new(width, height, 3, DType::UInt8, cmyk_to_rgb(&inks)))

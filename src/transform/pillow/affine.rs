@@ -32,7 +32,7 @@ pub(super) fn warp(
         Turn::Warp(matrix, size) => (matrix, size),
     };
     if matrix.iter().any(|each| !each.is_finite()) {
-        return Err("an image can't be turned by numbers that are not finite".into());
+        return Err("an image can't be transformed by a matrix that is not finite".into());
     }
     let [height, width] = size;
     color_fits(fill, picture.channels)?;

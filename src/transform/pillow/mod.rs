@@ -46,7 +46,7 @@ impl Operation {
             | RepeatChannels { .. }
             | VerticalFlip => Ok(self),
             Resize { antialias, .. } if antialias.is_exact() => Ok(self),
-            other => Err(format!("of an image of Pillow's it is not known what becomes of it: {other:?}")),
+            other => Err(format!("transform not supported for Pillow images: {other:?}")),
         }
     }
 
@@ -66,7 +66,7 @@ pub(super) fn apply(
     mut picture: Picture<u8>,
 ) -> Result<Picture<u8>, Reason> {
     if ![1, 3].contains(&picture.channels) {
-        return Err(format!("an image of Pillow's has 1 or 3 channels here, and this one has {}", picture.channels));
+        return Err(format!("a Pillow image must have 1 or 3 channels here, got {}", picture.channels));
     }
     match operation {
         Operation::Autocontrast => tables::autocontrast(&mut picture),
@@ -86,7 +86,7 @@ pub(super) fn apply(
 
 /// Returns why masks, boxes, and key points do not move with an image that is turned.
 pub(super) fn refuse_places() -> Reason {
-    "only the pixels of an image of Pillow's are turned here, and nothing that is in it".into()
+    "masks, boxes, and key points can't be rotated or warped with a Pillow image".into()
 }
 
 /// Returns the height and the width of an image of that size after `operation`.

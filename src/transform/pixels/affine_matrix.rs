@@ -21,7 +21,7 @@ impl Motion {
     }
 
     pub(in super::super) fn check(&self) -> Result<(), Reason> {
-        if self.scale > 0.0 { Ok(()) } else { Err(format!("the scale is {}, and must be positive", self.scale)) }
+        if self.scale > 0.0 { Ok(()) } else { Err(format!("the scale must be positive, got {}", self.scale)) }
     }
 
     /// Returns the matrix of the rotation and of the vertical and then horizontal shear, without scale or translation.

@@ -17,7 +17,7 @@ pub(in super::super) fn erase<T: Level>(
         Eraser::Color(color) => color_fits(color, channels)?,
         Eraser::Values(values) if size.checked_mul(channels) == Some(values.len()) => {}
         Eraser::Values(values) => {
-            return Err(format!("there are {} values to erase {channels} x {height} x {width} with", values.len()));
+            return Err(format!("expected {channels} x {height} x {width} values to erase with, got {}", values.len()));
         }
     }
     let right = left.saturating_add(width).min(picture.width);

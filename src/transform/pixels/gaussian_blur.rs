@@ -102,10 +102,10 @@ pub(in super::super) fn blur<T: Level>(
     sigma: [f64; 2],
 ) -> Result<(), Reason> {
     if kernel_size.iter().any(|size| size % 2 == 0) {
-        return Err(format!("the kernel's sizes must be odd, and not {kernel_size:?}"));
+        return Err(format!("the kernel sizes must be odd, got {kernel_size:?}"));
     }
     if sigma.iter().any(|&sigma| sigma.is_nan() || sigma <= 0.0) {
-        return Err(format!("sigma must be positive, and not {sigma:?}"));
+        return Err(format!("sigma must be positive, got {sigma:?}"));
     }
     if picture.pixels.is_empty() {
         return Ok(());
@@ -113,8 +113,8 @@ pub(in super::super) fn blur<T: Level>(
     let [across, down] = kernel_size;
     if across / 2 >= picture.width || down / 2 >= picture.height {
         return Err(format!(
-            "an image of {} x {} pixels is too small for a kernel of {across} x {down}, of which less than half may lie past \
-             an edge",
+            "an image of {} x {} pixels is too small for a kernel of {across} x {down}: half the kernel must be \
+             smaller than the image",
             picture.width, picture.height
         ));
     }

@@ -14,7 +14,7 @@ fn noise(mean: f64, sigma: f64, white: f64) -> impl Fn(f32) -> f32 {
 fn each<T: Copy>(picture: &mut Picture<T>, deviates: &[f32], add: impl Fn(T, f32) -> T) -> Result<(), Reason> {
     let (channels, values) = (picture.channels, picture.pixels.len());
     if deviates.len() != values {
-        return Err(format!("there are {} deviates for {values} values of an image", deviates.len()));
+        return Err(format!("there are {} deviations for {values} values of an image", deviates.len()));
     }
     // Deviates are stored channel by channel, and values pixel by pixel.
     for (channel, deviates) in deviates.chunks_exact((values / channels.max(1)).max(1)).enumerate() {

@@ -60,7 +60,7 @@ pub(in super::super) fn grayscale<T: Level>(picture: Picture<T>, channels: usize
             map(&mut picture.pixels, Gray);
             Ok(picture)
         }
-        (1 | 3, _) => Err(format!("gray images have 1 or 3 channels, and not {channels}")),
-        (found, _) => Err(format!("the gray of an image is made of 1 or 3 channels, but this one has {found}")),
+        (1 | 3, _) => Err(format!("gray images must have 1 or 3 channels, got {channels}")),
+        (found, _) => Err(format!("only images of 1 or 3 channels can be converted to gray, got {found}")),
     }
 }

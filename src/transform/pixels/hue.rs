@@ -82,7 +82,7 @@ fn turn([r, g, b]: [f32; 3], factor: f32) -> [f32; 3] {
 
 pub(in super::super) fn adjust<T: Level>(picture: &mut Picture<T>, factor: f64) -> Result<(), Reason> {
     if !(-0.5..=0.5).contains(&factor) {
-        return Err(format!("the hue factor is {factor}, and must lie in [-0.5, 0.5]"));
+        return Err(format!("the hue factor must be in [-0.5, 0.5], got {factor}"));
     }
     gray_or_colors(picture.channels)?;
     if picture.channels == 3 {

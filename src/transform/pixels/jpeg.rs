@@ -17,7 +17,7 @@ pub(in super::super) fn bytes(picture: &mut Picture<u8>, quality: u8) -> Result<
 }
 
 pub(in super::super) fn refuse_floats() -> Reason {
-    "JPEG needs an image of bytes, and this one is of floats: put it before the conversion".into()
+    "JPEG needs an image of bytes, but this one has floats; put JPEG before the conversion".into()
 }
 
 fn words((JpegFault::Fatal(said) | JpegFault::Damaged(said)): JpegFault) -> Reason {

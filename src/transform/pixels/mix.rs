@@ -12,15 +12,15 @@ pub(in super::super) fn mix<T: Level, C>(
     chains: &[C],
     made: impl Fn(Picture<T>, &C) -> Result<Picture<T>, Reason>,
 ) -> Result<Picture<T>, Reason> {
-    let [own, others @ ..] = shares else { return Err("an image is mixed by one share for itself, at least".into()) };
+    let [own, others @ ..] = shares else { return Err("mixing needs at least the weight of the image itself".into()) };
     if others.len() != chains.len() {
-        return Err(format!("there are {} shares for {} chains of operations", others.len(), chains.len()));
+        return Err(format!("there are {} weights for {} chains of operations", others.len(), chains.len()));
     }
     let mut sums: Vec<f32> = picture.pixels.iter().map(|value| own * value.to_float()).collect();
     for (share, chain) in others.iter().zip(chains) {
         let other = made(picture.clone(), chain)?;
         if other.pixels.len() != sums.len() {
-            return Err("what is mixed with an image must have its size".into());
+            return Err("images that are mixed must have the same size".into());
         }
         for (sum, value) in sums.iter_mut().zip(&other.pixels) {
             *sum += share * value.to_float();

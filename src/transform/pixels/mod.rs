@@ -40,7 +40,7 @@ use super::{Reason, level, picture};
 fn gray_or_colors(channels: usize) -> Result<(), Reason> {
     match channels {
         1 | 3 => Ok(()),
-        _ => Err(format!("images of 1 or 3 channels are permitted, but this one has {channels}")),
+        _ => Err(format!("only images of 1 or 3 channels are supported, got {channels}")),
     }
 }
 
@@ -49,7 +49,7 @@ pub(super) fn color_fits(color: &[f32], channels: usize) -> Result<(), Reason> {
     match color.len() {
         0 | 1 => Ok(()),
         values if values == channels => Ok(()),
-        values => Err(format!("the color has {values} values, and the image {channels} channels")),
+        values => Err(format!("the color has {values} values, but the image has {channels} channels")),
     }
 }
 
@@ -59,5 +59,5 @@ pub(super) fn by_channel(color: &[f32], channels: usize) -> impl Iterator<Item =
 }
 
 fn not_negative(name: &str, factor: f64) -> Result<(), Reason> {
-    if factor >= 0.0 { Ok(()) } else { Err(format!("the {name} factor is {factor}, and must not be negative")) }
+    if factor >= 0.0 { Ok(()) } else { Err(format!("the {name} factor must not be negative, got {factor}")) }
 }

@@ -8,11 +8,11 @@ pub(in super::super) fn floats(picture: &mut Picture<f32>, mean: &[f32], std: &[
     let channels = picture.channels;
     for (name, values) in [("mean", mean), ("std", std)] {
         if values.len() != 1 && values.len() != channels {
-            return Err(format!("{name} has {} values, and the image {channels} channels", values.len()));
+            return Err(format!("{name} has {} values, but the image has {channels} channels", values.len()));
         }
     }
     if std.contains(&0.0) {
-        return Err("std has a zero, which nothing can be divided by".into());
+        return Err("std contains 0, and division by 0 is not possible".into());
     }
     let of = |values: &[f32], channel: usize| values[if values.len() == 1 { 0 } else { channel }];
     let normal: Vec<[f32; 2]> = (0..channels).map(|channel| [of(mean, channel), of(std, channel)]).collect();
@@ -32,5 +32,5 @@ pub(in super::super) fn floats(picture: &mut Picture<f32>, mean: &[f32], std: &[
 
 /// Returns the error for bytes, which cannot hold the result.
 pub(in super::super) fn refuse_bytes() -> Reason {
-    "the image is one of bytes, and Normalize takes floats: put ToDtype(torch.float32, scale=True) before it".into()
+    "Normalize needs floats, but the image has bytes; put ToDtype(torch.float32, scale=True) before it".into()
 }

@@ -52,10 +52,7 @@ pub(in super::super) fn sources(
         PaddingMode::Symmetric => last - first + 1,
     };
     if before.max(after) > most.max(0) {
-        return Err(format!(
-            "{} rows or columns can't be added in a mirror: there are {most} to take",
-            before.max(after)
-        ));
+        return Err(format!("mirroring can't add {} rows or columns: at most {most} are available", before.max(after)));
     }
     let source = |place: i64| match mode {
         PaddingMode::Constant => (0..length).contains(&place).then_some(place),

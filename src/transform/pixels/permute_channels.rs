@@ -7,7 +7,7 @@ use super::picture::Picture;
 pub(in super::super) fn permute<T: Level>(picture: &mut Picture<T>, order: &[usize]) -> Result<(), Reason> {
     let channels = picture.channels;
     if order.len() != channels {
-        return Err(format!("the order has {} channels, and the image {channels}", order.len()));
+        return Err(format!("the order has {} channels, but the image has {channels}", order.len()));
     }
     if let Some(channel) = order.iter().find(|&&channel| channel >= channels) {
         return Err(format!("there is no channel {channel} in an image of {channels}"));
@@ -25,7 +25,7 @@ pub(in super::super) fn permute<T: Level>(picture: &mut Picture<T>, order: &[usi
             }
         }
     } else {
-        return Err(format!("images have at most 4 channels, but this one has {channels}"));
+        return Err(format!("images may have at most 4 channels, got {channels}"));
     }
     Ok(())
 }

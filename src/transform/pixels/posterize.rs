@@ -6,7 +6,7 @@ use super::values::{OfValue, map};
 use crate::memory::MultiplyAdd;
 
 fn check(bits: u32) -> Result<(), Reason> {
-    if bits <= 8 { Ok(()) } else { Err(format!("the bits must be in the range [0, 8], and not {bits}")) }
+    if bits <= 8 { Ok(()) } else { Err(format!("the number of bits must be from 0 to 8, got {bits}")) }
 }
 
 /// Keeps the upper bits.

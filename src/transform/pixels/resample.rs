@@ -72,7 +72,7 @@ fn only(fill: &[f32]) -> Result<f32, Reason> {
     match fill {
         [] => Ok(0.0),
         &[number] => Ok(number),
-        _ => Err("masks have no colors: fill must be one number for them".into()),
+        _ => Err("the fill of a mask must be one number, because masks have no colors".into()),
     }
 }
 

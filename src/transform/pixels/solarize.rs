@@ -20,7 +20,7 @@ impl OfValue for Solarize {
 
 pub(in super::super) fn solarize<T: Level>(picture: &mut Picture<T>, threshold: f64) -> Result<(), Reason> {
     if threshold > T::MOST.into() {
-        return Err(format!("the threshold must be at most {}, where white is, and not {threshold}", T::MOST));
+        return Err(format!("the threshold must be at most {}, which is white, got {threshold}", T::MOST));
     }
     map(&mut picture.pixels, Solarize { threshold: threshold as f32, most: T::MOST });
     Ok(())

@@ -26,10 +26,10 @@ pub(in super::super) fn warp<T: Level>(
         (Interpolation::Bilinear, 2) => bilinear::<T, 2>(picture, projection, [height, width], fill),
         (Interpolation::Bilinear, 3) => bilinear::<T, 3>(picture, projection, [height, width], fill),
         (Interpolation::Bilinear, 4) => bilinear::<T, 4>(picture, projection, [height, width], fill),
-        (Interpolation::Bilinear, channels) => {
-            Err(format!("images have at most 4 channels, but this one has {channels}"))
+        (Interpolation::Bilinear, channels) => Err(format!("images may have at most 4 channels, got {channels}")),
+        (other, _) => {
+            Err(format!("images can be warped only with nearest or bilinear interpolation, not with {other:?}"))
         }
-        (other, _) => Err(format!("images are turned by nearest or bilinear interpolation, and not by {other:?}")),
     }
 }
 
@@ -48,7 +48,7 @@ pub(in super::super) fn nearest<T: Copy + Default>(
         2 => run_on_vectors(Nearest::<T, 2> { picture, grid, fill, pixels: &mut pixels }),
         3 => run_on_vectors(Nearest::<T, 3> { picture, grid, fill, pixels: &mut pixels }),
         4 => run_on_vectors(Nearest::<T, 4> { picture, grid, fill, pixels: &mut pixels }),
-        channels => return Err(format!("images have at most 4 channels, but this one has {channels}")),
+        channels => return Err(format!("images may have at most 4 channels, got {channels}")),
     }
     Ok(Picture::new(width, height, picture.channels, pixels))
 }

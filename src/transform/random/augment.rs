@@ -83,7 +83,7 @@ pub(in super::super) fn rand(
     into: &mut Vec<Operation>,
 ) -> Result<(), Reason> {
     if index >= bins {
-        return Err(format!("magnitude: expected one of {bins} magnitudes (num_magnitude_bins), but got {index}"));
+        return Err(format!("magnitude: expected an integer below {bins} (num_magnitude_bins), got {index}"));
     }
     for _ in 0..num_ops {
         let chosen = choose(generator);

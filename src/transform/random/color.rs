@@ -68,6 +68,6 @@ pub(in super::super) fn permuted(len: usize, generator: &mut TorchGenerator) -> 
 pub(in super::super) fn grayscale(channels: usize) -> Result<Operation, Reason> {
     match channels {
         1 | 3 => Ok(Operation::Grayscale { channels }),
-        _ => Err(format!("an image can be gray in 1 or 3 channels, not in {channels}")),
+        _ => Err(format!("a gray image must have 1 or 3 channels, got {channels}")),
     }
 }

@@ -15,7 +15,7 @@ pub(in super::super) fn draw(
     generator: &mut TorchGenerator,
 ) -> Result<Operation, Reason> {
     if sigma.is_nan() || sigma < 0.0 {
-        return Err(format!("sigma: a deviation must not be negative, but got {sigma}"));
+        return Err(format!("sigma: expected a number that is not negative, got {sigma}"));
     }
     let deviates = normal(shape.channels * shape.height * shape.width, generator);
     Ok(Operation::GaussianNoise { mean, sigma, noise: limits, deviates })

@@ -39,7 +39,7 @@ pub(super) fn gate(p: f64, generator: &mut TorchGenerator) -> bool {
 fn uniform([low, high]: [f64; 2], generator: &mut TorchGenerator) -> Result<f64, Reason> {
     let (from, to) = (low as f32, high as f32);
     if from > to || !(to - from).is_finite() {
-        return Err(format!("a number can't be drawn from {low} to {high}"));
+        return Err(format!("expected a finite range, got {low} to {high}"));
     }
     Ok(generator.uniform_f32(from, to).into())
 }

@@ -27,9 +27,9 @@ impl RandomIoUCrop<'_> {
         boxes: Option<&Boxes>,
         generator: &mut TorchGenerator,
     ) -> Result<Option<[Operation; 2]>, Reason> {
-        let boxes = boxes.ok_or("RandomIoUCrop draws by the boxes of an image, and there are none given")?;
+        let boxes = boxes.ok_or("RandomIoUCrop needs the boxes of the image, and none were given")?;
         if !self.sampler_options.iter().any(|&option| option >= 1.0) {
-            return Err("sampler_options: expected one of at least 1, which ends the draws".into());
+            return Err("sampler_options: expected at least one number from 1 up, which ends the draws".into());
         }
         if !self.scales.iter().all(|scale| (0.0..=1.0).contains(scale)) {
             let [min_scale, max_scale] = self.scales;
@@ -70,7 +70,7 @@ impl RandomIoUCrop<'_> {
         let (width, height) = (scaled(shape.width), scaled(shape.height));
         if height == 0 {
             return Err(format!(
-                "min_scale: a crop of {min_scale} of {} rows has none; use larger images, or a larger min_scale",
+                "min_scale: a crop of {min_scale} of {} rows is empty; use larger images, or a larger min_scale",
                 shape.height
             ));
         }

@@ -22,7 +22,7 @@ pub(in super::super) fn draw(
     let reach = |length: usize| (distortion_scale * (length / 2) as f64) as u64 + 1;
     let (down, across) = (reach(height), reach(width));
     if down > height as u64 || across > width as u64 {
-        return Err(format!("an image of {height} x {width} pixels can't be put in perspective"));
+        return Err(format!("perspective is not possible for an image of {height} x {width} pixels"));
     }
     // Clockwise from the upper left corner, x before y for each.
     let is_far = [[false, false], [true, false], [true, true], [false, true]];

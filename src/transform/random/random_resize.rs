@@ -16,8 +16,7 @@ pub(in super::super) fn draw(
 ) -> Result<Operation, Reason> {
     let Some(lengths) = max_size.checked_sub(min_size).filter(|&lengths| lengths > 0) else {
         return Err(format!(
-            "max_size: expected more than min_size, which is {min_size}, but got {max_size}; max_size itself is never \
-             drawn"
+            "max_size: expected more than {min_size}, the min_size, got {max_size}; max_size itself is never drawn"
         ));
     };
     let length = min_size + generator.random_below(lengths as u64) as usize;

@@ -85,7 +85,7 @@ pub(in super::super) fn draw(
         (height, width)
     };
     if h == 0 || w == 0 {
-        return Err(format!("nothing is left of an image of {width} x {height} pixels"));
+        return Err(format!("a crop of an image of {width} x {height} pixels would be empty"));
     }
     let (top, left) = ((height as i64 - h as i64).div_euclid(2), (width as i64 - w as i64).div_euclid(2));
     Ok(Operation::Crop { top, left, height: h, width: w })

@@ -116,7 +116,7 @@ impl Way {
         if bytes.len() <= OF_PIPE {
             let slowly = self.read_slowly(path, bytes, format);
             // How much of damaged data can be unpacked depends on how much of it is available at once.
-            let is_packed = [&whole, &slowly].iter().any(|found| found.says("it can't be unpacked"));
+            let is_packed = [&whole, &slowly].iter().any(|found| found.says("it can't be decompressed"));
             // To recognize another format, a pipe is not waited on for more bytes than the first sample has.
             let is_foreign = whole.says("the file is ");
             assert!(

@@ -213,7 +213,7 @@ def test_a_length_that_differs_from_lengths_is_an_error_that_names_the_document(
     documents = json_lines(columns, tmp_path)
     for lengths, message in (
         ([3, 4], "document 1: `labels` has 3 values, but the document has 4 tokens"),
-        ([3, 5], "document 1 has 4 tokens, but its length was said to be 5"),
+        ([3, 5], "document 1 has 4 tokens, but its given length is 5"),
     ):
         sampler = PackedBatchSampler(lengths, length=8, strategy="concat", shuffle=False)
         pieces, collate = sampler.pieces(documents), sampler.collate

@@ -177,7 +177,7 @@ def test_files_that_are_not_arrow_are_refused_with_the_reason(tmp_path: Path) ->
     contents = {
         b"": "truncated, or no Arrow file",
         b"PAR1 and more": "the file is a Parquet file",
-        b"ARROW1": "does not end as an Arrow file",
+        b"ARROW1": "the end of an Arrow file is missing",
         b"hello, world, this is text": "neither an Arrow file nor an Arrow stream",
         b"\xff\xff\xff\xff\x00\x00\x00\x00": "there is no schema",
     }

@@ -94,8 +94,8 @@ def test_types_follow_from_the_first_rows(tmp_path: Path) -> None:
     [
         ('a,b\n1,2\n"3\n4",x\n', 14, r'line 4: column 2 \(`b`\): "x" is not a valid int64'),
         ("a,b\n1,2\n1,\n", 10, r'line 3: column 2 \(`b`\): "" is not a valid int64, and it has no default'),
-        ("a,b\n1,2\n1\n", 8, "line 3: 1 cells where 2 are expected"),
-        ("a,b\n1,2\n1,2,3\n", 8, "line 3: 3 cells where 2 are expected"),
+        ("a,b\n1,2\n1\n", 8, "line 3: the row has 1 cells, but 2 are expected"),
+        ("a,b\n1,2\n1,2,3\n", 8, "line 3: the row has 3 cells, but 2 are expected"),
         ('a,b\n1,2\n"1"x,2\n', 11, "line 3: text after a closing quote"),
         (b"a,b\n1,2\n\xff,2\n", 8, r"line 3: column 1 \(`a`\): no UTF-8 text"),
         ("a,b\n1,2\n1,99999999999999999999\n", 10, 'line 3: .*"99999999999999999999" is not a valid int64'),
@@ -116,7 +116,7 @@ def test_headers_and_arguments_that_do_not_fit_are_refused(tmp_path: Path) -> No
         CsvDataset(one, {"c": int})
     with pytest.raises(ValueError, match="a cell holds one value"):
         CsvDataset(one, {"a": [int]})
-    with pytest.raises(ValueError, match="two columns are called `a`"):
+    with pytest.raises(ValueError, match="two columns are named `a`"):
         CsvDataset(put(tmp_path / "3", "a,a\n"))
     with pytest.raises(ValueError, match="line 2: a quote is opened here and never closed"):
         CsvDataset(put(tmp_path / "4", 'a\n"1\n2\n'))
@@ -158,9 +158,9 @@ def test_rows_end_as_in_pythons_csv(tmp_path: Path, end: str) -> None:
 
 def test_a_carriage_return_in_a_cell_without_quotes_ends_the_row(tmp_path: Path) -> None:
     path = put(tmp_path / "x.csv", "a,b\n1,2\n3\r,4\n")
-    with pytest.raises(ValueError, match="1 cells where 2 are expected"):
+    with pytest.raises(ValueError, match="the row has 1 cells, but 2 are expected"):
         list(CsvStream(path))
-    with pytest.raises(ValueError, match="1 cells where 2 are expected"):
+    with pytest.raises(ValueError, match="the row has 1 cells, but 2 are expected"):
         CsvDataset(path)[1]
 
 

@@ -123,7 +123,7 @@ def test_errors_name_the_image_file(root: Path) -> None:
     path.write_bytes(whole[: len(whole) * 2 // 3])
     dataset = ImageFolderDataset(root)
     place = [name for name, _ in dataset.samples].index(str(path))
-    with pytest.raises(ValueError, match=re.escape(str(path)) + ": the image is cut short"):
+    with pytest.raises(ValueError, match=re.escape(str(path)) + ": the image is truncated"):
         dataset[place]
     assert ImageFolderDataset(root, truncated="fill")[place][0].shape == (3, 22, 34)
     with pytest.raises(ValueError, match=re.escape(str(path))):

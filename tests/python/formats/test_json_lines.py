@@ -87,7 +87,7 @@ def test_defaults_replace_missing_and_null_fields(tmp_path: Path) -> None:
     assert JsonLinesDataset(tmp_path / "y", {"j": "json"}, defaults={"j": []})[0] == {"j": []}
     ones = {"a": 1, "l": torch.tensor([2], dtype=torch.int16), "t": "x", "j": [1], "s": torch.tensor([3, 4])}
     assert_same(dataset[1], ones)
-    with pytest.raises(ValueError, match=r"line 1: .*there is no field `a`, or it is null, and it has no default"):
+    with pytest.raises(ValueError, match=r"line 1: .*field `a` is missing or null, and has no default"):
         JsonLinesDataset(path, {"a": int})[0]
 
 

@@ -54,8 +54,8 @@ def test_columns_are_chosen(tmp_path: Path) -> None:
     names = ["text", "int", "any"]
     assert_same([*MdsDataset(folder, names)], [{name: each[name] for name in names} for each in expected])
     for fields, words in [
-        (None, "column `p` of .*pickles, which can run any code and are never loaded"),
-        (["q"], "column `q` of .*the encoding `pil` is not read"),
+        (None, "column `p` of .*pickles, which can run arbitrary code and are never loaded"),
+        (["q"], "column `q` of .*the encoding `pil` is not supported"),
         (["text", "none"], r"there is no column `none`, but \[.any., .bytes."),
     ]:
         with pytest.raises(ValueError, match=words):
@@ -98,20 +98,20 @@ def changed(folder: str, **changes: Any) -> None:
     [
         ({"format": "json"}, "only mds"),
         ({"version": 1}, "only mds, version 2"),
-        ({"samples": 3}, "it has 2 samples, but the index says 3"),
-        ({"samples": 2**40}, "does not fit into"),
+        ({"samples": 3}, "it has 2 samples, but the index declares 3"),
+        ({"samples": 2**40}, "do not fit into"),
         ({"samples": -1}, "invalid MDS index"),
-        ({"column_names": []}, "not equally many"),
-        ({"column_names": ["a", "a"]}, "two columns are called `a`"),
-        ({"column_sizes": [4, None]}, "values of `int` have Some.8. bytes, but the index says Some.4."),
+        ({"column_names": []}, "column names, encodings, and sizes differ"),
+        ({"column_names": ["a", "a"]}, "two columns are named `a`"),
+        ({"column_sizes": [4, None]}, "values of `int` have Some.8. bytes, but the index declares Some.4."),
         ({"column_sizes": [8, 7]}, "values of `str` have None bytes"),
-        ({"column_encodings": ["ndarray:int32:99999999999999999999", "str"]}, "has no shape"),
-        ({"column_encodings": ["ndarray:int32:1000000,1000000,1000000,1000000", "str"]}, "no memory can hold"),
-        ({"column_encodings": ["ndarray:complex64:2", "str"]}, "arrays of `complex64` are not of the format"),
-        ({"raw_data": {"basename": "../x/shard.00000.mds", "bytes": 9}}, "leads out of the folder"),
-        ({"raw_data": {"basename": "/etc/passwd", "bytes": 9}}, "leads out of the folder"),
-        ({"raw_data": {"basename": "", "bytes": 9}}, "leads out of the folder"),
-        ({"raw_data": {"basename": "shard.00000.mds", "bytes": 9}}, "but the index says 9"),
+        ({"column_encodings": ["ndarray:int32:99999999999999999999", "str"]}, "has no valid shape"),
+        ({"column_encodings": ["ndarray:int32:1000000,1000000,1000000,1000000", "str"]}, "too large for any memory"),
+        ({"column_encodings": ["ndarray:complex64:2", "str"]}, "the format has no arrays of `complex64`"),
+        ({"raw_data": {"basename": "../x/shard.00000.mds", "bytes": 9}}, "is not inside the folder"),
+        ({"raw_data": {"basename": "/etc/passwd", "bytes": 9}}, "is not inside the folder"),
+        ({"raw_data": {"basename": "", "bytes": 9}}, "is not inside the folder"),
+        ({"raw_data": {"basename": "shard.00000.mds", "bytes": 9}}, "but the index declares 9"),
         (
             {
                 "raw_data": {"basename": "none", "bytes": 9},
@@ -151,9 +151,9 @@ def test_compressed_shards_have_bounds(tmp_path: Path) -> None:
         struct.pack("<IBI", 0xFD2FB528, 0xA0, 2**31) + blocks,
     ]
     for data, words in [
-        (bombs[0], "unpacked it has more than"),
+        (bombs[0], "decompresses to more than"),
         (bombs[1], "a Zstandard frame needs a window of 2147483648 bytes"),
-        (whole + b"x", "can't be unpacked"),
+        (whole + b"x", "can't be decompressed"),
         (b"", "unpacked it has 0 bytes"),
     ]:
         path.write_bytes(data)
@@ -168,7 +168,7 @@ def test_compressed_shards_have_bounds(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=f"more than the {raw - 1} bytes"):
         MdsDataset(folder)[0]
     changed(folder, raw_data={"basename": "shard.00000.mds", "bytes": 2**40})
-    with pytest.raises(ValueError, match="are the most that is unpacked"):
+    with pytest.raises(ValueError, match="are supported"):
         MdsDataset(folder)[0]
 
 
@@ -220,7 +220,7 @@ def test_arrays_that_are_not_as_the_first_are_named(tmp_path: Path) -> None:
     for index in (2, 3):
         with pytest.raises(
             ValueError,
-            match=r"shard\.00000\.mds, byte \d+: column `a`: an array of u?int\d+ \[2, \d\], where the first",
+            match=r"shard\.00000\.mds, byte \d+: column `a`: the value is an array of u?int\d+ \[2, \d\], but that",
         ):
             dataset[index]
     with pytest.raises(ValueError, match="column `a`"):

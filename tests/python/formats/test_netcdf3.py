@@ -150,7 +150,7 @@ def test_unknown_fields_and_damaged_files_are_named(tmp_path: Path) -> None:
     data = path.read_bytes()
     dataset = Hdf5Dataset(path, "e", cache_bytes=0)
     path.write_bytes(data[:-30])
-    with pytest.raises(ValueError, match=r"chunk \[6, 0, 0\] of array \"e\": its .* bytes .* are not in the file"):
+    with pytest.raises(ValueError, match=r"chunk \[6, 0, 0\] of array \"e\": its .* bytes .* are outside the file"):
         Hdf5Dataset(path, "e")[6]
     with pytest.raises(OSError, match="changed while it was in use"):
         dataset[0]

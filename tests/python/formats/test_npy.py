@@ -176,7 +176,7 @@ def test_a_truncated_file_is_an_error_with_the_bytes_needed(tmp_path: Path) -> N
         (np.array([{}, []], dtype=object), "Python objects"),
         (np.array(["a", "b"]), "no data type for NumPy's `<U1`"),
         (np.array([(1, 2.0)], dtype=[("a", "i4"), ("b", "f4")]), "structured array"),
-        (np.arange(3, dtype=">f4"), "other byte order"),
+        (np.arange(3, dtype=">f4"), "not in native byte order"),
         (np.array(["2020-01-01"], dtype="datetime64[D]"), "no data type"),
         (np.float32(3), "scalar"),
     ],

@@ -70,7 +70,7 @@ def test_files_come_one_after_the_other(tmp_path: Path) -> None:
     expected = [sample for number in range(3) for sample in samples_of(tmp_path / f"{number}.npz")]
     assert_same([dataset[index] for index in range(len(dataset))], expected)
     np.savez(tmp_path / "3.npz", y=np.arange(3.0))
-    with pytest.raises(ValueError, match=r"3\.npz: the file has samples of"):
+    with pytest.raises(ValueError, match=r"3\.npz: its samples are"):
         NpzDataset(tmp_path / "{0..3}.npz", ["y"])
 
 
@@ -98,7 +98,7 @@ def test_npz_dataset_can_be_pickled(tmp_path: Path) -> None:
         ({"a": np.arange(3)}, ["z"], r'there is no array `z`, but \["a"\]: name the arrays'),
         ({"a": np.array([{}, 1], object)}, None, r"array `a`: .*object"),
         ({"a": np.array(["text"])}, None, "array `a`: "),
-        ({}, None, "there is no array"),
+        ({}, None, "there are no arrays"),
     ],
 )
 def test_archives_without_rows_are_refused(contents: Any, fields: Any, reason: str, tmp_path: Path) -> None:

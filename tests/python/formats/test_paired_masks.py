@@ -152,7 +152,7 @@ def test_damaged_images_and_masks_are_errors_or_skipped(folders: tuple[Path, Pat
     (batch,) = DataLoader(whole, batch_size=IMAGES)
     assert len(batch[1]) == IMAGES - 2
     (masks / "a" / "00.png").write_bytes(encoded(Image.new("L", (3, 4)), "png"))
-    with pytest.raises(DamagedImageError, match="the mask has 3 x 4 pixels, and its image 70 x 60"):
+    with pytest.raises(DamagedImageError, match="the mask has 3 x 4 pixels, but its image has 70 x 60"):
         ImageFolderDataset(images, T.CenterCrop(8), masks=masks)[0]
 
 

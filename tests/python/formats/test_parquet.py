@@ -193,7 +193,7 @@ def test_columns_are_named_ordered_and_nested(tmp_path: Path) -> None:
 )
 def test_columns_without_a_tensor_type_are_named(tmp_path: Path, column: pa.Array, reason: str) -> None:
     path = written(tmp_path / "x.parquet", {"x": [1], "odd": column})
-    with pytest.raises(ValueError, match=f"column `odd.*{reason}.*leave it out by naming the others in `columns`"):
+    with pytest.raises(ValueError, match=f"column `odd.*{reason}.*skip it by naming the other columns in `columns`"):
         ParquetDataset(path)
     assert plain(ParquetDataset(path, ["x"])[0]) == {"x": 1}
 
@@ -219,13 +219,13 @@ def test_a_null_is_an_error_that_names_it_when_it_is_read(tmp_path: Path) -> Non
         ("b", 0, "is null"),
         ("t", 1, "is null"),
         ("w", 1, "is null"),
-        ("l", 0, "has a null in it"),
+        ("l", 0, "contains a null"),
         ("l", 1, "is null"),
         ("v", 1, "is null"),
-        ("v", 2, "has a null in it"),
+        ("v", 2, "contains a null"),
         ("s.x", 1, "is null"),
         ("s.t", 2, "is null"),
-        ("r.x", 0, "has a null in it"),
+        ("r.x", 0, "contains a null"),
         ("r.x", 2, "is null"),
     ):
         dataset = ParquetDataset([path, path], column)
@@ -265,7 +265,7 @@ def test_values_take_the_place_of_nulls(tmp_path: Path) -> None:
         "s": {"x": [1, 9, 9], "t": ["u", "", ""]},
     }
     for nulls, message in (
-        ({"i": "x"}, "column `i`: nulls: .* is not a value of its type"),
+        ({"i": "x"}, "column `i`: nulls: .* is not a valid value of the column's type"),
         ({"w": b"z"}, "column `w`: nulls: "),
         ({"k": 0}, "nulls: there is no column `k`"),
         ({"b": 2}, "column `b`: nulls: "),
@@ -296,7 +296,7 @@ def test_a_mask_marks_the_rows_that_have_values(tmp_path: Path) -> None:
     }
     lists = ParquetDataset(path, "l", nulls="mask")
     assert plain(lists[1]) == {"values": [], "valid": False}
-    with pytest.raises(ValueError, match=r"field `l`: row 0 .*it has a null in it"):
+    with pytest.raises(ValueError, match=r"field `l`: row 0 .*it contains a null"):
         lists[0]
     required = pa.table({"x": [1, 2]}, schema=pa.schema([pa.field("x", pa.int64(), nullable=False)]))
     pq.write_table(required, tmp_path / "required.parquet")

@@ -27,9 +27,9 @@ NESTED = (
 )
 # Files that the decoder refuses because it is too strict.
 STRICT = {
-    "dict-page-offset-zero.parquet": "the footer: ",
+    "dict-page-offset-zero.parquet": "footer: ",
     "nation.dict-malformed.parquet": "column `name`: .*page header",
-    "repeated_no_annotation.parquet": "row group 0 has 0 rows, where 6 are expected",
+    "repeated_no_annotation.parquet": "row group 0 has 0 rows, but 6 are expected",
 }
 
 
@@ -83,7 +83,7 @@ def test_valid_files_read_as_by_pyarrow(path: Path) -> None:
             ParquetDataset(path)[0]
         return
     if path.stem in NESTED:
-        with pytest.raises(ValueError, match=r"column `.*leave it out by naming the others in `columns`"):
+        with pytest.raises(ValueError, match=r"column `.*skip it by naming the other columns in `columns`"):
             ParquetDataset(path)
         return
     try:

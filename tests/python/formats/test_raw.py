@@ -127,9 +127,9 @@ def test_wrong_arguments_are_named(tmp_path: Path) -> None:
         ({"dtype": "<i4", "shape": (-1,)}, ValueError, "shape: expected sizes of at least 0, but got"),
         ({"dtype": [("a", "u1")], "shape": 2}, ValueError, "shape: expected none, because the structured"),
         ({"dtype": "<i4", "header_bytes": -1}, ValueError, "header_bytes should be 0 or more"),
-        ({"dtype": "<i4", "header_bytes": 49}, ValueError, "the file has 48 bytes, of which 49 are the header"),
+        ({"dtype": "<i4", "header_bytes": 49}, ValueError, "the file has 48 bytes, but a header of 49 bytes"),
         ({"dtype": "<i4", "shape": 5}, ValueError, "x.bin, byte 40: the file has 48 bytes"),
-        ({"dtype": "<i4", "shape": (2, 0)}, ValueError, "a sample has no bytes"),
+        ({"dtype": "<i4", "shape": (2, 0)}, ValueError, "a sample has 0 bytes"),
         ({"dtype": "<i4", "shape": (2**62, 2**62)}, ValueError, "shape: expected samples below 2"),
     ]
     for arguments, error, words in cases:

@@ -153,7 +153,7 @@ def _decode_some(sample: dict[str, Any]) -> dict[str, Any]:
         ("npy", b"\x93NUMPY", "ends inside its header"),
         ("npy", npy(np.zeros((2, 4), np.float32)), "arrays of one field are stacked"),
         ("npy", npy(np.zeros((2, 3), np.float64)), "arrays of one field are stacked"),
-        ("npy", npy(np.zeros((2, 3), np.float32))[:-1], "it was cut"),
+        ("npy", npy(np.zeros((2, 3), np.float32))[:-1], "the file is truncated"),
     ],
 )
 def test_members_that_do_not_match_their_field_are_named(

@@ -107,8 +107,11 @@ def test_none_and_an_array_of_no_rows_are_told_apart(tmp_path: pathlib.Path, lis
         (npy(np.zeros((2, 6), np.float32)), r"float32\[2, 6\], but the first one"),
         (npy(np.zeros((2, 2, 3), np.float64)), r"float64\[2, 2, 3\], but the first one"),
         (npy(np.float32(1)), r"float32\[\], but the first one"),
-        (npy(np.zeros((2, 2, 3), np.float32))[:-1], "47 bytes of the 48 of its array: it was cut"),
-        (npy(np.zeros((1, 2, 3), np.float32)).replace(b"(1, 2, 3), }      ", b"(999999, 2, 3), } "), "it was cut"),
+        (npy(np.zeros((2, 2, 3), np.float32))[:-1], "the file is truncated: it has 47 of the 48 bytes"),
+        (
+            npy(np.zeros((1, 2, 3), np.float32)).replace(b"(1, 2, 3), }      ", b"(999999, 2, 3), } "),
+            "is truncated: it has",
+        ),
         (b"\x93NUMPY\1\0\xff", "ends inside its header"),
         (b"PK", "not a .npy file"),
     ],
@@ -129,7 +132,7 @@ def test_arrays_that_do_not_fit_a_ragged_field_are_named(tmp_path: pathlib.Path,
 
 
 def test_arrays_that_have_no_length_are_refused_at_once(tmp_path: pathlib.Path) -> None:
-    for contents, words in ((np.float32(1), "an array without an axis"), (np.zeros((3, 0)), "elements of no bytes")):
+    for contents, words in ((np.float32(1), "an array without an axis"), (np.zeros((3, 0)), "elements of 0 bytes")):
         path = put(tmp_path / "0.tar", [("a.npy", npy(contents))])
         with pytest.raises(ValueError, match=words):
             TarDataset(path, {"npy": ["npy"]})

@@ -69,9 +69,7 @@ def test_missing_features_are_errors_or_defaults(tmp_path: Path) -> None:
     assert_same(dataset[0], {"id": torch.tensor(7), "name": "none", "ids": torch.tensor([1, 2])})
     with pytest.raises(ValueError, match="0 values where id: int64"):
         dataset[1]
-    with pytest.raises(
-        ValueError, match=r"/x, byte 12: there is no feature `id`, or it is empty, and it has no default"
-    ):
+    with pytest.raises(ValueError, match=r"/x, byte 12: feature `id` is missing or empty, and has no default"):
         TFRecordDataset(path, {"id": int})[0]
 
 
@@ -125,8 +123,8 @@ def test_numbers_are_cast_within_their_range_and_bytes_are_decoded(tmp_path: Pat
         ("n", torch.int8, "200 is not a valid int8"),
         ("n", torch.bool, "200 is not a valid bool"),
         ("b", int, "2 values where b: int64"),
-        ("b", bytes, "it holds integers, where bytes are expected"),
-        ("f", str, "it holds floats, where bytes are expected"),
+        ("b", bytes, "expected bytes, got integers"),
+        ("f", str, "expected bytes, got floats"),
         ("f", int, "0.5 is not a valid int64"),
         ("raw", int, "3 values where raw"),
         ("raw", ("int64", 2), "3 values where raw"),
@@ -141,17 +139,17 @@ def test_numbers_are_cast_within_their_range_and_bytes_are_decoded(tmp_path: Pat
 def test_malformed_messages_are_named(tmp_path: Path) -> None:
     inner = lambda value: message((1, message((1, message((1, b"a"), (2, value))))))  # noqa: E731
     for data, words in [
-        (b"\x0a\x05a", "ends in the middle"),
-        (b"\x0a" + b"\xff" * 9 + b"\x01", "ends in the middle"),
+        (b"\x0a\x05a", "ends inside a value"),
+        (b"\x0a" + b"\xff" * 9 + b"\x01", "ends inside a value"),
         (b"\x08" + b"\xff" * 10 + b"\x01", "more than ten bytes"),
         (b"\x00\x01", "number 0"),
-        (b"\x0e", "a kind that there is not"),
-        (b"\x0c", "a group ends"),
-        (b"\x0b\x14", "inside of another"),
+        (b"\x0e", "unknown wire type"),
+        (b"\x0c", "unexpected end of a group"),
+        (b"\x0b\x14", "is ended by a different one"),
         (b"\x0b" * 100, "nested too deep"),
-        (b"\x80\x80\x80\x80\x80\x01\x00", "a tag of more than 32 bits"),
+        (b"\x80\x80\x80\x80\x80\x01\x00", "a tag has more than 32 bits"),
         (inner(message((2, message((1, b"12345"))))), "packed floats of 5 bytes"),
-        (inner(message((3, message((1, b"\xff"))))), "ends in the middle"),
+        (inner(message((3, message((1, b"\xff"))))), "ends inside a value"),
         (inner(message((1, message((1, b"a"), (1, b"b"))))), "values|bytes"),
         (message((1, message((1, message((1, b"\xff")))))), "not UTF-8"),
     ]:

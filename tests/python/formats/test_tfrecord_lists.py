@@ -87,10 +87,10 @@ def test_missing_lists_get_defaults_and_other_types_are_named(tmp_path: Path) ->
         with pytest.raises(ValueError, match=r"defaults: 'a': expected a value of the type of the field, but got "):
             TFRecordDataset(path, {"a": [bytes]}, defaults={"a": wrong})
     dataset = TFRecordDataset(path, {"a": [str]})
-    for index, words in enumerate(("no feature `a`", r"feature `a`: \[1\] is not UTF-8 text", "holds integers")):
+    for index, words in enumerate(("feature `a` is missing", r"feature `a`: \[1\] is not UTF-8 text", "got integers")):
         with pytest.raises(ValueError, match=rf"/x, byte \d+: .*{words}"):
             dataset[index]
-    with pytest.raises(ValueError, match="more than one byte string, where one is expected: a list of its type takes"):
+    with pytest.raises(ValueError, match="expected one byte string, got more than one byte string; declare a list"):
         TFRecordDataset(path, {"a": bytes})[1]
     whole = TFRecordDataset(path, {"a": [bytes]}, on_error="skip")
     assert ([*whole], len(whole.damages)) == ([{"a": [b"1", b"\xff"]}], 2)
@@ -135,7 +135,7 @@ def test_json_has_lists_of_texts_too_and_csv_has_none(tmp_path: Path) -> None:
     lines = JsonLinesDataset(path, types)
     assert lines.collate([lines[0], lines[1]]) == {"t": [["a", "\u00e4", ""], ["b"]]}
     for index, words in (
-        (2, "no field `t`"),
+        (2, "field `t` is missing"),
         (3, "null in a list"),
         (4, "where a list of texts is"),
         (5, "a list where"),

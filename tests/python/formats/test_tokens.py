@@ -95,7 +95,7 @@ def test_the_number_of_windows_follows_from_length_and_stride(tmp_path: Path) ->
         assert len(TokensDataset(path, length, stride=stride)) == expected
     assert len(TokensDataset(path, 3, output="pair")) == 3
     assert len(TokensDataset(path, 9, output="pair")) == 1
-    with pytest.raises(ValueError, match="length: a window of it is longer than every document: the longest has 10"):
+    with pytest.raises(ValueError, match="length: a window is longer than every document; the longest has 10"):
         TokensDataset(path, 10, output="pair")
 
 
@@ -303,7 +303,7 @@ def test_a_file_that_shrank_or_was_replaced_is_named(tmp_path: Path, num_workers
     path = flat(tmp_path, np.arange(60_000))
     dataset = TokensDataset(path, 10)
     os.replace(flat(tmp_path, np.arange(60_000), "new.bin"), path)
-    with pytest.raises(OSError, match=r"train\.bin changed while it was in use: another file was put in its place"):
+    with pytest.raises(OSError, match=r"train\.bin changed while it was in use: it was replaced by a different file"):
         dataset[0]
 
 

@@ -218,7 +218,7 @@ def test_annotations_that_do_not_fit_are_refused(shard: Path, tmp_path: Path) ->
     with pytest.raises(ValueError, match=r"got 'box.npy' twice"):
         TarDataset(shard, {"jpg": ImageField(boxes=["box.npy", "box.npy"]), "box.npy": ["npy"]})
     field = ImageField(T.CenterCrop(3), masks="m", boxes="b")
-    with pytest.raises(ValueError, match="the mask has 7 x 5 pixels, and its image 96 x 80"):
+    with pytest.raises(ValueError, match="the mask has 7 x 5 pixels, but its image has 96 x 80"):
         field.decode_moved(encoded(photograph(1)), 0, [None], [torch.zeros(5, 7)])
     with pytest.raises(ValueError, match=r"expected boxes of shape \(\.\.\., 4\), but got"):
         field.decode_moved(encoded(photograph(1)), 0, [torch.zeros(2, 5)], [None])
@@ -234,7 +234,7 @@ def test_a_mask_of_another_size_is_named(tmp_path: Path) -> None:
     fields: dict[str, Any] = {"jpg": ImageField(T.CenterCrop(8), masks="png"), "png": ImageField(mode="P")}
     dataset = TarDataset(tmp_path / "a.tar", fields)
     for read in (lambda: dataset[0], lambda: next(iter(DataLoader(dataset)))):
-        with pytest.raises(ValueError, match=r"a\.tar.*30 x 20 pixels, and its image 96 x 80"):
+        with pytest.raises(ValueError, match=r"a\.tar.*30 x 20 pixels, but its image has 96 x 80"):
             read()
 
 
@@ -247,5 +247,5 @@ def test_numbers_of_palettes_are_pillows(bits: int) -> None:
     assert torch.equal(decoded, torch.from_numpy(numbers)[None])
     gray = Image.fromarray(numbers)
     assert torch.equal(decode_image(encoded(gray, "png"), "P"), torch.from_numpy(numbers)[None])
-    with pytest.raises(ValueError, match="mode 'P' is for PNG with a palette"):
+    with pytest.raises(ValueError, match="mode 'P' needs a PNG with a palette"):
         decode_image(encoded(photograph(1)), "P")

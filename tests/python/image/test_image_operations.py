@@ -318,7 +318,7 @@ def test_refused_operations_are_named():
     image = torch.zeros(3, 6, 5, dtype=torch.uint8)
     refused("ToDtype", image, {"Normalize": {"mean": [0.5], "std": [0.5]}})
     refused("zero", image.float(), {"Normalize": {"mean": [0.5], "std": [0.0]}})
-    refused("2 values, and the image 3", image.float(), {"Normalize": {"mean": [0.5, 0.1], "std": [1.0]}})
+    refused("2 values, but the image has 3", image.float(), {"Normalize": {"mean": [0.5, 0.1], "std": [1.0]}})
     for name in ("Brightness", "Contrast", "Saturation", "Hue", "Sharpness"):
         refused("1 or 3 channels", image[:2], {name: {"factor": 0.5}})
         refused("factor is -1", image, {name: {"factor": -1.0}})

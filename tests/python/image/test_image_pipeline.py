@@ -235,7 +235,7 @@ def test_a_damaged_image_is_named(tmp_path: Path, workers: int) -> None:
             said.append(str(error))
     assert len(said) == 2
     assert "class1/001.jpg" in said[0]
-    assert "cut short" in said[0]
+    assert "the image is truncated" in said[0]
     assert "class1/004.jpg" in said[1]
     assert "begins with no image" in said[1]
     filled = ImageFolderDataset(root, T.CenterCrop(16), truncated="fill")

@@ -79,7 +79,7 @@ def test_common_layouts_are_read(given: dict[str, Any], order: str) -> None:
 REFUSED = [
     ({"photometric": 2, "extra": [0], "tile": 16}, r"ExtraSamples \[0\]"),
     ({"photometric": 2, "extra": [0], "is_predicted": True}, r"ExtraSamples \[0\]"),
-    ({"photometric": 2, "is_planar": True, "tile": 16}, "tiles of its own"),
+    ({"photometric": 2, "is_planar": True, "tile": 16}, "tiles with one channel each"),
     ({"photometric": 2, "fill_order": 2}, "FillOrder 2"),
     ({"photometric": 5, "is_planar": True}, "CMYK in separate planes"),
 ]

@@ -90,15 +90,15 @@ def test_a_data_type_that_the_header_does_not_have_is_refused(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("contents", "message"),
     [
-        (HEADERS["llm.c"][:-2], "the file is truncated: 1024 uint16 tokens after a header of 1024 bytes"),
-        (HEADERS["llm.c"] + b"xx", "the header says that the file has 1024 uint16 tokens, but it has 2050 bytes"),
+        (HEADERS["llm.c"][:-2], "the header declares 1024 uint16 tokens after 1024 bytes"),
+        (HEADERS["llm.c"] + b"xx", "the header declares 1024 uint16 tokens, but the file has 2050 bytes"),
         (HEADERS["llm.c"][:600], "the file is truncated"),
-        (llm_c(TOKENS, 20240520, 2, "u2"), r"version 2 of llm\.c's token files is unknown"),
-        (llm_c([], 20240520, 1, "u2"), "the header says that the file has no tokens"),
-        (HEADERS["npy u2"][:-2], "the file is truncated: 1024 uint16 tokens after a header of 128 bytes"),
-        (npy([], "u2"), "the header says that the file has no tokens"),
+        (llm_c(TOKENS, 20240520, 2, "u2"), r"version 2 of llm\.c's token files is not supported"),
+        (llm_c([], 20240520, 1, "u2"), "the header declares 0 tokens"),
+        (HEADERS["npy u2"][:-2], "the header declares 1024 uint16 tokens after 128 bytes"),
+        (npy([], "u2"), "the header declares 0 tokens"),
         (npy([[1, 2], [3, 4]], "u2"), r"the array has the shape \[2, 2\]; save array.reshape\(-1\)"),
-        (npy([1.5], "f4"), "tokens are integers that fit into int64, but the array has float32"),
+        (npy([1.5], "f4"), "tokens must be integers that fit into int64, but the array has float32"),
         (llm_c(TOKENS, 20240522, 1, "u2"), r"the file is an llm\.c evaluation file"),
         (b"Once upon a time there was a text that was not tokenized. " * 2, "the file is text, not tokens"),
     ],
@@ -167,7 +167,7 @@ OTHERS: dict[str, Callable[[Path], bytes]] = {
     "compressed with Zstandard": lambda _: bytes.fromhex("28b52ffd") + bytes(60),
     "a zip archive": lambda _: zipped(),
     "a zip archive ": lambda _: saved(),
-    "a file of torch.save": lambda _: saved(_use_new_zipfile_serialization=False),
+    "a torch.save file": lambda _: saved(_use_new_zipfile_serialization=False),
     "a pickle": lambda _: pickle.dumps({"x": list(range(100))}),
     "a Parquet file": lambda _: parquet(),
     "an Arrow file": lambda _: arrow(),
@@ -208,7 +208,7 @@ def test_another_format_is_named(tmp_path: Path, reader: str, kind: str) -> None
     (path := tmp_path / "x.data").write_bytes(contents)
     # The tar reader accepts compressed archives, and has its own message for this.
     compressed = reader == "tar" and kind.startswith("compressed")
-    message = "this is compressed" if compressed else f"the file is {kind.strip()}"
+    message = "the archive is compressed" if compressed else f"the file is {kind.strip()}"
     with pytest.raises((ValueError, OSError), match=rf"x\.data.*{message}"):
         read(str(path))
 

@@ -89,7 +89,7 @@ def test_a_file_that_is_not_mapped_and_is_another_now_is_named(tmp_path: Path, n
     with pytest.raises(OSError, match=r"/4200 shrank since it was opened"):
         dataset[8400]
     paths[0].rename(paths[4201])
-    with pytest.raises(OSError, match=r"/4201 changed while it was in use: another file was put in its place"):
+    with pytest.raises(OSError, match=r"/4201 changed while it was in use: it was replaced by a different file"):
         dataset[8402]
     paths[4202].unlink()
     with pytest.raises(FileNotFoundError, match=r"/4202"):

@@ -153,7 +153,7 @@ def test_unreadable_images_are_errors_or_skipped(folder: Path) -> None:
     pq.write_table(pa.table({"image": pa.array(rows, KIND)}), folder / "b.parquet")
     for field in (ImageField(), ImageField(T.Resize((4, 4)))):
         dataset = ParquetDataset(folder / "b.parquet", {"image": field})
-        reasons = {1: "not/there.png", 2: "is not one of a local file", 3: "null", 4: "text", 5: "null"}
+        reasons = {1: "not/there.png", 2: "is not a local path", 3: "null", 4: "text", 5: "null"}
         for number, reason in reasons.items():
             with pytest.raises(DamagedImageError, match=rf"row {number} of .*b\.parquet: .*{reason}"):
                 dataset[number]
@@ -180,7 +180,7 @@ def test_relative_paths_of_several_folders(tmp_path: Path, monkeypatch: pytest.M
         )
     dataset = ParquetDataset([tmp_path / "a" / "x.parquet", tmp_path / "b" / "x.parquet"], {"image": "image"})
     monkeypatch.chdir(tmp_path / "b")
-    with pytest.raises(DamagedImageError, match="relative, but the files of the dataset lie in several folders"):
+    with pytest.raises(DamagedImageError, match="relative, but the files of the dataset are in several folders"):
         dataset[0]
     # As in `datasets`, if there is no such file next to the table.
     (tmp_path / "a" / "x.png").unlink()

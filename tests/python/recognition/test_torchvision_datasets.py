@@ -204,7 +204,7 @@ PYTHON: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a mirror that is too wide": (
         lambda: made("CIFAR10", v1.Compose([v1.Pad(9, padding_mode="reflect"), v1.ToTensor()])),
-        "can't be added in a mirror",
+        "mirroring can't add",
     ),
     "a crop that is too large": (lambda: made("MNIST", v1.Compose([v1.RandomCrop(30), v1.ToTensor()])), "larger than"),
     "a broken color": (

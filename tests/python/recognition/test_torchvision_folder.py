@@ -291,7 +291,7 @@ PYTHON: dict[str, tuple[Any, Callable[[Any], Any], str]] = {
         setting(),
         "transform 1, `Resize`: antialias=False",
     ),
-    "several sizes": (v1.Compose([v1.Resize(9), v1.ToTensor()]), setting(), "images of several forms"),
+    "several sizes": (v1.Compose([v1.Resize(9), v1.ToTensor()]), setting(), "images differ in shape"),
     "another transform": (
         v1.Compose([v1.Resize((9, 9)), v1.GaussianBlur(3), v1.ToTensor()]),
         setting(),

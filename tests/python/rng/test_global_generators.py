@@ -182,7 +182,7 @@ def test_another_bit_generator_of_numpy_is_seeded_saved_and_put_back(name: str) 
             generators.put(of_twister)
     finally:
         np.random.set_bit_generator(before)
-    with pytest.raises(ValueError, match="global generator of numpy: a state of a Mersenne Twister has 2512 bytes"):
+    with pytest.raises(ValueError, match="generator of numpy: expected the state of a Mersenne Twister of 2512 bytes"):
         set_global_state(json.loads(text))
     assert generators_of_process() is not generators
     assert generators_of_process().take()[1] == of_twister[1]

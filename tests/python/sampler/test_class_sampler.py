@@ -291,7 +291,7 @@ def test_the_number_of_batches_of_tokens_is_known_once_the_order_is() -> None:
         ),
         (
             lambda: LengthBucketBatchSampler([1, 9], max_tokens=8),
-            "sample 1 has the length 9, more than a batch may have",
+            "sample 1 has the length 9, but a batch may have",
         ),
         (lambda: LengthBucketBatchSampler([1, -9], batch_size=8), "sample 1 has the length -9, below 0"),
         (lambda: LengthBucketBatchSampler([1], batch_size=8, window=0), "window should be a positive integer value"),

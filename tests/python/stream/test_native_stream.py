@@ -74,7 +74,7 @@ def test_zstandard_is_known_by_its_first_bytes(case: Case, tmp_path: pathlib.Pat
     packed.write_bytes(zstandard(data[:200]) + zstandard(data[200:]))
     assert_same(list(make(packed, unpack=True)), named(samples_of(dataset), str(packed)))
     packed.write_bytes(zstandard(data)[:-50])
-    with pytest.raises(ValueError, match=r"can't be unpacked from here on|sample"):
+    with pytest.raises(ValueError, match=r"can't be decompressed from here on|sample"):
         list(make(packed, unpack=True))
 
 

@@ -87,7 +87,7 @@ def test_a_failing_command_is_an_error_with_the_end_of_its_stderr(tmp_path: path
     assert len([next(iterator) for _ in range(3)]) == 3
     with pytest.raises(OSError, match=r"cat .*failed \(exit status: 3\): about to fail"):
         next(iterator)
-    with pytest.raises(ValueError, match="has failed before"):
+    with pytest.raises(ValueError, match="has already failed"):
         next(iterator)
     for command, words in (
         ("no-such-program", "127"),

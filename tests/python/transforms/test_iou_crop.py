@@ -214,7 +214,7 @@ def test_an_iou_crop_without_boxes_is_an_error() -> None:
         TypeError, match=r"boxes: `RandomIoUCrop` needs the boxes of each image, got None in 'box'; .* shape \(0, 4\)"
     ):
         field.decode_moved(file, 0, [None], [])
-    with pytest.raises(DamagedImageError, match="RandomIoUCrop draws by the boxes of an image"):
+    with pytest.raises(DamagedImageError, match="RandomIoUCrop needs the boxes of the image"):
         field.decode(file)
     with pytest.raises(DamagedImageError, match=r"expected boxes of shape \(\.\.\., 4\), but got"):
         field.decode_moved(file, 0, [torch.zeros(2, 5)], [])
@@ -232,7 +232,7 @@ def test_an_image_that_is_too_small_is_an_error() -> None:
         v2.RandomIoUCrop(**crop)(*given)
     torch.manual_seed(3)
     field = ImageField(ours.RandomIoUCrop(**crop), boxes="box")
-    with pytest.raises(DamagedImageError, match=r"min_scale: a crop of 0\.3 of 1 rows has none; use larger images"):
+    with pytest.raises(DamagedImageError, match=r"min_scale: a crop of 0\.3 of 1 rows is empty; use larger images"):
         field.decode_moved(small, 0, [boxes], [])
 
 

@@ -140,7 +140,7 @@ def test_compressed_archives_are_unpacked_once(tmp_path: pathlib.Path) -> None:
     assert not list(cache.glob("*.unfinished"))
     dataset = TarDataset(packed, FIELDS, cache_folder=cache)
     assert dataset[3]["__url__"] == packed[0]
-    with pytest.raises(ValueError, match=r"unpacks to more than .* raise cache_bytes"):
+    with pytest.raises(ValueError, match=r"decompresses to more than .* raise cache_bytes"):
         TarDataset(packed, FIELDS, cache_folder=tmp_path / "small", cache_bytes=50_000)
     assert not list((tmp_path / "small").glob("*.unfinished"))
     # The first archive is removed to make space for the second.
@@ -169,7 +169,7 @@ def test_zstandard_archives_are_read_and_damage_is_named(tmp_path: pathlib.Path)
         path = tmp_path / f"{number}.tar.zst"
         path.write_bytes(contents)
         with pytest.raises(
-            ValueError, match=rf"{number}\.tar\.zst, byte \d+: after \d+ unpacked bytes: .*damaged or was cut"
+            ValueError, match=rf"{number}\.tar\.zst, byte \d+: after \d+ decompressed bytes: .*damaged or truncated"
         ):
             TarDataset(path, FIELDS, cache_folder=tmp_path / "cache")
 
@@ -179,7 +179,7 @@ def test_a_bomb_is_bounded_and_a_damaged_gzip_is_named(tmp_path: pathlib.Path) -
     with gzip.open(path, "wb") as file:
         for _ in range(64):
             file.write(bytes(1 << 20))
-    with pytest.raises(ValueError, match="unpacks to more than the 1000000 bytes"):
+    with pytest.raises(ValueError, match="decompresses to more than the 1000000 bytes"):
         TarDataset(path, cache_folder=tmp_path / "cache", cache_bytes=1_000_000)
     assert not [name for name in os.listdir(tmp_path / "cache") if not name.endswith(".lock")]
     whole = path.read_bytes()

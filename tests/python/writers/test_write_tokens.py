@@ -92,7 +92,7 @@ def test_no_flat_shard_is_without_tokens(tmp_path: pathlib.Path) -> None:
             ValueError,
             "end_of_document: expected tokens of uint16, .*, but got 70000 at 0",
         ),
-        ([[1]], {"dtype": "uint32", "layout": "megatron"}, ValueError, "Megatron's index has no tokens of uint32"),
+        ([[1]], {"dtype": "uint32", "layout": "megatron"}, ValueError, "dtype: expected a type of a Megatron index"),
         ([[1]], {"dtype": "float32"}, ValueError, "dtype should be one of"),
         ([[1]], {"layout": "nano"}, ValueError, "layout should be one of"),
         ([[1]], {"shard_bytes": 0}, ValueError, "shard_bytes"),

@@ -26,7 +26,7 @@ impl NpyForm {
     pub(in crate::dataset::format) fn new(bytes: &[u8], first_axis: FirstAxis) -> Result<Self, String> {
         let header = parse(bytes)?;
         if first_axis == FirstAxis::Ragged && header.shape.is_empty() {
-            return Err("an array without an axis has no length: read it as \"npy\"".into());
+            return Err("an array without an axis has no length; read it as \"npy\"".into());
         }
         let head = bytes[..header.data_offset].to_vec();
         Ok(Self { header, head, first_axis })
@@ -59,7 +59,10 @@ impl NpyForm {
         let header = self.header_of(bytes)?;
         let size = bytes_of(&header, bytes.len() as u64)?;
         if size != into.len() {
-            return Err(format!("its array has {size} bytes, but {} were announced: it changed", into.len()));
+            return Err(format!(
+                "the array has {size} bytes, but {} were expected when the file was opened",
+                into.len()
+            ));
         }
         let data = &bytes[header.data_offset..];
         match header.fortran_order && header.shape.len() > 1 {
@@ -78,17 +81,17 @@ impl NpyForm {
         let (is_same, rule) = match self.first_axis {
             FirstAxis::Fixed => (
                 other.shape == first.shape,
-                "arrays of one field are stacked, so they must agree, unless the field is [\"npy\"]: then the first axis may \
-                 differ",
+                "arrays of one field are stacked, so their shapes must be equal; a field of [\"npy\"] allows different \
+                 first axes",
             ),
             FirstAxis::Ragged => (
                 other.shape.len() == first.shape.len() && other.shape[1..] == first.shape[1..],
-                "arrays of one field differ in their first axis alone",
+                "arrays of one field may differ only in their first axis",
             ),
         };
         if !is_same || other.dtype != first.dtype {
             return Err(format!(
-                "it is {}{:?}, but the first one is {}{:?}: {rule}; read others as \"bytes\"",
+                "the array is {}{:?}, but the first one is {}{:?}: {rule}; read arrays of other shapes as \"bytes\"",
                 other.dtype, other.shape, first.dtype, first.shape
             ));
         }
@@ -102,13 +105,15 @@ fn bytes_of(header: &NpyHeader, all: u64) -> Result<usize, String> {
     let there = all.saturating_sub(header.data_offset as u64);
     match size {
         Some(size) if size as u64 <= there => Ok(size),
-        Some(size) => Err(format!("it has {there} bytes of the {size} of its array: it was cut")),
-        None => Err(format!("it has {there} bytes of an array that nothing can hold")),
+        Some(size) => Err(format!("the file is truncated: it has {there} of the {size} bytes of its array")),
+        None => Err(format!(
+            "the file has {there} bytes of data, but its header declares an array too large for any memory"
+        )),
     }
 }
 
 fn parse(bytes: &[u8]) -> Result<NpyHeader, String> {
-    NpyHeader::parse(bytes).map_err(|(at, reason)| format!("byte {at} of it: {reason}"))
+    NpyHeader::parse(bytes).map_err(|(at, reason)| format!("byte {at} of the array: {reason}"))
 }
 
 /// Converts Fortran order to C order.
@@ -162,16 +167,18 @@ mod tests {
             form.read(&other, &mut into).unwrap();
             assert_eq!(into, expected);
             // The announced size was that of another file.
-            assert!(form.read(&other, &mut vec![0; expected.len() + 2]).unwrap_err().contains("it changed"));
+            assert!(
+                form.read(&other, &mut vec![0; expected.len() + 2]).unwrap_err().contains("when the file was opened")
+            );
         }
         let huge = format!("({}, 2)", usize::MAX / 2);
         for (shape, words) in [
-            ("(2, 3)", "differ in their first axis alone"),
-            ("(2,)", "differ in their first axis alone"),
-            ("()", "differ in their first axis alone"),
-            ("(3, 2)", "4 bytes of the 6"),
-            (&huge, "4 bytes of the"),
-            ("(18446744073709551615, 2)", "nothing can hold"),
+            ("(2, 3)", "may differ only in their first axis"),
+            ("(2,)", "may differ only in their first axis"),
+            ("()", "may differ only in their first axis"),
+            ("(3, 2)", "4 of the 6 bytes"),
+            (&huge, "4 of the"),
+            ("(18446744073709551615, 2)", "too large for any memory"),
         ] {
             let other = file(shape, "False", &[0; 4]);
             let refusal = form.array_bytes(&other, other.len() as u64).unwrap_err();

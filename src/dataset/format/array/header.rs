@@ -33,21 +33,25 @@ impl NpyHeader {
             let plain = "this is not a .npy file (it does not begin with \\x93NUMPY): write it with numpy.save";
             return Err((0, foreign(bytes, "a .npy file").unwrap_or_else(|| plain.into())));
         }
-        let truncated =
-            |at: usize| (at as u64, "the file ends inside its header: it was not written to its end".into());
+        let truncated = |at: usize| (at as u64, "the file is truncated: it ends inside its header".into());
         let version = *bytes.get(6).ok_or_else(|| truncated(bytes.len()))?;
         let (length, start) = match (version, bytes.get(8..10), bytes.get(8..12)) {
             (1, Some(length), _) => (u16::from_le_bytes([length[0], length[1]]) as usize, 10),
             (2 | 3, _, Some(length)) => (u32::from_le_bytes([length[0], length[1], length[2], length[3]]) as usize, 12),
             (1..=3, _, _) => return Err(truncated(bytes.len())),
-            _ => return Err((6, format!("version {version} of the .npy format is unknown; 1 to 3 are read"))),
+            _ => return Err((6, format!("version {version} of the .npy format is not supported, only 1 to 3"))),
         };
         if length > LONGEST_HEADER {
-            return Err((8, format!("a header of {length} bytes: a plain array needs a few hundred")));
+            return Err((
+                8,
+                format!(
+                    "the header has {length} bytes, but that of a plain array has a few hundred; the file is damaged"
+                ),
+            ));
         }
         let text = bytes.get(start..start + length).ok_or_else(|| truncated(bytes.len()))?;
         let text = std::str::from_utf8(text).map_err(|error| {
-            ((start + error.valid_up_to()) as u64, "the header is not text: the file is damaged".to_owned())
+            ((start + error.valid_up_to()) as u64, "the header is not text; the file is damaged".to_owned())
         })?;
         Self::from_literal(text, start + length).map_err(|reason| (start as u64, reason))
     }
@@ -75,7 +79,7 @@ impl NpyHeader {
 
     /// Reads the Python literal `{'descr': …, 'fortran_order': …, 'shape': …}`.
     fn from_literal(text: &str, data_offset: usize) -> Result<Self, String> {
-        let damaged = |key: &str| format!("the header has no {key} that can be read: {}", text.trim());
+        let damaged = |key: &str| format!("the header has no valid {key}: {}", text.trim());
         let value = |key: &str| {
             let after = text.split_once(&format!("'{key}'"))?.1;
             Some(after.trim_start().strip_prefix(':')?.trim_start())
@@ -84,7 +88,9 @@ impl NpyHeader {
         let dtype = match descr.strip_prefix('\'').and_then(|rest| rest.split_once('\'')) {
             Some((name, _)) => dtype_of(name)?,
             None if descr.starts_with('[') => {
-                return Err("a structured array can't be stacked: save each of its fields as a .npy of its own".into());
+                return Err(
+                    "a structured array can't be stacked; save each of its fields as a separate .npy file".into()
+                );
             }
             None => return Err(damaged("descr")),
         };
@@ -110,9 +116,11 @@ impl NpyHeader {
 fn dtype_of(name: &str) -> Result<DType, String> {
     let (order, kind) = name.split_at(name.find(|first: char| first.is_ascii_alphabetic()).unwrap_or(name.len()));
     if kind.starts_with('O') {
-        return Err("an array of Python objects can't be stacked (and reading one would run code from the file): \
-                    save an array of numbers"
-            .into());
+        return Err(
+            "an array of Python objects can't be stacked (and reading one would run code from the file); save an array \
+             of numbers"
+                .into(),
+        );
     }
     let dtype = match kind {
         "b1" => DType::Bool,
@@ -131,13 +139,13 @@ fn dtype_of(name: &str) -> Result<DType, String> {
         "c16" => DType::Complex128,
         _ => {
             return Err(format!(
-                "torch has no data type for NumPy's `{name}`: save it as numbers of 1, 2, 4 or 8 bytes, with astype()"
+                "torch has no data type for NumPy's `{name}`; save it as numbers of 1, 2, 4, or 8 bytes, with astype()"
             ));
         }
     };
     let foreign = if cfg!(target_endian = "little") { ">" } else { "<" };
     if order == foreign {
-        return Err(format!("`{name}` has the other byte order: save array.astype(array.dtype.newbyteorder('='))"));
+        return Err(format!("`{name}` is not in native byte order; save array.astype(array.dtype.newbyteorder('='))"));
     }
     Ok(dtype)
 }

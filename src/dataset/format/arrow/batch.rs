@@ -62,7 +62,7 @@ pub(super) fn read_dictionaries(
         let damaged = |reason: String| (place.offset, format!("a dictionary is damaged: {reason}"));
         let message = message_at(file, place, index.version)?;
         if message.header_type() != MessageHeader::DictionaryBatch {
-            return Err(damaged("it is another message".into()));
+            return Err(damaged("the message is not a dictionary batch".into()));
         }
         let batch = message.header_as_dictionary_batch().ok_or_else(|| damaged("it has no header".into()))?;
         let values = batch.data().ok_or_else(|| damaged("it has no values".into()))?;
@@ -89,7 +89,7 @@ fn check(batch: &arrow_ipc::RecordBatch<'_>, body: &[u8]) -> Result<(), String> 
     for node in batch.nodes().into_iter().flatten() {
         let (length, nulls) = (node.length(), node.null_count());
         if !(0..1 << 48).contains(&length) || !(0..=length).contains(&nulls) {
-            return Err(format!("a column of {length} rows, of which {nulls} are null"));
+            return Err(format!("a column declares {length} rows, and {nulls} nulls"));
         }
     }
     let compression = batch.compression().map(|compression| compression.codec());
@@ -98,21 +98,23 @@ fn check(batch: &arrow_ipc::RecordBatch<'_>, body: &[u8]) -> Result<(), String> 
         let (offset, length) = (buffer.offset(), buffer.length());
         let end = usize::try_from(offset).ok().zip(usize::try_from(length).ok());
         let bytes = end.and_then(|(offset, length)| body.get(offset..offset.checked_add(length)?));
-        let bytes =
-            bytes.ok_or_else(|| format!("{length} bytes at byte {offset} of the {} that it has", body.len()))?;
+        let bytes = bytes.ok_or_else(|| {
+            format!("a buffer of {length} bytes at byte {offset} does not fit into its message of {} bytes", body.len())
+        })?;
         let (Some(codec), false) = (compression, bytes.is_empty()) else { continue };
-        let (size, packed) = bytes.split_first_chunk().ok_or("a compressed buffer of less than 8 bytes")?;
+        let (size, packed) = bytes.split_first_chunk().ok_or("a compressed buffer has less than 8 bytes")?;
         let size = match i64::from_le_bytes(*size) {
             // The buffer is not compressed.
             -1 => continue,
-            size => u64::try_from(size).map_err(|_| format!("a buffer that unpacks to {size} bytes"))?,
+            size => u64::try_from(size)
+                .map_err(|_| format!("a compressed buffer declares a decompressed size of {size} bytes"))?,
         };
         if codec == CompressionType::LZ4_FRAME && size > (packed.len() as u64).saturating_mul(MOST_OF_LZ4) {
-            return Err(format!("{} bytes can't unpack to {size}", packed.len()));
+            return Err(format!("{} compressed bytes can't decompress to {size}", packed.len()));
         }
         unpacked = unpacked.saturating_add(size);
         if unpacked > LARGEST_BATCH {
-            return Err(format!("it unpacks to more than {LARGEST_BATCH} bytes, the most that is unpacked at a time"));
+            return Err(format!("it decompresses to more than {LARGEST_BATCH} bytes, the most that is supported"));
         }
     }
     Ok(())

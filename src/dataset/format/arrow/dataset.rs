@@ -79,7 +79,7 @@ impl Arrow {
                 return Err(refuse(reason));
             }
         }
-        let (_, _, columns) = first.ok_or_else(|| refuse("there is no file".into()))?;
+        let (_, _, columns) = first.ok_or_else(|| refuse("expected at least one file, got none".into()))?;
         files.choose(&columns);
         Ok(Self { files, columns })
     }

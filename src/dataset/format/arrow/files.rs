@@ -71,7 +71,7 @@ impl ArrowFiles {
         for (number, mut index) in indexes.into_iter().enumerate() {
             for batch in &index.batches {
                 let end = row_ends.last().copied().unwrap_or(0_usize).checked_add(batch.rows as usize);
-                let too_many = || (batch.message.offset, "more rows than can be counted".to_owned());
+                let too_many = || (batch.message.offset, "the files have more rows than can be counted".to_owned());
                 row_ends.push(end.ok_or_else(|| refuse(&pool, number, too_many()))?);
             }
             // Most files share the schema of the first, except those with dictionaries: their ids are not compared.
@@ -164,7 +164,9 @@ impl ArrowFiles {
             let block = without_panic(|| Block::new(columns, &arrays)).unwrap_or_else(Err);
             let block = block.map_err(|reason| (message.offset, reason))?;
             let is_whole = block.rows() as u64 == rows;
-            is_whole.then_some(block).ok_or_else(|| (message.offset, "a batch has other rows than before".to_owned()))
+            is_whole
+                .then_some(block)
+                .ok_or_else(|| (message.offset, "a batch has a different number of rows than before".to_owned()))
         });
         check(&self.pool, [&*mapped])?;
         let block = block.map_err(|refused| refuse(&self.pool, number, refused))?;
@@ -247,7 +249,7 @@ fn check<'a>(pool: &FilePool, mapped: impl IntoIterator<Item = &'a Mapped>) -> R
     lost.map_or(Ok(()), |file| {
         Err(Error::Changed {
             path: file.source().path.clone(),
-            reason: "a part of it was gone when it was read".into(),
+            reason: "part of it was missing when it was read".into(),
         })
     })
 }

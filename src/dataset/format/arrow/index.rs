@@ -73,11 +73,11 @@ impl ArrowIndex {
             }
             match foreign(&bytes[..bytes.len().min(SIGNATURE_BYTES)], "an Arrow file") {
                 Some(reason) => Err((0, reason)),
-                None if bytes.len() < 4 => Err((0, "it is truncated, or no Arrow file".into())),
+                None if bytes.len() < 4 => Err((0, "it is truncated, or not an Arrow file".into())),
                 None => read_stream(bytes),
             }
         })
-        .unwrap_or_else(|reason| Err((0, format!("its metadata are damaged: {reason}"))))
+        .unwrap_or_else(|reason| Err((0, format!("its metadata is damaged: {reason}"))))
     }
 }
 
@@ -85,20 +85,21 @@ impl ArrowIndex {
 pub(super) fn without_panic<T>(read: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(read)).map_err(|panic| match panic.downcast::<String>() {
         Ok(text) => *text,
-        Err(panic) => panic.downcast_ref::<&str>().map_or_else(|| "no reason is known".into(), |text| (*text).into()),
+        Err(panic) => panic.downcast_ref::<&str>().map_or_else(|| "unknown reason".into(), |text| (*text).into()),
     })
 }
 
 fn read_file(bytes: &[u8]) -> Result<ArrowIndex, Refused> {
-    let truncated = || (bytes.len() as u64, "the file does not end as an Arrow file does: it is truncated".to_owned());
+    let truncated = || (bytes.len() as u64, "the file is truncated: the end of an Arrow file is missing".to_owned());
     let end = bytes.len().checked_sub(TAIL).filter(|&end| end >= HEAD).ok_or_else(truncated)?;
     if !bytes.ends_with(MAGIC) {
         return Err(truncated());
     }
     let length = i32::from_le_bytes(bytes[end..end + 4].try_into().expect("four bytes"));
     let start = usize::try_from(length).ok().and_then(|length| end.checked_sub(length)).filter(|&start| start >= HEAD);
-    let start =
-        start.ok_or_else(|| (end as u64, format!("the footer is to have {length} bytes: there are not as many")))?;
+    let start = start.ok_or_else(|| {
+        (end as u64, format!("the file declares a footer of {length} bytes, more than it has; it is damaged"))
+    })?;
     let damaged = |reason: String| (start as u64, format!("the footer is damaged: {reason}"));
     let footer = root_as_footer(&bytes[start..end]).map_err(|error| damaged(one_line(&error)))?;
     let schema = footer.schema().ok_or_else(|| damaged("it has no schema".into()))?;
@@ -131,7 +132,9 @@ fn place_of(block: &Block, end: usize) -> Result<MessagePlace, String> {
         (Ok(offset), Ok(metadata), Ok(body)) if is_inside((offset, metadata, body)) => {
             Ok(MessagePlace { offset, metadata, body })
         }
-        _ => Err(format!("{metadata} and {body} bytes at byte {offset} lie outside of the file")),
+        _ => Err(format!(
+            "a block of {metadata} bytes of metadata and {body} of data at byte {offset} is outside the file"
+        )),
     }
 }
 
@@ -164,13 +167,13 @@ fn next_message(bytes: &[u8], at: u64) -> Result<Option<MessagePlace>, Refused> 
     if rest.is_empty() {
         return Ok(None);
     }
-    let truncated = || (at, "the stream ends in the middle of a message: it is truncated".to_owned());
+    let truncated = || (at, "the stream is truncated: it ends inside a message".to_owned());
     let word = |start: usize| rest.get(start..start + 4).and_then(|word| word.try_into().ok()).ok_or_else(truncated);
     let first: [u8; 4] = word(0)?;
     let (length, before) = if first == CONTINUATION { (word(4)?, 8) } else { (first, 4) };
     let length = i32::from_le_bytes(length);
     let Ok(length) = u32::try_from(length) else {
-        return Err((at, format!("a message is to have metadata of {length} bytes: the stream is damaged")));
+        return Err((at, format!("a message declares {length} bytes of metadata; the stream is damaged")));
     };
     if length == 0 {
         return Ok(None);
@@ -183,7 +186,10 @@ fn end_of(bytes: &[u8], place: MessagePlace, message: &Message<'_>) -> Result<u6
     let length = message.bodyLength();
     let end = u64::try_from(length).ok().and_then(|body| (place.offset + u64::from(place.metadata)).checked_add(body));
     end.filter(|&end| end <= bytes.len() as u64).ok_or_else(|| {
-        (place.offset, format!("a message of {length} bytes does not fit into the file: it is truncated, or damaged"))
+        (
+            place.offset,
+            format!("a message of {length} bytes ends past the end of the file, which is truncated or damaged"),
+        )
     })
 }
 
@@ -192,7 +198,7 @@ pub(super) fn message_at(bytes: &[u8], place: MessagePlace, version: MetadataVer
     let message = parse(bytes, place)?;
     // Some old files do not have the version in their footer.
     if version != MetadataVersion::V1 && message.version() != version {
-        let reason = format!("a message of version {:?} in a file of {version:?}", message.version());
+        let reason = format!("a message has version {:?}, but the file has {version:?}", message.version());
         return Err((place.offset, reason));
     }
     Ok(message)
@@ -203,7 +209,7 @@ fn parse(bytes: &[u8], place: MessagePlace) -> Result<Message<'_>, Refused> {
     let metadata = &bytes[start..start + place.metadata as usize];
     let before = if metadata.starts_with(&CONTINUATION) { 8 } else { 4 };
     let metadata = metadata.get(before..).unwrap_or_default();
-    let damaged = |reason| (place.offset, format!("the metadata of a message are damaged: {reason}"));
+    let damaged = |reason| (place.offset, format!("the metadata of a message is damaged: {reason}"));
     root_as_message(metadata).map_err(|error| damaged(one_line(&error)))
 }
 
@@ -214,7 +220,7 @@ fn one_line(error: &impl std::fmt::Display) -> String {
 
 fn schema_of(schema: arrow_ipc::Schema<'_>) -> Result<SchemaRef, String> {
     if schema.endianness() != Endianness::Little {
-        return Err("its numbers are big-endian, which is not read".into());
+        return Err("its numbers are big-endian, which is not supported".into());
     }
     let schema: Schema = try_fb_to_schema(schema).map_err(|error| error.to_string())?;
     Ok(Arc::new(schema))
@@ -225,13 +231,16 @@ impl ArrowIndex {
         let damaged = |reason: String| (place.offset, reason);
         if u64::try_from(message.bodyLength()).ok().is_none_or(|body| body > place.body) {
             let length = message.bodyLength();
-            return Err(damaged(format!("a message of {length} bytes, where there is room for {}", place.body)));
+            return Err(damaged(format!(
+                "a message declares {length} bytes of data, but there is room for only {}",
+                place.body
+            )));
         }
         match message.header_type() {
             MessageHeader::RecordBatch => {
                 let rows = message.header_as_record_batch().map_or(0, |batch| batch.length());
                 if !(0..MOST_ROWS).contains(&rows) {
-                    return Err(damaged(format!("a batch is to have {rows} rows")));
+                    return Err(damaged(format!("a batch declares {rows} rows")));
                 }
                 let dictionaries = self.dictionaries.len() as u32;
                 self.batches.push(BatchPlace { message: place, rows: rows as u64, dictionaries });
@@ -242,7 +251,7 @@ impl ArrowIndex {
                 let (id, is_delta) = (found.id(), found.isDelta());
                 self.dictionaries.push(DictionaryPlace { message: place, id, is_delta });
             }
-            other => return Err(damaged(format!("a message of type {other:?} among the batches"))),
+            other => return Err(damaged(format!("unexpected message of type {other:?} between batches"))),
         }
         Ok(())
     }

@@ -43,7 +43,7 @@ impl RecordBatches {
     pub fn new(batches: impl IntoIterator<Item = RecordBatch>, options: &ColumnarOptions) -> Result<Self> {
         let refuse = |argument, reason| Error::InvalidArgument { argument, reason };
         let mut batches = batches.into_iter().peekable();
-        let none = || refuse("batches", "there is none, and the schema is that of the first: give at least one".into());
+        let none = || refuse("batches", "expected at least one batch, whose schema is used for all, got none".into());
         let schema = batches.peek().ok_or_else(none)?.schema();
         let columns = Columns::new(&schema, options).map_err(|reason| refuse("columns", reason))?;
         let (mut blocks, mut ends, mut rows) = (Vec::new(), Vec::new(), 0);

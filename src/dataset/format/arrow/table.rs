@@ -80,7 +80,7 @@ impl ArrowTable {
 
     fn refuse(&self, index: usize, field: usize) -> Error {
         let field = self.schema.fields()[field].name().to_owned();
-        Error::Sample { index, field, reason: "its offsets lie outside of the table: it is damaged".into() }
+        Error::Sample { index, field, reason: "its offsets are outside the table; the file is damaged".into() }
     }
 }
 

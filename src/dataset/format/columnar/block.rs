@@ -48,11 +48,11 @@ impl Block {
     pub(in crate::dataset::format) fn new(columns: &Columns, batch: &RecordBatch) -> Result<Self, Reason> {
         let rows = batch.num_rows();
         if u32::try_from(rows).is_err() {
-            return Err(format!("{rows} rows in one piece"));
+            return Err(format!("a batch has {rows} rows, but at most 2^32 - 1 are supported"));
         }
         let leaf = |leaf: &Leaf| {
             let array = leaf.path.first().and_then(|name| batch.column_by_name(name));
-            let array = array.ok_or_else(|| "it is not there".to_owned());
+            let array = array.ok_or_else(|| "it is missing".to_owned());
             let block = array.and_then(|array| leaf_block(leaf, array, &leaf.path[1..], None, columns.decimals()));
             block.map_err(|reason| format!("column `{}`: {reason}", leaf.name()))
         };
@@ -230,7 +230,7 @@ fn list_block(
             let (offsets, items) = items_of(array.as_list::<i64>());
             (Offsets::Large(offsets), items)
         }
-        other => return Err(format!("values of type {other} where lists are expected")),
+        other => return Err(format!("expected lists, got values of type {other}")),
     };
     let (mut path, mut items, mut inside) = (path, &items, None);
     while let DataType::Struct(_) = items.data_type() {
@@ -282,13 +282,13 @@ fn masked(bytes: &mut Buffer, mut present: Vec<u8>, nulls: Option<&NullBuffer>) 
 }
 
 fn child_of<'a, 'b>(array: &'a ArrayRef, path: &'b [String]) -> Result<(&'a ArrayRef, &'b [String]), Reason> {
-    let (name, rest) = path.split_first().ok_or("a struct where values are expected")?;
+    let (name, rest) = path.split_first().ok_or("expected values, got a struct")?;
     let child = array.as_struct().column_by_name(name);
-    child.map(|child| (child, rest)).ok_or_else(|| format!("there is no `{name}`"))
+    child.map(|child| (child, rest)).ok_or_else(|| format!("the struct has no `{name}`"))
 }
 
 fn ended(path: &[String]) -> Result<(), Reason> {
-    path.first().map_or(Ok(()), |name| Err(format!("values where a struct with `{name}` is expected")))
+    path.first().map_or(Ok(()), |name| Err(format!("expected a struct with `{name}`, got plain values")))
 }
 
 /// Fails if values of type `found` are not what the leaf had when the dataset was opened.
@@ -296,6 +296,6 @@ fn is_as_planned(leaf: &Leaf, found: &DataType, decimals: Decimals) -> Result<()
     let meaning = rule_of(found, decimals)?;
     match leaf.meaning.is_like(&meaning) {
         true => Ok(()),
-        false => Err(format!("values of type {found}, not {}", leaf.describe())),
+        false => Err(format!("expected values of type {}, got {found}", leaf.describe())),
     }
 }

@@ -31,7 +31,7 @@ fn what_is_wrong(block: &LeafBlock, leaf: &Leaf, row: usize) -> Option<Reason> {
         return (leaf.nulls == LeafNulls::Refuse).then(|| "it is null".into());
     }
     if broken.as_ref().is_some_and(|broken| broken.is_null(row)) {
-        return Some("it has a null in it".into());
+        return Some("it contains a null".into());
     }
     match (values, &leaf.meaning.rule, leaf.strings) {
         (BlockValues::Variable(values), Rule::Text, Strings::Objects) => {

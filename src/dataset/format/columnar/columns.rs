@@ -94,7 +94,7 @@ impl Columns {
                 None => Leaf::new(found, options),
             };
             let leaf = leaf.map_err(|reason| {
-                format!("column `{name}`: {reason}: leave it out by naming the others in `columns`")
+                format!("column `{name}`: {reason}; skip it by naming the other columns in `columns`")
             })?;
             let values = Nesting::Field(fields.len());
             fields.push(leaf.field());
@@ -116,7 +116,9 @@ impl Columns {
                 }
             };
             let nested = columns.nesting.insert(&leaf.path, part);
-            nested.ok_or_else(|| format!("there are two columns `{name}`: name the others in `columns`"))?;
+            nested.ok_or_else(|| {
+                format!("two columns are named `{name}`; skip them by naming the other columns in `columns`")
+            })?;
             columns.leaves.push(leaf);
         }
         columns.schema = Schema::new(fields);

@@ -29,7 +29,7 @@ impl FixedValues {
         match array.data_type() {
             DataType::FixedSizeList(_, len) => {
                 let list = array.as_fixed_size_list();
-                let len = usize::try_from(*len).map_err(|_| "a list of negative length".to_owned())?;
+                let len = usize::try_from(*len).map_err(|_| "a list has a negative length".to_owned())?;
                 let items = Self::of(&**list.values(), decimals, rule)?;
                 let mut bytes = items.bytes;
                 let mut nulls = items.nulls;
@@ -60,7 +60,8 @@ impl FixedValues {
                 Ok(Self { bytes: Buffer::from_vec(bytes), width: values.width, nulls, broken: taken(values.broken) })
             }
             DataType::FixedSizeBinary(width) => {
-                let width = usize::try_from(*width).map_err(|_| "byte strings of negative length".to_owned())?;
+                let width =
+                    usize::try_from(*width).map_err(|_| "the byte strings have a negative length".to_owned())?;
                 Ok(whole(values_buffer(array, width)?, width))
             }
             DataType::Boolean => {
@@ -69,7 +70,7 @@ impl FixedValues {
             }
             of => {
                 let Rule::Fixed { conversion, dtype, .. } = rule_of(of, decimals)?.rule else {
-                    return Err(format!("values of type {of} where those of one size are expected"));
+                    return Err(format!("expected values of a fixed size, got type {of}"));
                 };
                 let bytes = match conversion {
                     Conversion::Plain => values_buffer(array, dtype.bytes())?,
@@ -85,7 +86,7 @@ impl FixedValues {
                     Conversion::Float(_) | Conversion::Unscaled => {
                         return decimal(array, conversion).map(|bytes| whole(bytes, 8));
                     }
-                    Conversion::Bits => return Err("bits where bytes are expected".into()),
+                    Conversion::Bits => return Err("expected whole bytes, got bits".into()),
                 };
                 Ok(whole(bytes, dtype.bytes()))
             }
@@ -127,11 +128,11 @@ pub(super) fn blank(present: &mut [u8], nulls: &NullBuffer) {
 /// Returns the values of an array whose elements are contiguous, `width` bytes each.
 fn values_buffer(array: &dyn Array, width: usize) -> Result<Buffer, Reason> {
     let data = array.to_data();
-    let buffer = data.buffers().first().ok_or("an array without values")?;
+    let buffer = data.buffers().first().ok_or("an array has no values")?;
     let (start, len) = (data.offset() * width, data.len() * width);
     match start.checked_add(len).is_some_and(|end| end <= buffer.len()) {
         true => Ok(buffer.slice_with_length(start, len)),
-        false => Err("an array with fewer values than it says".into()),
+        false => Err("an array has fewer values than it declares".into()),
     }
 }
 
@@ -145,7 +146,7 @@ fn decimal(array: &dyn Array, conversion: Conversion) -> Result<Buffer, Reason> 
         DataType::Decimal64(..) => decimals(array.as_primitive::<Decimal64Type>(), conversion),
         DataType::Decimal128(..) => decimals(array.as_primitive::<Decimal128Type>(), conversion),
         DataType::Decimal256(..) => decimals(array.as_primitive::<Decimal256Type>(), conversion),
-        other => Err(format!("values of type {other} where decimals are expected")),
+        other => Err(format!("expected decimals, got values of type {other}")),
     }
 }
 

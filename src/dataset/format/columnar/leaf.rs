@@ -152,7 +152,7 @@ fn nulls_of(found: &Found<'_>, rule: &Rule, options: &ColumnarOptions) -> Result
         NullRule::Mask => Ok(LeafNulls::Mask),
         NullRule::Fill(value) => match fill_bytes(value, rule) {
             Some(bytes) => Ok(LeafNulls::Fill(bytes)),
-            None if name.is_some() => Err(format!("nulls: {value:?} is not a value of its type")),
+            None if name.is_some() => Err(format!("nulls: {value:?} is not a valid value of the column's type")),
             None => Ok(LeafNulls::Refuse),
         },
     }

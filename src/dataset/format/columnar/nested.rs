@@ -41,7 +41,7 @@ impl Nested {
         let outer = found.outer.as_ref().ok_or("it is not a list")?;
         let path = found.path[..outer.names].to_vec();
         let mut builder = Builder { options, is_asked, leaf: outer.leaf, path };
-        builder.level(outer.of, 0)?.ok_or_else(|| "nothing of it is asked for".into())
+        builder.level(outer.of, 0)?.ok_or_else(|| "none of its parts is selected".into())
     }
 
     /// Returns the type of its values.
@@ -74,7 +74,7 @@ struct Builder<'a> {
 impl Builder<'_> {
     fn level(&mut self, of: &DataType, depth: usize) -> Result<Option<Nested>, Reason> {
         if depth > DEEPEST {
-            return Err(format!("it is nested more than {DEEPEST} deep"));
+            return Err(format!("it is nested more than {DEEPEST} levels deep"));
         }
         let what = match of {
             DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
@@ -105,7 +105,7 @@ impl Builder<'_> {
         self.path.pop();
         let Some(part) = part else { return Ok(()) };
         if parts.iter().any(|(name, _)| name == field.name()) {
-            return Err(format!("it has two parts `{}`", field.name()));
+            return Err(format!("two of its parts are named `{}`", field.name()));
         }
         parts.push((field.name().clone(), part));
         Ok(())
@@ -118,7 +118,7 @@ impl Builder<'_> {
             Some((NullRule::Fill(value), name)) => match fill_bytes(value, &rule) {
                 Some(bytes) => LeafNulls::Fill(bytes),
                 None if name.is_some_and(|name| name == self.path.join(".")) => {
-                    return Err(format!("nulls: {value:?} is not a value of `{}`", self.path.join(".")));
+                    return Err(format!("nulls: {value:?} is not a valid value of `{}`", self.path.join(".")));
                 }
                 None => LeafNulls::Refuse,
             },
@@ -128,7 +128,9 @@ impl Builder<'_> {
             Rule::Fixed { dtype, shape, .. } if shape.is_empty() => What::Number(dtype),
             Rule::Text if self.options.strings == Strings::Objects => What::Text,
             Rule::Text | Rule::Bytes | Rule::FixedBytes(_) => What::Bytes,
-            Rule::Fixed { .. } | Rule::Nested(_) => return Err(format!("values of type {of} in a list")),
+            Rule::Fixed { .. } | Rule::Nested(_) => {
+                return Err(format!("values of type {of} are not supported in a list"));
+            }
         };
         Ok(Nested { what, nulls })
     }
@@ -144,7 +146,7 @@ impl Builder<'_> {
             Some((NullRule::Mask | NullRule::MaskElements, _)) => LeafNulls::Mask,
             Some((NullRule::Fill(_), _)) if is_filled => LeafNulls::Fill(Vec::new()),
             Some((NullRule::Fill(value), Some(name))) if name == self.path.join(".") => {
-                return Err(format!("nulls: {value:?} is not a value of its type"));
+                return Err(format!("nulls: {value:?} is not a valid value of the column's type"));
             }
             _ => LeafNulls::Refuse,
         })

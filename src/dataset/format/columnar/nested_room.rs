@@ -20,7 +20,7 @@ impl NestedRoom {
     pub(super) fn put(&mut self, bytes: &[u8]) -> Result<(), Reason> {
         // A few bytes of a dictionary can expand to any number of bytes.
         if bytes.len() > self.most - self.bytes.len() {
-            return Err(format!("its lists have more than {} bytes, the most that are decoded at once", self.most));
+            return Err(format!("its lists have more than {} bytes, the most that is decoded at once", self.most));
         }
         self.bytes.extend(bytes);
         Ok(())

@@ -82,10 +82,10 @@ impl NestedBlock {
 impl<'a> NestedValues<'a> {
     fn new(nested: &'a Nested, array: &ArrayRef, decimals: Decimals) -> Result<Self, Reason> {
         let found = array.data_type();
-        let unexpected = || format!("values of type {found}, not {}", nested.as_type());
+        let unexpected = || format!("expected values of type {}, got {found}", nested.as_type());
         let (rows, nulls) = match (&nested.what, found) {
             (What::List(item), DataType::FixedSizeList(_, len)) => {
-                let len = usize::try_from(*len).map_err(|_| "a list of negative length".to_owned())?;
+                let len = usize::try_from(*len).map_err(|_| "a list has a negative length".to_owned())?;
                 let list = array.as_fixed_size_list();
                 let items = Self::new(item, list.values(), decimals)?;
                 (Rows::Arrays { len, items: Box::new(items) }, list.nulls().cloned())
@@ -103,7 +103,7 @@ impl<'a> NestedValues<'a> {
             (What::Dict(parts), DataType::Struct(_)) => {
                 let array = array.as_struct();
                 let part = |(name, part): &'a (String, Nested)| {
-                    let child = array.column_by_name(name).ok_or_else(|| format!("there is no `{name}`"))?;
+                    let child = array.column_by_name(name).ok_or_else(|| format!("the struct has no `{name}`"))?;
                     Self::new(part, child, decimals)
                 };
                 (Rows::Dicts(parts.iter().map(part).collect::<Result<_, Reason>>()?), array.nulls().cloned())
@@ -132,7 +132,7 @@ impl<'a> NestedValues<'a> {
     fn lists(item: &'a Nested, offsets: Offsets, items: &ArrayRef, decimals: Decimals) -> Result<Rows<'a>, Reason> {
         // Lists must not share items, so that all lists together are not larger than the items.
         if !offsets.are_within(items.len()) {
-            return Err("its offsets lead out of its values".into());
+            return Err("its offsets point past its values".into());
         }
         Ok(Rows::Lists { offsets, items: Box::new(Self::new(item, items, decimals)?) })
     }

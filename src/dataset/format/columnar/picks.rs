@@ -193,14 +193,13 @@ impl<'a> Picks<'a> {
         }
         match first {
             None => Ok(()),
-            Some((row, true)) => Err((row, "it is null: say by `nulls` what is to take its place".into())),
+            Some((row, true)) => Err((row, "it is null; pass `nulls` with a replacement".into())),
             Some((row, false)) if leaf.form == Form::Nested => {
-                Err((row, "it has a null in it: say by `nulls` what is to take its place".into()))
+                Err((row, "it contains a null; pass `nulls` with a replacement".into()))
             }
-            Some((row, false)) => Err((
-                row,
-                "it has a null in it: say by `nulls` what is to take its place, or that elements are masked".into(),
-            )),
+            Some((row, false)) => {
+                Err((row, "it contains a null; pass `nulls` with a replacement, or with a mask of the elements".into()))
+            }
         }
     }
 

@@ -112,22 +112,22 @@ pub(super) fn rule_of(of: &DataType, decimals: Decimals) -> Result<Meaning, Reas
                     shape.insert(0, len);
                     Meaning { rule: Rule::Fixed { conversion, dtype, shape }, unit }
                 }
-                _ => return Err(format!("it has lists of type {of}, which are not read")),
+                _ => return Err(format!("lists of type {of} are not supported")),
             }
         }
         DataType::Null => {
             return Err(
-                "it has values of type Null, which are not read (write it with the type that its values would have, \
-                        such as binary)"
+                "values of type Null are not supported (write the column with the type that its values would have, \
+                 such as binary)"
                     .into(),
             );
         }
-        other => return Err(format!("it has values of type {other}, which are not read")),
+        other => return Err(format!("values of type {other} are not supported")),
     })
 }
 
 fn size(number: i32) -> Result<usize, Reason> {
-    usize::try_from(number).map_err(|_| format!("a size of {number}"))
+    usize::try_from(number).map_err(|_| format!("its values have a size of {number} bytes"))
 }
 
 fn name(unit: TimeUnit) -> &'static str {

@@ -177,5 +177,5 @@ pub(super) fn unknown(all: &[Found<'_>], column: &str) -> Reason {
             names.push(name);
         }
     }
-    format!("there is no column `{column}`, but {names:?}")
+    format!("there is no column `{column}`; the columns are {names:?}")
 }

@@ -48,7 +48,7 @@ impl Columns {
     /// Fails if the values of the only column can't be compared with `others`.
     pub(in crate::dataset::format) fn check_comparable(&self, name: &str, others: &[FillValue]) -> Result<(), Reason> {
         let [leaf] = self.leaves() else {
-            return Err(format!("column `{name}` has several parts: name one of them"));
+            return Err(format!("column `{name}` has several parts; name one of them"));
         };
         let is_one = |other: &FillValue| match (&leaf.meaning.rule, other) {
             (Rule::Fixed { dtype: DType::Bool, .. }, other) => matches!(other, FillValue::Bool(_)),
@@ -65,9 +65,9 @@ impl Columns {
         match (is_scalar, others.iter().find(|other| !is_one(other))) {
             (true, None) => Ok(()),
             (true, Some(other)) => {
-                Err(format!("column `{name}` holds {}, which are not to be compared with {other:?}", leaf.describe()))
+                Err(format!("column `{name}` holds {}, which can't be compared with {other:?}", leaf.describe()))
             }
-            (false, _) => Err(format!("column `{name}` holds {}, which are not to be compared", leaf.describe())),
+            (false, _) => Err(format!("column `{name}` holds {}, which can't be compared", leaf.describe())),
         }
     }
 }

@@ -70,7 +70,7 @@ impl VariableValues {
         let elements = values.bytes.len().checked_div(width).unwrap_or(usize::MAX);
         match ends {
             Some((start, end)) if start >= 0 && usize::try_from(end).is_ok_and(|end| end <= elements) => Ok(values),
-            _ => Err("its offsets lead out of its values".into()),
+            _ => Err("its offsets point past its values".into()),
         }
     }
 
@@ -85,7 +85,7 @@ impl VariableValues {
             DataType::Utf8View => gathered(array.as_byte_view::<StringViewType>()),
             DataType::BinaryView => gathered(array.as_byte_view::<BinaryViewType>()),
             DataType::Dictionary(..) => return Self::of_dictionary(array),
-            other => return Err(format!("values of type {other} where byte strings are expected")),
+            other => return Err(format!("expected byte strings, got values of type {other}")),
         };
         Ok((Self::new(offsets, bytes, 1, array.len())?, nulls))
     }
@@ -94,7 +94,7 @@ impl VariableValues {
         let dictionary = array.as_any_dictionary();
         let (values, nulls) = Self::strings(&**dictionary.values())?;
         if values.keys.is_some() {
-            return Err("it is a dictionary of dictionaries".into());
+            return Err("dictionaries of dictionaries are not supported".into());
         }
         if values.rows == 0 {
             // All rows are null.

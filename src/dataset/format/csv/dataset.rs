@@ -149,7 +149,8 @@ impl Csv {
 /// Fails if `delimiter` cannot separate cells.
 pub(super) fn check_delimiter(delimiter: u8) -> Result<()> {
     if matches!(delimiter, b'"' | b'\r' | b'\n') || !delimiter.is_ascii() {
-        let reason = format!("{:?} can't separate cells", char::from(delimiter));
+        let reason =
+            format!("expected an ASCII character other than a quote or a line break, got {:?}", char::from(delimiter));
         return Err(Error::InvalidArgument { argument: "delimiter", reason });
     }
     Ok(())

@@ -31,11 +31,11 @@ impl CsvFields {
             let field = typed.field();
             let Some(column) = names.iter().position(|name| name == field.name()) else {
                 let first: Vec<_> = names.iter().take(20).collect();
-                return invalid(format!("there is no column `{}`, but {first:?}", field.name()));
+                return invalid(format!("there is no column `{}`; the columns are {first:?}", field.name()));
             };
             let is_list = typed.content() == Content::Number && (field.is_variable() || !field.shape().is_empty());
             if is_list || typed.content().is_list() {
-                return invalid(format!("{field}: a cell holds one value"));
+                return invalid(format!("{field}: a cell holds only one value"));
             }
             columns[column] = Some(number);
         }
@@ -64,7 +64,7 @@ impl CsvFields {
                     (true, Some(default), _) => bytes.extend(default),
                     (_, _, Content::Bytes) => bytes.extend(&*cell),
                     (is_empty, _, content) => {
-                        let text = std::str::from_utf8(&cell).map_err(|_| refuse("no UTF-8 text".into()))?;
+                        let text = std::str::from_utf8(&cell).map_err(|_| refuse("it is not UTF-8 text".into()))?;
                         if content == Content::Number {
                             let dtype = typed.field().dtype();
                             let number = Number::parse(text, dtype).ok_or_else(|| {
@@ -83,7 +83,7 @@ impl CsvFields {
         if column == self.names.len() {
             return Ok(());
         }
-        Err((0, format!("{column} cells where {} are expected", self.names.len())))
+        Err((0, format!("the row has {column} cells, but {} are expected", self.names.len())))
     }
 }
 
@@ -94,14 +94,14 @@ pub(super) fn names_of(row: &[u8], delimiter: u8) -> std::result::Result<Vec<Str
         let name = String::from_utf8(cell.into_owned())
             .map_err(|_| (place, "the name of a column is not UTF-8 text".to_owned()))?;
         if names.len() >= MOST_COLUMNS {
-            return Err((place, format!("more than {MOST_COLUMNS} columns")));
+            return Err((place, format!("the header has more than {MOST_COLUMNS} columns")));
         }
         names.push(name);
     }
     let mut sorted: Vec<&String> = names.iter().collect();
     sorted.sort();
     if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err((0, format!("two columns are called `{}`", pair[0])));
+        return Err((0, format!("two columns are named `{}`", pair[0])));
     }
     Ok(names)
 }

@@ -94,7 +94,7 @@ impl CsvParse {
             }
             if at > self.largest {
                 let reason = format!(
-                    "a row of more than the {} bytes that are allowed: raise max_sample_bytes, or a quote is not closed",
+                    "a row has more than {} bytes; raise max_sample_bytes, or close an open quote",
                     self.largest
                 );
                 return Err(Trouble::Rest { offset: bytes.offset(), reason });
@@ -118,7 +118,7 @@ impl CsvParse {
 
     /// Skips a row that is too long.
     fn long(&mut self, bytes: &mut ByteStream, taken: usize) -> Trouble {
-        let reason = format!("a row of more than the {} bytes that are allowed: raise max_sample_bytes", self.largest);
+        let reason = format!("a row has more than {} bytes; raise max_sample_bytes", self.largest);
         let trouble = self.lines.refuse(bytes.offset(), b"", (0, reason));
         self.take(bytes, taken);
         trouble

@@ -48,7 +48,10 @@ impl<'a> Cells<'a> {
                 None => None,
                 Some(&byte) if byte == self.delimiter => Some(start + behind + 1),
                 Some(_) => {
-                    return Err((start + behind, "text after a closing quote; double a quote inside quotes".into()));
+                    return Err((
+                        start + behind,
+                        "unexpected text after a closing quote; double a quote inside quotes".into(),
+                    ));
                 }
             };
             return Ok(Some((start, text)));

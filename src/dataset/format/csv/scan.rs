@@ -47,7 +47,7 @@ pub(super) fn first_row(file: &OpenFile, delimiter: u8) -> Result<Option<(u64, V
         return Err(refuse_line(
             file,
             offset,
-            &format!("a header of {bytes} bytes, where {LONGEST_HEADER} are allowed"),
+            &format!("the header has {bytes} bytes, but at most {LONGEST_HEADER} are allowed"),
         ));
     }
     let mut row = vec![0; bytes as usize];

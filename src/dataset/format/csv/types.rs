@@ -53,7 +53,7 @@ impl<'a> Inference<'a> {
     /// Returns the fields of the columns. A column of unknown type holds strings.
     pub(in crate::dataset::format) fn fields(self) -> Result<Vec<TypedField>> {
         if let Some(name) = self.unknown {
-            let reason = format!("there is no column `{name}`, but {:?}", self.names);
+            let reason = format!("there is no column `{name}`; the columns are {:?}", self.names);
             return Err(Error::InvalidArgument { argument: "defaults", reason });
         }
         let columns = self.names.iter().zip(self.kinds).zip(self.defaults);

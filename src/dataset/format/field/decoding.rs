@@ -118,7 +118,7 @@ impl Decoded {
             let fits = if field.is_variable() { size == 0 || filled.is_multiple_of(size) } else { filled == size };
             if !fits {
                 let unit = field.dtype().bytes();
-                return Err(format!("field `{}`: {} values where {field} is expected", field.name(), filled / unit));
+                return Err(format!("field `{}`: expected {field}, got {} values", field.name(), filled / unit));
             }
             column.ends.push(column.bytes.len());
         }

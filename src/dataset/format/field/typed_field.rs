@@ -58,10 +58,7 @@ impl TypedField {
             }
             dtype => Err(Error::InvalidArgument {
                 argument: "fields",
-                reason: format!(
-                    "`{}`: no value is turned into {dtype}: take float32 and convert the batch",
-                    field.name()
-                ),
+                reason: format!("`{}`: {dtype} is not supported; read float32 and convert the batch", field.name()),
             }),
         }
     }
@@ -108,11 +105,11 @@ impl TypedField {
             false => bytes == size,
         };
         if !fits {
-            let reason = format!("{} bytes are given for {}, of which an element has {size}", bytes, self.field);
+            let reason = format!("{} bytes were given for {}, whose elements have {size} bytes", bytes, self.field);
             return Err(Error::InvalidArgument { argument: "defaults", reason });
         }
         if self.content.is_list() && NestedType::List(Box::new(NestedType::Bytes)).value(&default).is_none() {
-            let reason = format!("`{}`: the given bytes are not a list", self.field.name());
+            let reason = format!("`{}`: the default is not a list", self.field.name());
             return Err(Error::InvalidArgument { argument: "defaults", reason });
         }
         Ok(Self { default: Some(default), ..self })

@@ -90,8 +90,8 @@ impl BlockSums {
                 _ => {
                     let _ = fs::remove_file(&self.path);
                     let reason = format!(
-                        "from byte {start} on this copy, unpacked from an archive, is not what was written; the archive is \
-                         not affected, and is unpacked again when it is opened next"
+                        "this decompressed copy of an archive is damaged from byte {start} on; the archive is not \
+                         affected, and is decompressed again the next time it is opened"
                     );
                     return Err(Error::Changed { path: copy.into(), reason });
                 }

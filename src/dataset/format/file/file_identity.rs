@@ -44,7 +44,7 @@ impl FileIdentity {
     /// Like [`check`](Self::check), for the metadata `found` at `path`.
     pub(super) fn compare(&self, path: &Path, found: &Metadata) -> Result<()> {
         if (found.dev(), found.ino()) != self.device_and_inode {
-            let reason = "another file was put in its place".to_owned();
+            let reason = "it was replaced by a different file".to_owned();
             return Err(Error::Changed { path: path.to_path_buf(), reason });
         }
         if found.len() < self.bytes { Err(self.shrunk(path, found.len())) } else { Ok(()) }

@@ -23,7 +23,7 @@ const SIGNATURES: &[(&[u8], &str, &str)] = &[
     (b"\x8a\xd8\x34\x01", "an llm.c evaluation file", "it does not hold samples of one size or tokens alone"),
     (b"\xc6\xd7\x34\x01", "an llm.c checkpoint", "it holds a model, not data"),
     (b"GGUF", "a GGUF file", "it holds a model, not data"),
-    (b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", "a file of torch.save", PICKLE),
+    (b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", "a torch.save file", PICKLE),
     (b"\x89HDF\r\n\x1a\n", "an HDF5 file", "read it with h5py, and save the arrays as .npy"),
     (b"CDF\x01", "a netCDF file", "read it with xarray, and save the arrays as .npy"),
     (b"\x89PNG\r\n\x1a\n", "a PNG image", IMAGE),

@@ -32,7 +32,7 @@ impl MappedFile {
         let io = |source| Error::Io { path: path.to_path_buf(), source };
         // Opening a pipe would wait for a writer.
         if !fs::metadata(path).map_err(io)?.is_file() && !path.is_dir() {
-            let reason = "only a regular file can be mapped; copy the contents to one".into();
+            let reason = "only a regular file can be mapped; copy its contents to one".into();
             return Err(Error::Format { path: path.to_path_buf(), offset: 0, reason });
         }
         File::open(path).map_err(io)

@@ -137,7 +137,8 @@ impl OpenFile {
     pub(crate) fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         let path = &self.source.path;
         if offset.checked_add(into.len() as u64).is_none_or(|end| end > self.bytes()) {
-            let reason = format!("{} bytes are expected here, but the file has {} in all", into.len(), self.bytes());
+            let reason =
+                format!("{} bytes are expected here, but the file has only {} in total", into.len(), self.bytes());
             return Err(Error::Format { path: path.clone(), offset, reason });
         }
         // Index builds and searches for damage read through this function, and can be interrupted here.

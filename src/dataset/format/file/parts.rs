@@ -82,7 +82,7 @@ impl<D: Dataset> Unmapped<D> {
             let part = (self.opened.open)(&self.path)?;
             self.identity.check(&self.path)?;
             if part.len() != self.len || *part.schema() != self.schema {
-                let reason = "it has other samples than before".to_owned();
+                let reason = "its samples differ in number or schema from those when it was opened".to_owned();
                 return Err(Error::Changed { path: self.path.clone(), reason });
             }
             Ok((part, 1))

@@ -186,9 +186,9 @@ mod tests {
         let path = |number: usize| folder.path().join(number.to_string());
         type Change<'a> = (&'a dyn Fn(), &'a str);
         let changes: [Change<'_>; 4] = [
-            (&|| fs::write(path(0), [1; 99]).unwrap(), "100 bytes, and has 99 now"),
-            (&|| fs::write(path(0), [2; 100]).unwrap(), "written to"),
-            (&|| fs::rename(path(1), path(0)).unwrap(), "another file is in its place"),
+            (&|| fs::write(path(0), [1; 99]).unwrap(), "100 bytes, but has 99 now"),
+            (&|| fs::write(path(0), [2; 100]).unwrap(), "it was modified"),
+            (&|| fs::rename(path(1), path(0)).unwrap(), "it was replaced by a different file"),
             (&|| fs::File::options().write(true).open(path(0)).unwrap().set_len(0).unwrap(), "has 0 now"),
         ];
         for (change, words) in changes {

@@ -79,12 +79,12 @@ impl FileFacts {
     /// Describes how `now` differs; `None` if it is the same file with the same contents.
     pub(crate) fn difference(&self, now: &Self) -> Option<String> {
         if self.identity != now.identity {
-            return Some("another file is in its place".into());
+            return Some("it was replaced by a different file".into());
         }
         if self.bytes != now.bytes {
-            return Some(format!("it had {} bytes, and has {} now", self.bytes, now.bytes));
+            return Some(format!("it had {} bytes, but has {} now", self.bytes, now.bytes));
         }
-        (self.modified != now.modified).then(|| "it was written to".into())
+        (self.modified != now.modified).then(|| "it was modified".into())
     }
 }
 
@@ -151,7 +151,7 @@ pub(in crate::dataset::format) fn look_at(path: &Path) -> Result<Metadata> {
         return Err(Error::Io { path: path.to_path_buf(), source });
     }
     if !found.is_file() {
-        let reason = "only a regular file can be read at any position; copy the contents to one".into();
+        let reason = "only a regular file can be read at any position; copy its contents to one".into();
         return Err(Error::Format { path: path.to_path_buf(), offset: 0, reason });
     }
     Ok(found)

@@ -23,7 +23,7 @@ pub(in crate::dataset::format) fn text_start(file: &OpenFile) -> Result<u64> {
     }
     let mark = &start[..start.len().min(3)];
     if mark.starts_with(b"\xff\xfe") || mark.starts_with(b"\xfe\xff") {
-        let reason = "the text is in UTF-16: convert it to UTF-8".into();
+        let reason = "the text is in UTF-16; convert it to UTF-8".into();
         return Err(Error::Format { path: file.source().path.clone(), offset: 0, reason });
     }
     Ok(if mark == BYTE_ORDER_MARK { mark.len() as u64 } else { 0 })

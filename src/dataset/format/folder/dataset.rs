@@ -184,8 +184,8 @@ fn refuse_empty(name: &[u8], samples: usize) -> Result<()> {
         0 => Err(Error::InvalidArgument {
             argument: "classes",
             reason: format!(
-                "the folder `{}` has no file that is meant, so that there is no sample of that class: remove the folder, or \
-                 see whether pattern and extensions are right",
+                "the folder `{}` has no file that matches pattern and extensions, so its class would have no samples; \
+                 remove the folder, or change pattern or extensions",
                 String::from_utf8_lossy(name)
             ),
         }),
@@ -208,7 +208,7 @@ impl Dataset for Folder {
         let mut file = File::open(&path).map_err(io)?;
         let (found, room) = (file.metadata().map_err(io)?.len(), into.field(0));
         if found != room.len() as u64 {
-            let reason = format!("it had {} bytes, and has {found} now", room.len());
+            let reason = format!("it had {} bytes, but has {found} now", room.len());
             return Err(Error::Changed { path, reason });
         }
         file.read_exact(room).map_err(io)?;

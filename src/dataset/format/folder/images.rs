@@ -141,7 +141,7 @@ impl Folder {
 fn why_not(file: &Opened, options: &DecodeOptions) -> Result<Option<String>> {
     let size = file.facts.bytes;
     if size > LARGEST_FILE {
-        return Ok(Some(format!("it has {size} bytes, and images have {LARGEST_FILE} at most")));
+        return Ok(Some(format!("it has {size} bytes, but an image may have at most {LARGEST_FILE}")));
     }
     let io = |source| Error::Io { path: file.path.clone(), source };
     let mut bytes = Vec::new();

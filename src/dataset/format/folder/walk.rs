@@ -168,13 +168,17 @@ fn follow(path: &Path, place: &Place, real_root: &Path, links: FolderLinks) -> R
     let refuse = |reason: String| Err(Error::InvalidArgument { argument: "links", reason });
     if links == FolderLinks::Inside && !target.starts_with(real_root) {
         return refuse(format!(
-            "{} leads to {}, out of the folder: follow_links=True follows it",
+            "{} is a link to {}, outside the folder; pass follow_links=True to follow it",
             path.display(),
             target.display()
         ));
     }
     if std::iter::once(&place.real).chain(&place.through).any(|folder| folder.starts_with(&target)) {
-        return refuse(format!("{} leads to {}, in which it lies itself: remove it", path.display(), target.display()));
+        return refuse(format!(
+            "{} is a link to {}, a folder that contains the link; remove it",
+            path.display(),
+            target.display()
+        ));
     }
     Ok(target)
 }

@@ -131,7 +131,7 @@ pub(in crate::dataset::format) fn kept_or_found(
     }
     let index = SampleIndex::open_or_build(&files()?, kind, &place, || find().map(|broken| broken.columns()))?;
     Broken::read(&index, samples)?.ok_or_else(|| {
-        let reason = "the columns of the index do not fit together: remove it".into();
+        let reason = "the columns of the index do not match; remove it".into();
         Error::Changed { path: index.path().map(PathBuf::from).unwrap_or_default(), reason }
     })
 }

@@ -42,14 +42,14 @@ impl ImageLink {
         if path.windows(3).any(|three| three == b"://") {
             let path = String::from_utf8_lossy(path);
             return Err(format!(
-                "the image has no bytes, and its path {path:?} is not one of a local file: download it"
+                "the image has no bytes, and its path {path:?} is not a local path; download the file"
             ));
         }
         let path = Path::new(OsStr::from_bytes(path));
         if self.folder.is_none() && path.is_relative() {
             return Err(format!(
-                "the image has no bytes, and its path {} is relative, but the files of the dataset lie in several folders: \
-                 open those of each folder by themselves, and join them with ConcatDataset",
+                "the image has no bytes, and its path {} is relative, but the files of the dataset are in several \
+                 folders; open the files of each folder as a separate dataset, and join these with ConcatDataset",
                 path.display()
             ));
         }
@@ -59,7 +59,10 @@ impl ImageLink {
             let problem = format!("the image has no bytes, and its path cannot be read: {reason}");
             match &self.folder {
                 Some(folder) if path.is_relative() => {
-                    format!("{problem}; relative paths begin at {}, or at the working directory", folder.display())
+                    format!(
+                        "{problem}; relative paths are resolved against {}, or against the working directory",
+                        folder.display()
+                    )
                 }
                 _ => problem,
             }

@@ -102,7 +102,7 @@ fn too_long(path: PathBuf, file: &mut File, deadline: Duration) -> Error {
     let _ = file.rewind().and_then(|()| file.take(200).read_to_string(&mut holder));
     let holder = if holder.is_empty() { "another process".to_owned() } else { holder };
     let reason = format!(
-        "{holder} has had this lock for {} s, and makes what this process needs: wait for it, end it, or set \
+        "{holder} has held this lock for {} s, and is creating what this process needs; wait for it, end it, or set \
          SLUICEGATE_LOCK_SECONDS to wait longer",
         deadline.as_secs()
     );
@@ -159,7 +159,7 @@ mod tests {
         let mut ready = [0; 5];
         started.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
         let refused = Lock::before(&path, Duration::from_millis(20)).err().unwrap().to_string();
-        assert!(refused.contains("index.lock: process 7 on there has had this lock"), "{refused}");
+        assert!(refused.contains("index.lock: process 7 on there has held this lock"), "{refused}");
         // A dead process loses the lock.
         started.kill().unwrap();
         assert!(Lock::before(&path, Duration::from_secs(60)).unwrap().is_some());

@@ -34,7 +34,7 @@ impl Span {
         match u32::try_from(end - start) {
             Ok(bytes) => Ok(Self { offset: start, bytes }),
             Err(_) => {
-                let reason = format!("a sample of {} bytes: 4 GiB are the most that is read", end - start);
+                let reason = format!("the sample has {} bytes, but at most 4 GiB are supported", end - start);
                 Err(Error::Format { path: file.source().path.clone(), offset: start, reason })
             }
         }
@@ -92,7 +92,7 @@ impl Spans {
             || spans.index.len(OFFSETS) != spans.index.len(BYTES)
             || last.map_or(Ok(0), |last| spans.index.file_end(OFFSETS, last))? != spans.len()
         {
-            let reason = "the columns of the index do not fit together: remove it".into();
+            let reason = "the columns of the index do not match; remove it".into();
             return Err(Error::Changed { path: spans.index.path().map(PathBuf::from).unwrap_or_default(), reason });
         }
         Ok(spans)
@@ -202,7 +202,8 @@ impl Spans {
                 // Checked before allocating, because a damaged index may claim any size.
                 file.read_at(first.offset, &mut [])?;
                 let reason = format!(
-                    "by the index a sample of {} ends at byte {end}, but the file has {}: the index is damaged, remove it",
+                    "the index places a sample of {} up to byte {end}, but the file has {} bytes; the index is \
+                     damaged, remove it",
                     file.source().path.display(),
                     file.bytes()
                 );

@@ -53,7 +53,7 @@ impl StoredIndex {
             Err(error @ Error::User(_)) => Err(error),
             Err(_) => {
                 notice(format!(
-                    "{}: this index is damaged and is made again; the data is not affected",
+                    "{}: this index is damaged and is created again; the data is not affected",
                     path.display()
                 ));
                 let _ = fs::remove_file(path);

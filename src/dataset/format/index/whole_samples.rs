@@ -59,7 +59,7 @@ impl<D: Dataset> WholeSamples<D> {
         match Broken::read(&index, dataset.len())? {
             Some(broken) => Ok(Self::new(dataset, broken)),
             None => {
-                let reason = "the columns of the index do not fit together: remove it".into();
+                let reason = "the columns of the index do not match; remove it".into();
                 Err(Error::Changed { path: index.path().map(PathBuf::from).unwrap_or_default(), reason })
             }
         }

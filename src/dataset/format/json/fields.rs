@@ -49,7 +49,7 @@ impl<'de> Visitor<'de> for Object<'_> {
             }
             let Some(default) = typed.default() else {
                 return Err(A::Error::custom(format!(
-                    "there is no field `{}`, or it is null, and it has no default",
+                    "field `{}` is missing or null, and has no default",
                     typed.field().name()
                 )));
             };
@@ -116,15 +116,15 @@ struct Part<'a> {
 
 impl Part<'_> {
     fn refuse<T, E: serde::de::Error>(&self, found: impl fmt::Display) -> Result<T, E> {
-        Err(E::custom(format!("field `{}`: {found} where {} is expected", self.typed.field().name(), self.wanted())))
+        Err(E::custom(format!("field `{}`: {found}, expected {}", self.typed.field().name(), self.wanted())))
     }
 
     fn wanted(&self) -> String {
         match self.typed.content() {
             Content::Number if self.axis < self.axes => format!("a list of {}", self.typed.field().dtype()),
             Content::Number => self.typed.field().dtype().to_string(),
-            Content::Texts | Content::ByteStrings if self.axis == 0 => "a list of texts".to_owned(),
-            _ => "a text".to_owned(),
+            Content::Texts | Content::ByteStrings if self.axis == 0 => "a list of strings".to_owned(),
+            _ => "a string".to_owned(),
         }
     }
 
@@ -169,7 +169,7 @@ impl<'de> Visitor<'de> for Part<'_> {
     }
 
     fn visit_unit<E: serde::de::Error>(self) -> Result<bool, E> {
-        if self.axis > 0 { self.refuse("null in a list") } else { Ok(false) }
+        if self.axis > 0 { self.refuse("a null in a list") } else { Ok(false) }
     }
 
     fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<bool, E> {
@@ -199,7 +199,7 @@ impl<'de> Visitor<'de> for Part<'_> {
                 self.column.bytes.extend(text.as_bytes());
                 Ok(true)
             }
-            _ => self.refuse("a text"),
+            _ => self.refuse("a string"),
         }
     }
 
@@ -226,7 +226,7 @@ impl<'de> Visitor<'de> for Part<'_> {
         let more = expected == Some(found) && elements.next_element::<IgnoredAny>()?.is_some();
         if more || expected.is_some_and(|expected| expected != found) {
             let (name, more) = (typed.field().name(), if more { "more than " } else { "" });
-            let found = format!("{more}{found} values in a list where {} are expected", expected.unwrap_or(0));
+            let found = format!("expected a list of {} values, got {more}{found}", expected.unwrap_or(0));
             return Err(A::Error::custom(format!("field `{name}`: {found}")));
         }
         Ok(true)

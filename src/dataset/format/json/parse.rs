@@ -66,7 +66,7 @@ impl JsonParse {
 
     /// Skips a line that is too long, and returns its error.
     fn pass_long_line(&mut self, bytes: &mut ByteStream) -> Found<()> {
-        let reason = format!("a line of more than the {} bytes that are allowed: raise max_sample_bytes", self.largest);
+        let reason = format!("a line has more than {} bytes; raise max_sample_bytes", self.largest);
         let trouble = self.lines.refuse(bytes.offset(), b"", (0, reason));
         loop {
             let newline = memchr::memchr(b'\n', bytes.window());

@@ -64,13 +64,15 @@ impl MdsColumn {
             "ndarray" => array(name, details, first)?,
             "pkl" => {
                 return Err(
-                    "its values are pickles, which can run any code and are never loaded: name the other columns"
+                    "its values are pickles, which can run arbitrary code and are never loaded; name the other columns"
                         .into(),
                 );
             }
             dtype => match array_type(dtype) {
                 Some(dtype) => scalar(dtype),
-                None => return Err(format!("the encoding `{}` is not read: name the other columns", form.encoding)),
+                None => {
+                    return Err(format!("the encoding `{}` is not supported; name the other columns", form.encoding));
+                }
             },
         };
         let expected = match &encoding {
@@ -80,7 +82,7 @@ impl MdsColumn {
         };
         if form.bytes != expected {
             return Err(format!(
-                "values of `{}` have {expected:?} bytes, but the index says {:?}",
+                "values of `{}` have {expected:?} bytes, but the index declares {:?}",
                 form.encoding, form.bytes
             ));
         }
@@ -122,7 +124,7 @@ impl MdsColumn {
                 if array.dtype != field.dtype() || inner != Some(field.shape()) {
                     let found = format!("{} {:?}", array.dtype, array.shape);
                     return Err(format!(
-                        "an array of {found}, where the first sample of the dataset has one for {field}"
+                        "the value is an array of {found}, but that of the first sample of the dataset is {field}"
                     ));
                 }
                 push_numbers(array.bytes, array.dtype, into);
@@ -133,7 +135,7 @@ impl MdsColumn {
 }
 
 fn no_text(error: &std::str::Utf8Error) -> Reason {
-    format!("no UTF-8 text from byte {} of the value on", error.valid_up_to())
+    format!("the value is not UTF-8 text from byte {} on", error.valid_up_to())
 }
 
 /// Appends numbers, which are little-endian in the format, in native byte order.
@@ -153,28 +155,34 @@ fn array(name: &str, details: &str, first: Option<&[u8]>) -> Result<(Encoding, T
     let (dtype, shape) = details.split_once(':').map_or((details, None), |(dtype, shape)| (dtype, Some(shape)));
     let dtype = match dtype {
         "" => None,
-        name => Some(array_type(name).ok_or_else(|| format!("arrays of `{name}` are not of the format"))?),
+        name => Some(array_type(name).ok_or_else(|| format!("the format has no arrays of `{name}`"))?),
     };
     let shape =
         shape.map(|shape| shape.split(',').map(|size| size.trim().parse().ok()).collect::<Option<Vec<usize>>>());
-    let shape = shape.map(|shape| shape.ok_or_else(|| format!("`{details}` has no shape"))).transpose()?;
+    let shape = shape
+        .map(|shape| shape.ok_or_else(|| format!("`{details}` is not a valid array encoding: it has no valid shape")))
+        .transpose()?;
     if shape.as_ref().is_some_and(|shape| shape.len() > MOST_AXES) {
-        return Err("an array of too many axes".into());
+        return Err(format!("an array has more than {MOST_AXES} axes"));
     }
     let field = match (dtype, &shape) {
         (Some(dtype), Some(shape)) => Field::new(name, dtype, &shape[..]),
         _ => {
-            let Some(first) = first else { return Err("there is no sample to find data type and shape from".into()) };
+            let Some(first) = first else {
+                return Err("there is no sample from which to infer data type and shape".into());
+            };
             let first = Array::parse(first, dtype, shape.clone())?;
             match (&shape, first.shape.split_first()) {
                 (Some(shape), _) => Field::new(name, first.dtype, &shape[..]),
                 (None, Some((_, inner))) => Field::variable(name, first.dtype, inner),
-                (None, None) => return Err("arrays without an axis are not of the format".into()),
+                (None, None) => {
+                    return Err("the first array is a scalar, but the format needs at least one axis".into());
+                }
             }
         }
     };
     if field.bytes() > isize::MAX as usize {
-        return Err(format!("no memory can hold {field}"));
+        return Err(format!("{field} is too large for any memory"));
     }
     Ok((Encoding::Array { dtype, shape }, TypedField::plain(field)))
 }
@@ -188,7 +196,7 @@ struct Array<'a> {
 
 impl<'a> Array<'a> {
     fn parse(value: &'a [u8], dtype: Option<DType>, shape: Option<Vec<usize>>) -> Result<Self, Reason> {
-        let short = || "an array ends in the middle of its header".to_owned();
+        let short = || "the array is truncated: it ends inside its header".to_owned();
         let mut rest = value;
         let dtype = match dtype {
             Some(dtype) => dtype,
@@ -196,7 +204,7 @@ impl<'a> Array<'a> {
                 let (&number, behind) = rest.split_first().ok_or_else(short)?;
                 rest = behind;
                 let found = ARRAYS.iter().find(|(of, _)| *of == number);
-                found.ok_or_else(|| format!("the data type number {number} is not of the format"))?.1
+                found.ok_or_else(|| format!("the data type number {number} is unknown"))?.1
             }
         };
         let shape = match shape {
@@ -216,7 +224,7 @@ impl<'a> Array<'a> {
         };
         let bytes = shape.iter().try_fold(dtype.bytes(), |bytes, &size| bytes.checked_mul(size));
         if bytes != Some(rest.len()) {
-            return Err(format!("{} bytes do not make an array of {dtype} {shape:?}", rest.len()));
+            return Err(format!("{} bytes do not match an array of {dtype} {shape:?}", rest.len()));
         }
         Ok(Self { dtype, shape, bytes: rest })
     }

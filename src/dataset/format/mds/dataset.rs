@@ -100,14 +100,14 @@ impl Mds {
             ends.push(end.ok_or_else(|| Error::Format {
                 path: index.clone(),
                 offset: 0,
-                reason: "more samples than an index can count".into(),
+                reason: "they have more samples than an index can count".into(),
             })?);
             if shard.packing == Packing::None && damages == Damages::LeaveOut {
                 // Reads as much as is left.
                 shard.bytes = shard.bytes.min(file.facts.bytes);
             }
             if shard.packing == Packing::None && damages == Damages::Refuse && file.facts.bytes != shard.bytes {
-                let reason = format!("the shard has {} bytes, but the index says {}", file.facts.bytes, shard.bytes);
+                let reason = format!("it has {} bytes, but the index declares {}", file.facts.bytes, shard.bytes);
                 return Err(Error::Format { path: shard.path.clone(), offset: file.facts.bytes, reason });
             }
         }
@@ -120,7 +120,7 @@ impl Mds {
         for (number, name) in names.iter().enumerate() {
             let column = forms.iter().position(|form| form.name == *name).ok_or_else(|| {
                 let all: Vec<&String> = forms.iter().map(|form| &form.name).take(20).collect();
-                invalid(format!("there is no column `{name}`, but {all:?}"))
+                invalid(format!("there is no column `{name}`; the columns are {all:?}"))
             })?;
             columns[column] = Some(number);
         }
@@ -337,7 +337,7 @@ impl Shards {
     /// Returns the values of a sample by column: it begins with the sizes of the variable-size ones, then come all.
     fn values<'a>(&self, sample: &'a [u8]) -> std::result::Result<Vec<&'a [u8]>, String> {
         let variable = self.forms.iter().filter(|form| form.bytes.is_none()).count();
-        let cut = || "the sample is shorter than its columns say".to_owned();
+        let cut = || "the sample is shorter than its columns require".to_owned();
         let (head, mut rest) = sample.split_at_checked(variable * 4).ok_or_else(cut)?;
         let mut sizes = head.as_chunks::<4>().0.iter().map(|size| u64::from(u32::from_le_bytes(*size)));
         let mut values = Vec::with_capacity(self.forms.len());

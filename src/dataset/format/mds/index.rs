@@ -76,12 +76,12 @@ pub(super) fn read_index(folder: &Path) -> Result<(PathBuf, Vec<Shard>, Vec<Colu
     let refuse = |reason| Error::Format { path: path.clone(), offset: 0, reason };
     let found = std::fs::metadata(&path).map_err(io)?;
     if !found.is_file() || found.len() > LONGEST_INDEX {
-        return Err(refuse(format!("a regular file of at most {LONGEST_INDEX} bytes is expected")));
+        return Err(refuse(format!("expected a regular file of at most {LONGEST_INDEX} bytes")));
     }
     let text = std::fs::read(&path).map_err(io)?;
     let index: Index = serde_json::from_slice(&text).map_err(|error| refuse(format!("invalid MDS index: {error}")))?;
     if index.version != VERSION {
-        return Err(refuse(format!("the index is of version {}, and {VERSION} is read", index.version)));
+        return Err(refuse(format!("the index has version {}, but only {VERSION} is supported", index.version)));
     }
     let mut columns: Option<Vec<ColumnForm>> = None;
     let mut shards = Vec::with_capacity(index.shards.len());
@@ -90,24 +90,24 @@ pub(super) fn read_index(folder: &Path) -> Result<(PathBuf, Vec<Shard>, Vec<Colu
         let found = columns_of(&entry).map_err(refuse)?;
         match &columns {
             Some(columns) if *columns != found => {
-                return Err(refuse(format!("its columns are {found:?}, but those of the first shard {columns:?}")));
+                return Err(refuse(format!("its columns are {found:?}, but those of the first shard are {columns:?}")));
             }
             _ => columns = Some(found),
         }
         shards.push(shard_of(folder, entry).map_err(refuse)?);
     }
-    let columns = columns.ok_or_else(|| refuse("there is no shard: nothing says which columns there are".into()))?;
+    let columns = columns.ok_or_else(|| refuse("there are no shards, so the columns are unknown".into()))?;
     Ok((path, shards, columns))
 }
 
 fn columns_of(entry: &Entry) -> std::result::Result<Vec<ColumnForm>, String> {
     let count = entry.column_names.len();
     if entry.column_encodings.len() != count || entry.column_sizes.len() != count {
-        return Err("names, encodings and sizes of columns are not equally many".into());
+        return Err("the numbers of column names, encodings, and sizes differ".into());
     }
     let mut names = HashSet::new();
     if let Some(name) = entry.column_names.iter().find(|name| !names.insert(*name)) {
-        return Err(format!("two columns are called `{name}`"));
+        return Err(format!("two columns are named `{name}`"));
     }
     let columns = entry.column_names.iter().zip(&entry.column_encodings).zip(&entry.column_sizes);
     Ok(columns
@@ -118,12 +118,13 @@ fn columns_of(entry: &Entry) -> std::result::Result<Vec<ColumnForm>, String> {
 fn shard_of(folder: &Path, entry: Entry) -> std::result::Result<Shard, String> {
     if entry.format != "mds" || entry.version != VERSION {
         return Err(format!(
-            "it is in `{}`, version {}, and only mds, version {VERSION}, is read",
+            "its format is `{}`, version {}, but only mds, version {VERSION}, is supported",
             entry.format, entry.version
         ));
     }
     let raw = inside(folder, &entry.raw_data.basename)?;
-    let samples = usize::try_from(entry.samples).map_err(|_| "more samples than can be counted".to_owned())?;
+    let samples =
+        usize::try_from(entry.samples).map_err(|_| "the shard has more samples than can be counted".to_owned())?;
     let shard = |path, packing| Shard { path, bytes: entry.raw_data.bytes, samples, packing };
     let Some(compression) = entry.compression.filter(|_| entry.zip_data.is_some()) else {
         return Ok(shard(raw, Packing::None));
@@ -132,7 +133,9 @@ fn shard_of(folder: &Path, entry: Entry) -> std::result::Result<Shard, String> {
         return Ok(shard(raw, Packing::None));
     }
     if compression.split(':').next() != Some("zstd") {
-        return Err(format!("it is compressed with `{compression}`, and only zstd is read: unpack it, or convert it"));
+        return Err(format!(
+            "it is compressed with `{compression}`, but only zstd is supported; decompress or convert it"
+        ));
     }
     let packed = entry.zip_data.map(|file| file.basename).unwrap_or_default();
     Ok(shard(inside(folder, &packed)?, Packing::Zstd))
@@ -142,7 +145,7 @@ fn shard_of(folder: &Path, entry: Entry) -> std::result::Result<Shard, String> {
 fn inside(folder: &Path, name: &str) -> std::result::Result<PathBuf, String> {
     let is_inside = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
     if name.is_empty() || !is_inside || name.contains('\0') {
-        return Err(format!("the name {name:?} leads out of the folder"));
+        return Err(format!("the file name {name:?} is not inside the folder"));
     }
     Ok(folder.join(name))
 }

@@ -38,14 +38,14 @@ pub(in crate::dataset::format) fn check(
     refuse: impl Fn(u64, String) -> Error,
 ) -> Result<()> {
     if header_bytes(shard) > shard.bytes {
-        let reason = format!("a shard of {} samples does not fit into {} bytes", shard.samples, shard.bytes);
+        let reason = format!("{} samples do not fit into a shard of {} bytes", shard.samples, shard.bytes);
         return Err(refuse(0, reason));
     }
     let mut word = [0; 4];
     read(0, &mut word)?;
     let found = u32::from_le_bytes(word);
     if u64::from(found) != shard.samples as u64 {
-        return Err(refuse(0, format!("it has {found} samples, but the index says {}", shard.samples)));
+        return Err(refuse(0, format!("the shard has {found} samples, but the index declares {}", shard.samples)));
     }
     Ok(())
 }
@@ -66,7 +66,8 @@ pub(in crate::dataset::format) fn place(
     let [start, end] =
         [&pair[..4], &pair[4..]].map(|word| u64::from(u32::from_le_bytes(word.try_into().expect("four bytes"))));
     if start < header_bytes(shard) || start > end || end > shard.bytes {
-        let reason = format!("a sample from byte {start} to byte {end} of a shard of {} bytes", shard.bytes);
+        let reason =
+            format!("a sample from byte {start} to byte {end} is outside the shard, which has {} bytes", shard.bytes);
         return Err(refuse(at, reason));
     }
     Ok((start, (end - start) as usize))
@@ -76,11 +77,13 @@ pub(in crate::dataset::format) fn place(
 pub(in crate::dataset::format) fn unpack(file: &OpenFile, shard: &Shard) -> Result<(Unpacked, usize)> {
     let refuse = |reason| Error::Format { path: file.source().path.clone(), offset: 0, reason };
     if shard.bytes > LARGEST_SHARD {
-        let reason =
-            format!("unpacked it is to have {} bytes, and {LARGEST_SHARD} are the most that is unpacked", shard.bytes);
+        let reason = format!(
+            "the shard declares a decompressed size of {} bytes, but at most {LARGEST_SHARD} are supported",
+            shard.bytes
+        );
         return Err(refuse(reason));
     }
-    let damaged = |reason: String| refuse(format!("it can't be unpacked: {reason}"));
+    let damaged = |reason: String| refuse(format!("it can't be decompressed: {reason}"));
     let packed = BufReader::with_capacity(1 << 18, Packed { file, offset: 0, failed: Cell::new(None) });
     let (mut frames, mut bytes) = (ZstdFrames::new(packed), Vec::new());
     // The buffer grows with the actual output, whatever the headers claim.
@@ -91,10 +94,14 @@ pub(in crate::dataset::format) fn unpack(file: &OpenFile, shard: &Shard) -> Resu
         None => damaged(error.to_string()),
     })?;
     if bytes.len() as u64 > shard.bytes {
-        return Err(refuse(format!("unpacked it has more than the {} bytes that the index says", shard.bytes)));
+        return Err(refuse(format!("it decompresses to more than the {} bytes that the index declares", shard.bytes)));
     }
     if bytes.len() as u64 != shard.bytes {
-        return Err(refuse(format!("unpacked it has {} bytes, but the index says {}", bytes.len(), shard.bytes)));
+        return Err(refuse(format!(
+            "it decompresses to {} bytes, but the index declares {}",
+            bytes.len(),
+            shard.bytes
+        )));
     }
     let size = bytes.len();
     Ok((Unpacked(bytes), size))

@@ -51,16 +51,16 @@ impl Npy {
         (&file).take(LONGEST_START as u64).read_to_end(&mut start).map_err(io)?;
         let header = NpyHeader::parse(&start).map_err(|(offset, reason)| refuse(offset, reason))?;
         let Some((_, row_shape)) = header.shape.split_first() else {
-            return Err(refuse(8, "the array is a scalar: the first axis must count the samples".into()));
+            return Err(refuse(8, "the array is a scalar, but the first axis must count the samples".into()));
         };
         let bytes = header
             .file_bytes()
-            .ok_or_else(|| refuse(8, format!("no memory can hold an array of shape {:?}", header.shape)))?;
+            .ok_or_else(|| refuse(8, format!("an array of shape {:?} is too large for any memory", header.shape)))?;
         let found = file.metadata().map_err(io)?.len();
         if found < bytes as u64 {
             let reason = format!(
-                "the file is truncated: {} {:?} after a header of {} bytes needs {bytes} bytes, the file has {found}: \
-                 write or copy it again",
+                "the file is truncated: {} {:?} after a header of {} bytes needs {bytes} bytes, but the file has \
+                 {found}; write or copy it again",
                 header.dtype, header.shape, header.data_offset
             );
             return Err(refuse(found, reason));
@@ -89,7 +89,8 @@ impl Npy {
             let row = |schema: &Schema| schema.fields().first().map(|field| (field.dtype(), field.shape().to_vec()));
             let words = |schema| row(schema).map_or(String::new(), |(dtype, shape)| format!("{dtype} {shape:?}"));
             let reason = format!(
-                "{}: its rows are {}, but those of the first file, {}, are {}: one list holds files of equal rows",
+                "{}: its rows are {}, but those of the first file, {}, are {}; all files of one list must have equal \
+                 rows",
                 path.display(),
                 words(found),
                 paths[0].display(),

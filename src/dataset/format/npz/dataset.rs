@@ -61,14 +61,14 @@ impl Npz {
         for name in names {
             let Some(contents) = members.contents(path, &name)? else {
                 let names: Vec<&str> = members.names().take(20).collect();
-                return Err(refuse_fields(path, format!("there is no array `{name}`, but {names:?}")));
+                return Err(refuse_fields(path, format!("there is no array `{name}`; the arrays are {names:?}")));
             };
             let (array, field) = array_of(path, &file, name, contents)?;
             if let (Some(first), Some(other)) = (arrays.first(), schema.first())
                 && first.len() != array.len()
             {
                 let reason = format!(
-                    "array `{}` has {} rows but array `{}` has {}: the first axis counts the samples",
+                    "array `{}` has {} rows but array `{}` has {}; the first axis must count the samples",
                     other.name(),
                     first.len(),
                     field.name(),
@@ -80,7 +80,7 @@ impl Npz {
             schema.push(field);
         }
         if arrays.is_empty() {
-            return Err(refuse_fields(path, "there is no array: nothing says how many samples there are".into()));
+            return Err(refuse_fields(path, "there are no arrays, so the number of samples is unknown".into()));
         }
         Ok(Self(MappedArrays::new(file, arrays, Schema::new(schema))))
     }
@@ -95,7 +95,10 @@ impl Npz {
         let open = move |path: &PathBuf| Self::open(path, names.as_deref());
         file_parts(paths, open, |path, found, first| {
             let of_first = paths[0].display();
-            refuse_fields(path, format!("the file has samples of {found}, but the first one, {of_first}, of {first}"))
+            refuse_fields(
+                path,
+                format!("its samples are {found}, but those of the first file, {of_first}, are {first}"),
+            )
         })
     }
 }
@@ -116,12 +119,16 @@ fn array_of(path: &Path, file: &MappedFile, name: String, contents: Contents) ->
     };
     let header = NpyHeader::parse(&head).map_err(|(offset, reason)| refuse(start + offset, reason))?;
     let Some((_, row_shape)) = header.shape.split_first() else {
-        return Err(refuse_fields(path, format!("array `{name}` is a scalar: the first axis counts the samples")));
+        return Err(refuse_fields(
+            path,
+            format!("array `{name}` is a scalar, but the first axis must count the samples"),
+        ));
     };
-    let needed =
-        header.file_bytes().ok_or_else(|| refuse(start, "no memory can hold an array of this shape".into()))?;
+    let needed = header
+        .file_bytes()
+        .ok_or_else(|| refuse(start, "an array of this shape is too large for any memory".into()))?;
     if found < needed as u64 {
-        let reason = format!("{} {:?} needs {needed} bytes, but it has {found}", header.dtype, header.shape);
+        let reason = format!("{} {:?} needs {needed} bytes, but the file has {found}", header.dtype, header.shape);
         return Err(refuse(start, reason));
     }
     let offset = usize::try_from(start).unwrap_or(usize::MAX).saturating_add(header.data_offset);
@@ -133,7 +140,7 @@ fn array_of(path: &Path, file: &MappedFile, name: String, contents: Contents) ->
 fn refuse_fields(path: &Path, reason: String) -> Error {
     Error::InvalidArgument {
         argument: "fields",
-        reason: format!("{}: {reason}: name the arrays that make up a sample", path.display()),
+        reason: format!("{}: {reason}; name the arrays that make up a sample", path.display()),
     }
 }
 

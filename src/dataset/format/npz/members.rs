@@ -47,7 +47,7 @@ impl Members {
             let name = entry.name().map_err(|error| refuse(words(&error)))?;
             let Some(name) = name.strip_suffix(".npy") else { continue };
             if names.iter().any(|(other, _)| other == name) {
-                return Err(refuse(format!("two arrays are called `{name}`: write the file again")));
+                return Err(refuse(format!("two arrays are named `{name}`; write the file again")));
             }
             names.push((name.to_owned(), place));
         }
@@ -71,14 +71,18 @@ impl Members {
         let contents = match entry.compression() {
             CompressionMethod::Stored => stored(&mut entry),
             CompressionMethod::Deflated => unpacked(&mut entry),
-            other => return Err(refuse(format!("it is packed with {other}: save it with NumPy"))),
+            other => {
+                return Err(refuse(format!(
+                    "it is compressed with {other}, which is not supported; save it with NumPy"
+                )));
+            }
         };
         contents.map(Some).map_err(|error| refuse(error.to_string()))
     }
 }
 
 fn stored(entry: &mut ZipFile<'_, BufReader<File>>) -> io::Result<Contents> {
-    let start = entry.data_start().ok_or_else(|| io::Error::other("the archive does not say where it starts"))?;
+    let start = entry.data_start().ok_or_else(|| io::Error::other("the archive does not declare where it starts"))?;
     let mut head = Vec::new();
     entry.by_ref().take(LONGEST_START as u64).read_to_end(&mut head)?;
     let bytes = head.len() as u64 + io::copy(entry, &mut io::sink())?;
@@ -89,7 +93,9 @@ fn unpacked(entry: &mut ZipFile<'_, BufReader<File>>) -> io::Result<Contents> {
     let (packed, bytes) = (entry.compressed_size(), entry.size());
     let longest = packed.saturating_mul(LARGEST_RATIO).saturating_add(LARGEST_RATIO);
     if bytes > longest {
-        return Err(io::Error::other(format!("it is to have {bytes} bytes, but {packed} can't unpack to as many")));
+        return Err(io::Error::other(format!(
+            "it declares {bytes} bytes, but {packed} compressed bytes can't decompress to that many"
+        )));
     }
     let mut contents = Vec::new();
     let size = usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -108,7 +114,7 @@ fn not_an_archive(path: &Path, file: &File, error: &ZipError) -> Error {
 
     let mut start = [0; 64];
     let found = file.read_at(&mut start, 0).unwrap_or(0);
-    let plain = || format!("not an .npz file, or a damaged one ({}): write or copy it again", words(error));
+    let plain = || format!("not an .npz file, or a damaged one ({}); write or copy it again", words(error));
     let reason = foreign(&start[..found], "a zip archive").unwrap_or_else(plain);
     Error::Format { path: path.to_path_buf(), offset: 0, reason }
 }

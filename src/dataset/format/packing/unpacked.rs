@@ -94,7 +94,7 @@ pub(in crate::dataset::format) fn unpack(paths: &[PathBuf], folder: &UnpackedFol
         None => {
             let cache = user_cache().ok_or_else(|| {
                 let reason =
-                    "there is no folder to unpack compressed files to: name one, or set SLUICEGATE_CACHE".to_owned();
+                    "there is no folder for decompressed files; pass cache_folder, or set SLUICEGATE_CACHE".to_owned();
                 Error::InvalidArgument { argument: "cache_folder", reason }
             })?;
             check_writable("SLUICEGATE_CACHE", &cache)?;
@@ -116,8 +116,9 @@ pub(in crate::dataset::format) fn unpack(paths: &[PathBuf], folder: &UnpackedFol
     let bytes: u64 = copies.values().map(|sums| sums.bytes()).sum();
     if bytes > folder.bytes {
         notice(format!(
-            "cache_bytes: the archives of this dataset unpack to {bytes} bytes, more than the {} allowed in {}; all are kept \
-             there while they are in use: raise cache_bytes, unpack them yourself, or read them with TarStream",
+            "cache_bytes: the archives of this dataset decompress to {bytes} bytes, more than the {} allowed in {}, \
+             where all are kept while they are in use; raise cache_bytes, decompress them yourself, or read them with \
+             TarStream",
             folder.bytes,
             root.display()
         ));
@@ -163,7 +164,7 @@ fn unpack_one(
         match look_for(target) {
             Copy::Whole(sums) => return Ok(sums),
             Copy::Damaged => {
-                notice(format!("{}: this unpacked copy is damaged and is made again", target.display()));
+                notice(format!("{}: this decompressed copy is damaged and is created again", target.display()));
                 fs::remove_file(target).map_err(write_error)?;
             }
             Copy::Missing => {}
@@ -234,7 +235,7 @@ fn write_unpacked(source: &SourceFile, target: &Path, mut into: &File, limit: u6
             }
             Err(error) => {
                 let reason =
-                    format!("after {} unpacked bytes: {error}: the file is damaged or was cut", written.bytes());
+                    format!("after {} decompressed bytes: {error}; the file is damaged or truncated", written.bytes());
                 return Err(damaged(reader.taken(), reason));
             }
         };
@@ -242,7 +243,8 @@ fn write_unpacked(source: &SourceFile, target: &Path, mut into: &File, limit: u6
         written.push(&piece[..read]);
         if written.bytes() > limit {
             let reason = format!(
-                "it unpacks to more than the {limit} bytes that cache_bytes allows: raise cache_bytes, or unpack it yourself"
+                "it decompresses to more than the {limit} bytes that cache_bytes allows; raise cache_bytes, or \
+                 decompress it yourself"
             );
             return Err(damaged(reader.taken(), reason));
         }

@@ -135,12 +135,12 @@ impl<'a> Room<'a> {
     /// Without the size, which grows with each archive, so that the notice is not repeated.
     fn too_full(&self, limit: u64, has_locks: bool) -> String {
         let why = if has_locks {
-            "other processes use files in it: raise cache_bytes, or give each job a folder of its own"
+            "other processes use files in it; raise cache_bytes, or give each job its own folder"
         } else {
-            "files cannot be locked there (flock), so none is removed: delete those that no job uses, or set cache_folder \
-             to a local disk"
+            "files can't be locked there (flock), so none are removed; delete those that no job uses, or set \
+             cache_folder to a local disk"
         };
-        format!("cache_bytes: {} has more than the {limit} bytes allowed, since {why}", self.root.display())
+        format!("cache_bytes: {} has more than the {limit} bytes allowed, because {why}", self.root.display())
     }
 
     /// Returns the names of all files in use; `None` if that is unknown, so nothing may be removed. Removes the

@@ -79,13 +79,13 @@ impl<R: Read> ZstdFrames<R> {
         };
         if window > DEFAULT_MAX_WINDOW_SIZE {
             let reason = format!(
-                "a Zstandard frame needs a window of {window} bytes, where {DEFAULT_MAX_WINDOW_SIZE} are allowed: unpack it \
-                 with `zstd -d --long=31`, or pack it without `--long`"
+                "a Zstandard frame needs a window of {window} bytes, but at most {DEFAULT_MAX_WINDOW_SIZE} are \
+                 allowed; decompress it with `zstd -d --long=31`, or compress it without `--long`"
             );
             return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
         }
         if Vec::<u8>::new().try_reserve_exact(2 * window as usize).is_err() {
-            let reason = format!("no memory for twice a window of {window} bytes");
+            let reason = format!("no memory for a window of {window} bytes, twice");
             return Err(io::Error::new(io::ErrorKind::OutOfMemory, reason));
         }
         Ok(head)

@@ -78,14 +78,14 @@ impl ParquetField {
             ParquetElement::Bytes => DataType::Binary,
             ParquetElement::Number(dtype) => number_type(*dtype).map_err(|reason| self.refuse(&reason))?,
             ParquetElement::Nested(_) if self.is_list || !self.shape.is_empty() => {
-                return Err(self.refuse("nested values say themselves what they are lists of"));
+                return Err(self.refuse("nested values take no list or shape; declare lists in their own type"));
             }
             ParquetElement::Nested(of) => nested_type(of).map_err(|reason| self.refuse(&reason))?,
         };
         for &size in self.shape.iter().rev() {
             let size = i32::try_from(size).ok().filter(|&size| size > 0).ok_or_else(|| {
                 self.refuse(&format!(
-                    "arrays of shape {:?}: each axis has at least one element, and below 2^31",
+                    "arrays of shape {:?} are not supported: each axis must have from 1 to below 2^31 elements",
                     self.shape
                 ))
             })?;
@@ -110,7 +110,7 @@ impl<'a> Cut<'a> {
     /// # Errors
     /// [`Error::InvalidArgument`] when its parts do not match.
     pub(super) fn new(field: &'a ParquetField, column: ParquetColumn<'a>, rows: usize) -> Result<Self> {
-        let broken = || field.refuse("its values, sizes and lengths do not fit together");
+        let broken = || field.refuse("the numbers of its values, sizes, and lengths do not match");
         let elements = if field.is_list {
             ends(column.lengths).filter(|ends| ends.len() == rows + 1).ok_or_else(broken)?
         } else {
@@ -201,7 +201,7 @@ impl Cut<'_> {
         let mut array = NestedArray::new(of);
         for row in rows {
             let value = &self.column.values[self.bytes[row]..self.bytes[row + 1]];
-            array.push(value).ok_or_else(|| self.field.refuse("its bytes are not nested values of its type"))?;
+            array.push(value).ok_or_else(|| self.field.refuse("its bytes are not valid nested values of its type"))?;
         }
         let data_type = nested_type(of).map_err(|reason| self.field.refuse(&reason))?;
         array.finish(&data_type).map_err(|error| self.field.refuse(&error.to_string()))
@@ -223,7 +223,7 @@ pub(super) fn number_type(dtype: DType) -> std::result::Result<DataType, String>
         DType::Float16 => DataType::Float16,
         DType::Float32 => DataType::Float32,
         DType::Float64 => DataType::Float64,
-        other => return Err(format!("Parquet has no {other}: convert it, or write its bytes")),
+        other => return Err(format!("Parquet has no data type for {other}; convert the values, or write their bytes")),
     })
 }
 

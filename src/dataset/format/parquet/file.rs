@@ -54,11 +54,11 @@ impl Footer {
         let chunks = Chunks { file: Arc::clone(file), ranges: footer_bytes(file)?.into_iter().collect() };
         let refuse = |reason| refuse(file, file.bytes(), reason);
         if let Some((_, bytes)) = chunks.ranges.first() {
-            check_schema(bytes).map_err(|reason| refuse(format!("the footer: {reason}")))?;
+            check_schema(bytes).map_err(|reason| refuse(format!("footer: {reason}")))?;
         }
         let load = || {
             let read = guarded(|| ArrowReaderMetadata::load(&chunks, options.clone()).map_err(Trouble::Parquet));
-            read.map_err(|trouble| trouble.into_error(|reason| refuse(format!("the footer: {reason}"))))
+            read.map_err(|trouble| trouble.into_error(|reason| refuse(format!("footer: {reason}"))))
         };
         let metadata = load()?;
         let schema = in_nanoseconds(metadata.schema(), metadata.parquet_schema());
@@ -79,10 +79,10 @@ impl Footer {
             group.num_rows() >= 0 && guarded(ranges).is_ok()
         };
         if let Some(group) = groups.iter().position(|group| !is_sound(group)) {
-            return Err(refuse(format!("the footer: row group {group} has a negative number of rows or of bytes")));
+            return Err(refuse(format!("footer: row group {group} has a negative number of rows or bytes")));
         }
         if metadata.parquet_schema().num_columns() != crate::dataset::format::columnar::count_leaves(schema.fields()) {
-            return Err(refuse("the footer: its schema in Arrow's terms has other columns than its own".into()));
+            return Err(refuse("footer: its Arrow schema and its Parquet schema have different columns".into()));
         }
         Ok(Self { metadata, schema })
     }
@@ -168,7 +168,8 @@ impl Request<'_> {
         let promised = promised.fold(0, usize::saturating_add);
         if promised > self.most_bytes {
             return Err(Trouble::Words(format!(
-                "its values have {promised} bytes, and at most {} are decoded at once: raise cache_bytes if that is right",
+                "its values have {promised} bytes, but at most {} are decoded at once; raise cache_bytes if the size \
+                 is right",
                 self.most_bytes
             )));
         }
@@ -225,7 +226,7 @@ fn chunk(file: &OpenFile, group: &RowGroupMetaData, leaf: usize) -> std::result:
 fn read(file: &OpenFile, start: u64, len: usize) -> Result<Bytes> {
     if start.checked_add(len as u64).is_none_or(|end| end > file.bytes()) {
         file.read_at(start, &mut [])?;
-        let reason = format!("{len} bytes are expected here, but the file has {} in all", file.bytes());
+        let reason = format!("{len} bytes are expected here, but the file has only {} in total", file.bytes());
         return Err(refuse(file, start, reason));
     }
     let mut bytes = vec![0; len];

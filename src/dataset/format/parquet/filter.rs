@@ -216,7 +216,7 @@ impl Filter {
                     let value = blocks[place].value(&self.columns[place], within);
                     value.is_some_and(|value| relation.holds(&value))
                 };
-                let row = possible.next().ok_or("more rows than its footer says")?;
+                let row = possible.next().ok_or("it has more rows than its footer declares")?;
                 if self.relations.iter().enumerate().all(holds) {
                     bits[row / 64] |= 1 << (row % 64);
                     count += 1;

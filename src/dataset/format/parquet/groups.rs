@@ -68,7 +68,7 @@ impl Groups {
             true => SampleIndex::open_or_build(pool.files(), ("parquet 1", parameters), &place, make)?,
         };
         let damaged = || {
-            let reason = "the columns of the index do not fit together: remove it".into();
+            let reason = "the columns of the index do not match; remove it".into();
             Error::Changed { path: index.path().map(PathBuf::from).unwrap_or_default(), reason }
         };
         if index.columns() != 4 || index.len(GROUP_ENDS) != pool.files().files().len() {
@@ -103,7 +103,9 @@ impl Groups {
             return Ok(None);
         }
         if count != rows.div_ceil(64) {
-            let reason = format!("the index has bits for {count} times 64 rows, but there are {rows}: remove it");
+            let reason = format!(
+                "the index has bits for {count} times 64 rows, but the row group has {rows} rows; remove the index"
+            );
             return Err(Error::Changed { path: self.index.path().map(PathBuf::from).unwrap_or_default(), reason });
         }
         let mut words = vec![0; count];

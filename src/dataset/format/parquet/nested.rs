@@ -128,7 +128,9 @@ impl NestedArray {
                 let arrays = parts.into_iter().zip(fields).map(|(part, field)| part.finish(field.data_type()));
                 Arc::new(StructArray::try_new(fields.clone(), arrays.collect::<Result<_, _>>()?, nulls)?)
             }
-            (_, other) => return Err(ArrowError::InvalidArgumentError(format!("nested values are not {other}"))),
+            (_, other) => {
+                return Err(ArrowError::InvalidArgumentError(format!("nested values can't be written as {other}")));
+            }
         })
     }
 }

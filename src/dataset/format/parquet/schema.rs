@@ -24,11 +24,11 @@ pub(super) fn check_schema(footer: &[u8]) -> Result<(), String> {
     for (place, &count) in children.iter().enumerate() {
         let left = children.len() - place - 1;
         let count =
-            usize::try_from(count).map_err(|_| format!("element {place} of its schema has {count} children"))?;
+            usize::try_from(count).map_err(|_| format!("element {place} of its schema declares {count} children"))?;
         promised = promised.saturating_sub(1).saturating_add(count);
         if promised > left {
             return Err(format!(
-                "element {place} of its schema has {count} children, but there are {left} elements after it"
+                "element {place} of its schema declares {count} children, but only {left} elements follow it"
             ));
         }
         while open.last() == Some(&0) {
@@ -39,7 +39,7 @@ pub(super) fn check_schema(footer: &[u8]) -> Result<(), String> {
             open.push(count);
         }
         if open.len() > DEEPEST {
-            return Err(format!("its schema is nested more than {DEEPEST} deep"));
+            return Err(format!("its schema is nested more than {DEEPEST} levels deep"));
         }
     }
     Ok(())
@@ -248,7 +248,7 @@ mod tests {
         for wrong in [&[3, 0, 0][..], &[1], &[2, 1, 0], &[i64::from(i32::MAX), 0], &[1 << 32, 0], &[2, 2, 0, 0]] {
             let refused = check_schema(&footer(wrong));
             assert!(
-                refused.as_ref().is_err_and(|reason| reason.contains("elements after it")),
+                refused.as_ref().is_err_and(|reason| reason.contains("elements follow it")),
                 "{wrong:?}: {refused:?}"
             );
         }

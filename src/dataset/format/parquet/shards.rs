@@ -113,7 +113,7 @@ impl ParquetShards {
     /// [`Error::InvalidArgument`] when a field can't be written, or there are no fields; [`Error::Threads`].
     pub fn new(fields: Vec<ParquetField>, options: &ParquetShardOptions) -> Result<Self> {
         if fields.is_empty() {
-            let reason = "at least one is needed".into();
+            let reason = "expected at least one column, got none".into();
             return Err(Error::InvalidArgument { argument: "fields", reason });
         }
         let form = Form::new(&fields, options.compression)?;
@@ -135,7 +135,11 @@ impl ParquetShards {
     /// GiB; samples appended earlier are kept.
     pub fn append(&mut self, columns: &[ParquetColumn<'_>], rows: Range<usize>) -> Result<usize> {
         if columns.len() != self.fields.len() {
-            let reason = format!("{} columns for {} fields", columns.len(), self.fields.len());
+            let reason = format!(
+                "expected one column for each field, got {} columns for {} fields",
+                columns.len(),
+                self.fields.len()
+            );
             return Err(Error::InvalidArgument { argument: "columns", reason });
         }
         let cuts = self.fields.iter().zip(columns).map(|(field, column)| Cut::new(field, *column, rows.end));
@@ -151,7 +155,8 @@ impl ParquetShards {
         for row in rows.clone() {
             let bytes = bytes_of(cuts, row);
             if bytes > LARGEST {
-                let reason = format!("sample {row} of these takes {bytes} bytes: below 2 GiB are written");
+                let reason =
+                    format!("sample {row} of this call has {bytes} bytes, but a sample must have less than 2 GiB");
                 return Err(Error::InvalidArgument { argument: "columns", reason });
             }
         }
@@ -313,7 +318,7 @@ impl ParquetWriter {
 impl ShardWriter<RowGroup> for ParquetWriter {
     fn write(&mut self, group: RowGroup) -> Result<()> {
         let columns = group.recv().unwrap_or_else(|_| {
-            let reason = "no thread is left that encodes row groups".into();
+            let reason = "no thread that encodes row groups is left".into();
             Err(Error::State { reason })
         })?;
         let write = || {

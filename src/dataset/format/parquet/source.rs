@@ -65,7 +65,10 @@ impl ParquetSource {
     pub(super) fn open(paths: Vec<PathBuf>, options: ParquetOptions, damages: Damages) -> Result<Self> {
         let pool = FilePool::new(Arc::new(SourceFiles::look(paths)?), OPEN_FILES);
         if pool.files().files().is_empty() {
-            return Err(Error::InvalidArgument { argument: "paths", reason: "there are no files".into() });
+            return Err(Error::InvalidArgument {
+                argument: "paths",
+                reason: "expected at least one file, got none".into(),
+            });
         }
         let first = Footer::read(&pool.file(0)?, PageIndexPolicy::Skip)?;
         let columns = Columns::new(&first.schema, &options.columns)
@@ -132,7 +135,7 @@ impl ParquetSource {
         let changed = |reason: String| Error::Changed { path: file.source().path.clone(), reason };
         let of_group = known.footer.groups().get(place.in_file);
         let all = of_group.map(|group| group.num_rows() as usize);
-        let all = all.ok_or_else(|| changed(format!("there is no row group {} any more", place.in_file)))?;
+        let all = all.ok_or_else(|| changed(format!("it no longer has a row group {}", place.in_file)))?;
         let bits = self.groups.bits(group, all)?;
         let is_part = rows.is_some() || bits.is_some();
         let picked =
@@ -177,7 +180,7 @@ impl ParquetSource {
             bytes = bytes.saturating_add(block.bytes());
             if bytes > limit {
                 return Err(format!(
-                    "it has more than {limit} bytes when it is decoded: raise cache_bytes if that is right"
+                    "it has more than {limit} bytes when it is decoded; raise cache_bytes if the size is right"
                 ));
             }
             decoded.ends.push(decoded.samples() + block.rows());
@@ -186,7 +189,7 @@ impl ParquetSource {
         })?;
         if decoded.samples() != expected {
             let reason =
-                format!("row group {} has {} rows, where {expected} are expected", place.in_file, decoded.samples());
+                format!("row group {} has {} rows, but {expected} are expected", place.in_file, decoded.samples());
             return Err(refuse(&file, file.bytes(), reason));
         }
         Ok(decoded)
@@ -319,7 +322,8 @@ fn find_groups(
         if let Some((column, first, other)) = columns.difference(&others) {
             let of_first = pool.files().files()[0].path.display();
             let reason = format!(
-                "column `{column}` is {other}, but in {of_first} it is {first}: files of one dataset have the same columns"
+                "column `{column}` is {other}, but in {of_first} it is {first}; all files of a dataset must have the \
+                 same columns"
             );
             return Err(refuse(&file, file.bytes(), reason));
         }
@@ -328,7 +332,7 @@ fn find_groups(
     })?;
     let samples = found.iter().flatten().try_fold(0_usize, |samples, group| samples.checked_add(group.rows));
     if samples.is_none_or(|samples| isize::try_from(samples).is_err()) {
-        let reason = "the footers promise more rows than can be counted".into();
+        let reason = "the footers declare more rows than can be counted".into();
         return Err(refuse(&*pool.file(0)?, 0, reason));
     }
     if let Some(filter) = filter {

@@ -112,9 +112,9 @@ impl Raw {
         let rest = bytes.checked_sub(header_bytes).map_or(header_bytes, |data| data % sample_bytes);
         if rest > 0 {
             let reason = format!(
-                "the file has {bytes} bytes, of which {header_bytes} are the header and each sample has {sample_bytes}: \
-                 that leaves an incomplete sample at the end. Is the file truncated, or are dtype, shape or header_bytes \
-                 others?"
+                "the file has {bytes} bytes, but a header of {header_bytes} bytes and samples of {sample_bytes} bytes \
+                 leave an incomplete sample at its end; the file is truncated, or dtype, shape, or header_bytes is \
+                 wrong"
             );
             return Err(Error::Format { path, offset: bytes.saturating_sub(rest) as u64, reason });
         }
@@ -151,7 +151,7 @@ impl Raw {
         // Never the case: all files have the fields that were passed.
         let differ = |path: &PathBuf, _: &Schema, _: &Schema| Error::Changed {
             path: path.clone(),
-            reason: "it has other samples than the first file".into(),
+            reason: "its samples differ from those of the first file".into(),
         };
         file_parts(paths, open, differ)
     }
@@ -161,15 +161,17 @@ impl Raw {
 pub(super) fn check_fields(fields: &[RawField], sample_bytes: usize) -> Result<()> {
     let invalid = |reason| Error::InvalidArgument { argument: "dtype", reason };
     if sample_bytes == 0 {
-        return Err(invalid("a sample has no bytes: nothing says how many samples there are".into()));
+        return Err(invalid("a sample has 0 bytes, so the number of samples is unknown".into()));
     }
     let past =
         fields.iter().find(|field| field.offset.checked_add(field.field.bytes()).is_none_or(|end| end > sample_bytes));
     if let Some(RawField { field, offset, .. }) = past {
-        return Err(invalid(format!("{field} at byte {offset} reaches past a sample of {sample_bytes} bytes")));
+        return Err(invalid(format!(
+            "{field} at byte {offset} ends past the end of a sample, which has {sample_bytes} bytes"
+        )));
     }
     if let Some(RawField { field, .. }) = fields.iter().find(|field| field.field.is_variable()) {
-        return Err(invalid(format!("{field} is variable: all samples of the file have one size")));
+        return Err(invalid(format!("{field} is variable, but all samples of a file must have one size")));
     }
     Ok(())
 }

@@ -28,7 +28,7 @@ impl RawParse {
     fn new(header_bytes: usize, sample_bytes: usize, fields: Vec<RawField>, largest: u64) -> Result<Self> {
         check_fields(&fields, sample_bytes)?;
         if sample_bytes as u64 > largest {
-            let reason = format!("a sample has {sample_bytes} bytes, where {largest} are allowed");
+            let reason = format!("a sample has {sample_bytes} bytes, but at most {largest} are allowed");
             return Err(Error::InvalidArgument { argument: "max_sample_bytes", reason });
         }
         let typed = fields.iter().map(|field| TypedField::plain(field.field().clone())).collect();
@@ -51,7 +51,8 @@ impl Parse for RawParse {
         }
         let found = bytes.skip(self.header_bytes as u64)?;
         if found < self.header_bytes as u64 {
-            let reason = format!("{found} bytes, where the header alone has {}: it was cut", self.header_bytes);
+            let reason =
+                format!("the file is truncated: it has {found} bytes, but its header alone has {}", self.header_bytes);
             return Err(Trouble::Rest { offset: 0, reason });
         }
         Ok(())
@@ -64,7 +65,8 @@ impl Parse for RawParse {
                 return Ok(Step::End);
             }
             let reason = format!(
-                "{left} bytes are left, where a sample has {}: it was cut, or dtype, shape or header_bytes are others",
+                "{left} bytes are left, but a sample has {}; the file is truncated, or dtype, shape, or header_bytes \
+                 is wrong",
                 self.sample_bytes
             );
             return Err(Trouble::Rest { offset: bytes.offset(), reason });

@@ -47,18 +47,18 @@ impl Safetensors {
         let (file, tensors) = read_header(&path)?;
         let tensors = chosen(&path, tensors, fields)?;
         let Some(first) = tensors.first() else {
-            return Err(refuse_fields(&path, "there is no tensor: nothing says how many samples there are".into()));
+            return Err(refuse_fields(&path, "there are no tensors, so the number of samples is unknown".into()));
         };
         let mut len = 0;
         for tensor in &tensors {
             let Some((&rows, _)) = tensor.shape.split_first() else {
-                let reason = format!("tensor `{}` is a scalar: the first axis counts the samples", tensor.name);
+                let reason = format!("tensor `{}` is a scalar, but the first axis must count the samples", tensor.name);
                 return Err(refuse_fields(&path, reason));
             };
             len = if std::ptr::eq(tensor, first) { rows } else { len };
             if rows != len {
                 let reason = format!(
-                    "tensor `{}` has {len} rows but tensor `{}` has {rows}: the first axis counts the samples",
+                    "tensor `{}` has {len} rows but tensor `{}` has {rows}; the first axis must count the samples",
                     first.name, tensor.name
                 );
                 return Err(refuse_fields(&path, reason));
@@ -87,7 +87,7 @@ impl Safetensors {
         let open = move |path: &PathBuf| Self::open(path, names.as_deref());
         file_parts(paths, open, |path, found, first| {
             let of_first = paths[0].display();
-            let reason = format!("the file has samples of {found}, but the first one, {of_first}, of {first}");
+            let reason = format!("its samples are {found}, but those of the first file, {of_first}, are {first}");
             refuse_fields(path, reason)
         })
     }
@@ -96,7 +96,7 @@ impl Safetensors {
 fn refuse_fields(path: &Path, reason: String) -> Error {
     Error::InvalidArgument {
         argument: "fields",
-        reason: format!("{}: {reason}: name the tensors that make up a sample", path.display()),
+        reason: format!("{}: {reason}; name the tensors that make up a sample", path.display()),
     }
 }
 
@@ -109,15 +109,15 @@ fn read_header(path: &Path) -> Result<(std::fs::File, Vec<Tensor>)> {
     let mut length = [0; LENGTH_BYTES];
     let room = found.checked_sub(LENGTH_BYTES as u64);
     let Some(room) = room else {
-        return Err(refuse((found, format!("the file has {found} bytes: the length of the header alone needs 8"))));
+        return Err(refuse((found, format!("the file has {found} bytes, but the length of its header alone takes 8"))));
     };
     file.read_exact(&mut length).map_err(io)?;
     let length = u64::from_le_bytes(length);
     if length > LONGEST_HEADER || length > room {
         let plain = || {
             format!(
-                "the header is to have {length} bytes, but the file has {room} more, and {LONGEST_HEADER} are allowed: it is \
-             truncated, or no safetensors file"
+                "the file declares a header of {length} bytes, but only {room} bytes follow, and at most \
+                 {LONGEST_HEADER} are allowed; it is truncated, or not a safetensors file"
             )
         };
         let reason = foreign(&length.to_le_bytes(), "a safetensors file").unwrap_or_else(plain);
@@ -136,7 +136,7 @@ fn chosen(path: &Path, tensors: Vec<Tensor>, fields: Option<&[String]>) -> Resul
         let found = tensors.iter().find(|tensor| tensor.name == *name);
         found.cloned().ok_or_else(|| {
             let names: Vec<&str> = tensors.iter().take(20).map(|tensor| tensor.name.as_str()).collect();
-            refuse_fields(path, format!("there is no tensor `{name}`, but {names:?}"))
+            refuse_fields(path, format!("there is no tensor `{name}`; the tensors are {names:?}"))
         })
     };
     fields.iter().map(one).collect()
@@ -144,7 +144,10 @@ fn chosen(path: &Path, tensors: Vec<Tensor>, fields: Option<&[String]>) -> Resul
 
 fn whole_bytes(path: &Path, tensor: &Tensor) -> Result<DType> {
     tensor.dtype.clone().map_err(|name| {
-        refuse_fields(path, format!("tensor `{}` is of {name}, whose elements have less than a byte", tensor.name))
+        refuse_fields(
+            path,
+            format!("tensor `{}` has the data type {name}, whose elements are smaller than a byte", tensor.name),
+        )
     })
 }
 

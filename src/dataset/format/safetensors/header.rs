@@ -46,7 +46,7 @@ pub(in crate::dataset::format) fn parse(header: &[u8], file_bytes: u64) -> Resul
     let Entries(entries) = serde_json::from_str(text).map_err(|error| {
         // The header usually is a single line.
         let column = if error.line() == 1 { error.column().saturating_sub(1) } else { 0 };
-        (start + column as u64, format!("the header is not what the format demands: {error}"))
+        (start + column as u64, format!("the header is invalid: {error}"))
     })?;
     let data = start + header.len() as u64;
     let tensors = entries.into_iter().map(|(name, entry)| tensor(name, entry, data, file_bytes));
@@ -61,15 +61,15 @@ fn tensor(name: String, entry: Entry, data: u64, file_bytes: u64) -> Result<Tens
     let [begin, end] = entry.data_offsets;
     let available = file_bytes - data;
     if begin > end {
-        return refuse(format!("it begins at byte {begin} of the data and ends before that, at {end}"));
+        return refuse(format!("it starts at byte {begin} of the data, but ends before that, at byte {end}"));
     }
     if end > available {
         let reason =
-            format!("it ends at byte {end} of the data, of which the file has {available}: it is truncated or damaged");
+            format!("it ends at byte {end} of the data, but the file has only {available}; it is truncated or damaged");
         return Err((file_bytes, format!("tensor `{name}`: {reason}")));
     }
     let Some((bits, dtype)) = data_type(&entry.dtype) else {
-        return refuse(format!("the data type `{}` is not one of the format's", entry.dtype));
+        return refuse(format!("the data type `{}` is unknown", entry.dtype));
     };
     // Axes of length 0 are skipped, as for arrays in memory: they must not hide an overflow of the others.
     let mut axes = entry.shape.iter().filter(|&&axis| axis > 0);
@@ -81,10 +81,17 @@ fn tensor(name: String, entry: Entry, data: u64, file_bytes: u64) -> Result<Tens
     if bits != Some((end - begin).saturating_mul(8)) {
         let needed =
             bits.map_or("more bytes than can be counted".to_owned(), |bits| format!("{} bytes", bits.div_ceil(8)));
-        return refuse(format!("{} {:?} needs {needed}, but {} are given", entry.dtype, entry.shape, end - begin));
+        return refuse(format!(
+            "{} {:?} needs {needed} bytes, but {} are declared",
+            entry.dtype,
+            entry.shape,
+            end - begin
+        ));
     }
     let shape: Option<Vec<usize>> = entry.shape.iter().map(|&axis| usize::try_from(axis).ok()).collect();
-    let Some(shape) = shape else { return refuse(format!("no memory can hold the shape {:?}", entry.shape)) };
+    let Some(shape) = shape else {
+        return refuse(format!("a tensor of shape {:?} is too large for any memory", entry.shape));
+    };
     let dtype = dtype.ok_or_else(|| entry.dtype.clone());
     Ok(Tensor { dtype, shape, place: data + begin..data + end, name })
 }
@@ -108,7 +115,7 @@ fn check_cover(tensors: &[Tensor], data: u64, file_bytes: u64) -> Result<(), Ref
         before = Some(tensor);
     }
     if end != file_bytes {
-        let reason = format!("{} bytes at the end of the file belong to no tensor: it is damaged", file_bytes - end);
+        let reason = format!("{} bytes at the end of the file belong to no tensor; it is damaged", file_bytes - end);
         return Err((end, reason));
     }
     Ok(())
@@ -169,10 +176,10 @@ impl<'de> Deserialize<'de> for Entries {
                 let (mut entries, mut names) = (BTreeMap::new(), HashSet::new());
                 while let Some(name) = map.next_key::<String>()? {
                     if name.len() > LONGEST_NAME {
-                        return Err(A::Error::custom(format!("a name of {} bytes", name.len())));
+                        return Err(A::Error::custom(format!("a name has {} bytes", name.len())));
                     }
                     if !names.insert(name.clone()) {
-                        return Err(A::Error::custom(format!("`{name}` comes twice")));
+                        return Err(A::Error::custom(format!("`{name}` is there twice")));
                     }
                     if name == "__metadata__" {
                         map.next_value::<BTreeMap<String, String>>()?;

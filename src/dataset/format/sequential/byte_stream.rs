@@ -100,7 +100,8 @@ impl ByteStream {
             }
         };
         let reason = format!(
-            "this is packed by {program}, which is not read: let a program unpack it (`pipe:{program} -dc ...`)"
+            "the data is compressed with {program}, which is not supported; decompress it with a command \
+             (`pipe:{program} -dc ...`)"
         );
         Err(Trouble::Rest { offset: 0, reason })
     }
@@ -279,8 +280,9 @@ impl ByteStream {
         }
         match self.kept {
             Some(most) if self.end > most => {
-                let reason =
-                    format!("its fields are not found in the first {most} bytes: name them, or raise max_sample_bytes");
+                let reason = format!(
+                    "the fields can't be inferred from the first {most} bytes; name them, or raise max_sample_bytes"
+                );
                 Err(Trouble::Rest { offset: self.offset, reason })
             }
             _ => Ok(()),
@@ -335,7 +337,7 @@ impl ByteStream {
             (None, Unpacking::Plain(_)) => Trouble::Source(Error::Io { path: self.name.clone(), source: error }),
             _ if error.kind() == ErrorKind::Unsupported => Trouble::Rest { offset, reason: error.to_string() },
             _ => {
-                let reason = format!("it can't be unpacked from here on ({error}): it is damaged or was cut");
+                let reason = format!("it can't be decompressed from here on ({error}); it is damaged or truncated");
                 Trouble::Rest { offset, reason }
             }
         }

@@ -106,8 +106,9 @@ impl StreamProcess {
                 Err(_) => {
                     self.has_ended = true;
                     self.hear();
-                    let status = "how it ended is not known, as this program ignores SIGCHLD or waits for any child: leave \
-                                  the signal as it was, and wait for children by their numbers";
+                    let status = "unknown exit status, because this program ignores SIGCHLD or waits for any child \
+                                  process; use the default action of SIGCHLD, and wait for child processes by their \
+                                  process IDs";
                     return Err(self.failure(status.into()));
                 }
             }
@@ -116,7 +117,7 @@ impl StreamProcess {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                let status = format!("it has closed its output, but is still running {} s later", PATIENCE.as_secs());
+                let status = format!("it closed its output, but is still running {} s later", PATIENCE.as_secs());
                 return Err(self.failure(status));
             }
             self.wait(left, Some(stop));

@@ -87,8 +87,8 @@ impl StreamDataset {
         match command {
             Some(source) if !self.may_run_commands || !commands_are_allowed() => {
                 let reason = format!(
-                    "expected no command, since commands are turned off by an argument or by SLUICEGATE_ALLOW_PIPE, but got {:?}: \
-                     give a path, or turn them on",
+                    "commands are turned off by an argument or by SLUICEGATE_ALLOW_PIPE, got the command {:?}; pass a \
+                     path, or turn commands on",
                     source.name()
                 );
                 Err(Error::InvalidArgument { argument: "urls", reason })
@@ -136,7 +136,8 @@ impl Samples {
             // At the end of the stream, the position may be the start of the next source, and nothing else.
             if self.at.source > sources as u64 || self.at.ordinal > self.at.first_of_source {
                 let reason = format!(
-                    "it is in source {} of the stream, which has {sources} now: resume with the data that the state was made with",
+                    "its position is in source {} of the stream, which now has only {sources}; resume with the data \
+                     that was read when the state was saved",
                     self.at.source.saturating_add(1)
                 );
                 return Err(Error::State { reason });
@@ -156,7 +157,8 @@ impl Samples {
             // A seek past the end of a file succeeds, and would look as if everything had been read.
             if bytes.ends_before(to.offset) {
                 let reason = format!(
-                    "{} ends before byte {}, up to which it had been read: resume with the data that the state was made with",
+                    "{} had been read up to byte {}, but ends before that; resume with the data that was read when the \
+                     state was saved",
                     source.name().display(),
                     to.offset
                 );
@@ -180,7 +182,8 @@ impl Samples {
         }
         if self.at.ordinal < to.ordinal {
             let reason = format!(
-                "{} has {} samples, but {} had been read of it: resume with the data that the state was made with",
+                "{} has {} samples, but {} of it had been read; resume with the data that was read when the state was \
+                 saved",
                 source.name().display(),
                 self.at.ordinal - to.first_of_source,
                 to.ordinal - to.first_of_source
@@ -195,7 +198,9 @@ impl Samples {
         let Some(first) = self.dataset.sources.first() else { return Ok(()) };
         let is_first = self.at.source == 0;
         if self.at.ordinal > 0 && !first.is_repeatable() {
-            let reason = "they are found out from the first samples, which have been read: name them".to_owned();
+            let reason = "they must be named, because the first samples, from which they are inferred, have been read \
+                          and can't be read again"
+                .to_owned();
             return Err(Error::InvalidArgument { argument: "fields", reason });
         }
         let mut bytes = ByteStream::open(first, self.dataset.packing, &self.stop)
@@ -236,7 +241,7 @@ impl Samples {
     fn error(&self, trouble: Trouble) -> Error {
         match self.dataset.sources.get(self.at.source as usize) {
             Some(source) => named(source, &format!("sample {}", self.at.ordinal), trouble),
-            None => Error::State { reason: "there is no such source".into() },
+            None => Error::State { reason: "it has a position in a source that the stream does not have".into() },
         }
     }
 

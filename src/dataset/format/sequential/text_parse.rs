@@ -20,7 +20,7 @@ pub(in crate::dataset::format) fn begin_text(bytes: &mut ByteStream) -> Found<()
     }
     let head = bytes.window();
     if head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff") {
-        let reason = "the text is in UTF-16: convert it to UTF-8".into();
+        let reason = "the text is in UTF-16; convert it to UTF-8".into();
         return Err(Trouble::Rest { offset: bytes.offset(), reason });
     }
     if head.starts_with(b"\xef\xbb\xbf") {

@@ -40,7 +40,7 @@ impl ShardFile {
         let end = || -> io::Result<()> {
             self.file.sync_all()?;
             if !self.is_ours() {
-                return Err(io::Error::other("it was begun again while the disk did not answer"));
+                return Err(io::Error::other("another writer started this shard again while the disk did not respond"));
             }
             fs::rename(&self.unfinished, &self.path)?;
             // Syncs the folder, so that the name is on disk too.

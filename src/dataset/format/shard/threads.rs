@@ -255,8 +255,8 @@ fn hangs(unheard: &BTreeMap<usize, PathBuf>, grace: Duration) -> Error {
         others => format!(" (and those of {others} other shards)"),
     };
     let reason = format!(
-        "the thread that writes this shard{others} did not end within {} s of being told to, because its file system does not \
-         answer: look at the disk or the network behind it, and end this process before you write there again",
+        "the thread that writes this shard{others} did not end within {} s, because its file system does not respond; \
+         check the disk or its network, and end this process before you write there again",
         grace.as_secs()
     );
     Error::Io { path, source: io::Error::new(ErrorKind::TimedOut, reason) }

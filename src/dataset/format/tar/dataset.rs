@@ -212,7 +212,7 @@ impl Tar {
             Err(error) => return error,
         };
         let reason = format!(
-            "sample {} of {} has no such member: give on_missing, or leave the field out",
+            "sample {} of {} has no such member; pass on_missing, or omit the field",
             shown(&key),
             self.urls[file].display()
         );
@@ -260,7 +260,7 @@ fn unknown(field: &TarField, extensions: &[Vec<u8>], archives: &[PathBuf]) -> Er
         [first, _, ..] => format!(", in {} and {} more", first.display(), archives.len() - 1),
         one => one.iter().map(|archive| format!(", in {}", archive.display())).collect(),
     };
-    let reason = format!("no sample has `{}`: there are {}{of}", field.name, known.join(", "));
+    let reason = format!("no sample has `{}`; there are {}{of}", field.name, known.join(", "));
     Error::InvalidArgument { argument: "fields", reason }
 }
 

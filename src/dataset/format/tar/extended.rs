@@ -7,10 +7,11 @@ use super::pax::PaxRecords;
 const LONGEST: u64 = 1 << 20;
 
 /// Why a sparse file is not read.
-pub(super) const SPARSE: &str = "a sparse file, whose contents are not stored as they are: pack it without --sparse";
+pub(super) const SPARSE: &str = "a sparse file, which is stored without its holes and is not supported; create the \
+                                 archive without --sparse";
 
 /// Why no member follows an extended header.
-pub(super) const TRUNCATED: &str = "the archive ends after an extended header; it was truncated";
+pub(super) const TRUNCATED: &str = "the archive is truncated: it ends after an extended header";
 
 /// What extended headers specify for the next member.
 #[derive(Debug, Default)]
@@ -44,7 +45,7 @@ impl ExtendedHeaders {
 
     /// Fails if an extended header of this size is implausible.
     pub(super) fn check_size(bytes: u64) -> Result<(), String> {
-        let refused = || format!("an extended header of {bytes} bytes, where some hundred are usual");
+        let refused = || format!("an extended header has {bytes} bytes, but a few hundred are usual");
         if bytes > LONGEST { Err(refused()) } else { Ok(()) }
     }
 

@@ -45,7 +45,7 @@ impl TarHeader {
         let stored = number(&block[148..156]).map_err(|reason| format!("the checksum is {reason}"))?;
         let (unsigned, signed) = checksums(block);
         if stored != unsigned && i64::try_from(stored) != Ok(signed) {
-            return Err(format!("the checksum of this header is {unsigned}, but it says {stored}"));
+            return Err(format!("the checksum of this header is {unsigned}, but it declares {stored}"));
         }
         let bytes = number(&block[124..136]).map_err(|reason| format!("the size is {reason}"))?;
         let mut name = text(&block[..100]).to_vec();

@@ -206,7 +206,7 @@ fn columns(shard: &TarShard) -> Vec<IndexColumn> {
 }
 
 fn damaged() -> Error {
-    let reason = "the index of the archives is damaged; remove it to have it made again".into();
+    let reason = "the index of the archives is damaged; remove it, and it is created again".into();
     Error::InvalidArgument { argument: "index", reason }
 }
 

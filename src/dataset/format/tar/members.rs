@@ -76,7 +76,7 @@ impl<'a> TarMembers<'a> {
     /// Returns the next regular file; `None` at the end of the archive.
     pub(super) fn next(&mut self) -> Found<Option<TarMember>> {
         if !self.has_ended && self.next == 0 && self.file.bytes() == 0 {
-            return Err(self.fatal(0, "the file is empty, which no tar archive is: it was not written".into()));
+            return Err(self.fatal(0, "the file is empty, so it is not a tar archive; write it again".into()));
         }
         let (mut extended, mut extended_at) = (ExtendedHeaders::default(), None);
         while !self.has_ended && (self.next < self.stop || extended_at.is_some()) {
@@ -95,7 +95,8 @@ impl<'a> TarMembers<'a> {
                 let left = self.file.bytes().saturating_sub(data);
                 let what = name.as_ref().map_or("an extended header".into(), |name| format!("member {}", shown(name)));
                 let reason = format!(
-                    "{what} has {bytes} bytes, of which the file has {left}: it was cut, or the size is damaged"
+                    "{what} has {bytes} bytes, but the file has only {left} left; it is truncated, or the size is \
+                     damaged"
                 );
                 return Err(TarDamage { member: name, ..self.fatal(at, reason) });
             };
@@ -129,7 +130,7 @@ impl<'a> TarMembers<'a> {
                 let header = TarHeader::parse(&block);
                 return header.map(|header| Some((at, header))).map_err(|reason| {
                     let reason = if at == 0 { no_archive(&block) } else { reason };
-                    self.fatal(at, format!("{reason}: the archive is damaged here"))
+                    self.fatal(at, format!("{reason}; the archive is damaged here"))
                 });
             }
             if self.end == TarEnd::ZeroBlock {
@@ -160,8 +161,8 @@ impl<'a> TarMembers<'a> {
             }
             let mut block = [0; BLOCK];
             block[..self.window.len()].copy_from_slice(&self.window);
-            let what = if at == 0 { no_archive(&block) } else { "the file was cut".into() };
-            return Err(self.fatal(at, format!("a header of 512 bytes is expected, but {left} are left: {what}")));
+            let what = if at == 0 { no_archive(&block) } else { "the file is truncated".into() };
+            return Err(self.fatal(at, format!("expected a header of 512 bytes, but {left} are left: {what}")));
         }
         Ok(from(&self.window, at))
     }
@@ -191,9 +192,9 @@ pub(super) fn no_archive(block: &[u8; BLOCK]) -> String {
         [(b"\x1f\x8b", ".tar.gz"), (b"\x28\xb5\x2f\xfd", ".tar.zst"), (b"BZh", ".tar.bz2"), (b"\xfd7zXZ", ".tar.xz")];
     match kinds.iter().find(|(magic, _)| block.starts_with(magic)) {
         Some((_, name @ (".tar.gz" | ".tar.zst"))) => {
-            format!("this is compressed: give it a name that ends in {name}, so that it is unpacked first")
+            format!("the archive is compressed; give it a name that ends in {name}, so that it is decompressed first")
         }
-        Some((_, name)) => format!("this is compressed as {name}, which is not read: unpack it"),
+        Some((_, name)) => format!("the archive is compressed as {name}, which is not supported; decompress it"),
         None => foreign(block, "a tar archive").unwrap_or_else(|| "not a tar archive".into()),
     }
 }

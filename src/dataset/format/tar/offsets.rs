@@ -60,5 +60,9 @@ fn starts(archive: &Path, archive_bytes: u64) -> Option<Vec<u64>> {
 }
 
 fn disagrees(path: &Path, offset: u64) -> Error {
-    Error::Format { path: path.to_path_buf(), offset, reason: "no sample begins here, but its index says so".into() }
+    Error::Format {
+        path: path.to_path_buf(),
+        offset,
+        reason: "no sample begins here, although the index of the archive declares one".into(),
+    }
 }

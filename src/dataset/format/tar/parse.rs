@@ -152,7 +152,7 @@ impl TarParse {
         }
         if let Some(wanted) = lacking {
             let reason = format!(
-                "{} has no member `{}`: give on_missing, or leave the field out; the files of a sample must lie together",
+                "{} has no member `{}`; pass on_missing, or omit the field; the files of a sample must be adjacent",
                 shown(&key),
                 wanted.field.name
             );
@@ -186,7 +186,9 @@ impl TarParse {
         self.lower.extend(extension.iter().map(u8::to_ascii_lowercase));
         if self.seen.contains(&self.lower) {
             pass(bytes)?;
-            return refuse("it comes a second time: a sample has one of each extension, in upper or lower case".into());
+            return refuse(
+                "it occurs twice, but a sample has at most one member of each extension, in upper or lower case".into(),
+            );
         }
         // Set before the checks below: a refused member is not a missing one.
         let lower = &self.lower;
@@ -199,7 +201,8 @@ impl TarParse {
         if whole > self.largest {
             pass(bytes)?;
             return refuse(format!(
-                "with it the sample has {whole} bytes, where {} are allowed: raise max_sample_bytes",
+                "the sample has {whole} bytes up to the end of this member, but at most {} are allowed; raise \
+                 max_sample_bytes",
                 self.largest
             ));
         }
@@ -260,7 +263,7 @@ impl TarParse {
                 into.extend(contents);
             }
             TarValue::Npy | TarValue::RaggedNpy => {
-                let form = wanted.form.as_ref().ok_or("no array of this field is among the first samples")?;
+                let form = wanted.form.as_ref().ok_or("the first samples have no array of this field")?;
                 let start = into.len() + self.may_be_missing().bytes_before(form);
                 into.resize(start + form.array_bytes(contents, contents.len() as u64)?, 0);
                 form.read(contents, &mut into[start..])?;

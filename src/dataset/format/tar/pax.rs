@@ -24,7 +24,7 @@ impl PaxRecords {
             let (key, value) = pair.split_at(equals.ok_or_else(|| (at, "a pax record has no `=`".to_owned()))?);
             let value = &value[1..];
             match key {
-                b"path" if value.contains(&0) => return Err((at, "a path has a NUL in it".into())),
+                b"path" if value.contains(&0) => return Err((at, "a path contains a NUL byte".into())),
                 // An empty value cancels an earlier one.
                 b"path" => records.path = Some(value.to_vec()).filter(|path| !path.is_empty()),
                 b"size" if value.is_empty() => records.bytes = None,

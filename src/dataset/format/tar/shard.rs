@@ -132,8 +132,8 @@ impl Groups {
             let (sample, extension, first) = pair[0];
             let name = [&shard.keys[sample], b".".as_slice(), &shard.extensions[extension as usize]].concat();
             let reason = format!(
-                "member {} comes a second time; the first one's contents begin at byte {first}: a sample has one of each \
-                 extension, in upper or lower case. Pack the archive again",
+                "member {} occurs twice; the contents of the first one begin at byte {first}; a sample has at most one \
+                 member of each extension, in upper or lower case; create the archive again",
                 shown(&name)
             );
             let error = Error::Format { path: path.clone(), offset: pair[1].2, reason };

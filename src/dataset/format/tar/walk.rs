@@ -77,14 +77,14 @@ impl TarWalk {
             let at = bytes.offset();
             let Some(block) = block(bytes)? else {
                 if at == 0 && !has_begun {
-                    return Err(rest(0, "it is empty, which no tar archive is: nothing was written".into()));
+                    return Err(rest(0, "it is empty, so it is not a tar archive; write it again".into()));
                 }
                 break;
             };
             if block.iter().any(|&byte| byte != 0) {
                 return TarHeader::parse(&block).map(|header| Some((at, header))).map_err(|reason| {
                     let reason = if at == 0 { no_archive(&block) } else { reason };
-                    rest(at, format!("{reason}: the archive is damaged here"))
+                    rest(at, format!("{reason}; the archive is damaged here"))
                 });
             }
             let is_past = bytes.is_kept() && self.has_members && at - start > LONGEST_PADDING;
@@ -117,8 +117,8 @@ fn block(bytes: &mut ByteStream) -> Found<Option<[u8; BLOCK]>> {
     }
     let mut block = [0; BLOCK];
     block[..left].copy_from_slice(bytes.window());
-    let what = if at == 0 { no_archive(&block) } else { "it was cut".into() };
-    Err(rest(at, format!("a header of 512 bytes is expected, but {left} are left: {what}")))
+    let what = if at == 0 { no_archive(&block) } else { "it is truncated".into() };
+    Err(rest(at, format!("expected a header of 512 bytes, but {left} are left: {what}")))
 }
 
 /// Takes the contents of the extended header at `at`, and their padding.
@@ -128,7 +128,7 @@ fn extension(bytes: &mut ByteStream, at: u64, size: u64) -> Found<Vec<u8>> {
     if bytes.take(size, &mut text)? < size {
         return Err(rest(
             at,
-            format!("an extended header has {size} bytes, of which {} are left: it was cut", text.len()),
+            format!("an extended header has {size} bytes, but only {} are left; it is truncated", text.len()),
         ));
     }
     pass_padding(bytes, size)?;
@@ -146,7 +146,7 @@ pub(super) fn pass_padding(bytes: &mut ByteStream, size: u64) -> Found<()> {
     let (at, padding) = (bytes.offset(), size.wrapping_neg() % BLOCK as u64);
     let found = bytes.skip(padding)?;
     if found < padding {
-        let reason = format!("{padding} bytes of padding are expected here, but {found} are left: it was cut");
+        let reason = format!("expected {padding} bytes of padding, but {found} are left; it is truncated");
         return Err(rest(at, reason));
     }
     Ok(())
@@ -155,7 +155,7 @@ pub(super) fn pass_padding(bytes: &mut ByteStream, size: u64) -> Found<()> {
 /// Returns the error for a member of which only `found` bytes are left.
 pub(in crate::dataset::format) fn cut(at: u64, name: &[u8], size: u64, found: u64) -> Trouble {
     let reason = format!(
-        "member {} has {size} bytes, of which {found} are left: it was cut, or the size is damaged",
+        "member {} has {size} bytes, but only {found} are left; it is truncated, or the size is damaged",
         shown(name)
     );
     rest(at, reason)

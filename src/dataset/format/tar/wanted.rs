@@ -85,7 +85,7 @@ impl Wanted {
     }
 
     fn known_form(&self) -> std::result::Result<&NpyForm, String> {
-        self.form.as_ref().ok_or_else(|| "nothing is known of its arrays".into())
+        self.form.as_ref().ok_or_else(|| "the form of its arrays is unknown".into())
     }
 }
 
@@ -101,6 +101,9 @@ fn head(file: &OpenFile, place: TarPlace, most: usize, refuse: Refuse<'_>) -> Re
 fn check_place(file: &OpenFile, place: TarPlace) -> std::result::Result<(), String> {
     match place.data.checked_add(place.bytes) {
         Some(end) if end <= file.bytes() => Ok(()),
-        _ => Err(format!("it is to have {} bytes, but the file ends before that: its index is damaged", place.bytes)),
+        _ => Err(format!(
+            "the index declares {} bytes, but the file ends before that; the index is damaged",
+            place.bytes
+        )),
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn read_features(example: &[u8], fields: &[TypedField], into: &mut De
                 fill(&feature, typed, column).map_err(|reason| format!("feature `{name}`: {reason}"))?;
             }
             (None, Some(default)) => column.bytes.extend(default),
-            (None, None) => return Err(format!("there is no feature `{name}`, or it is empty, and it has no default")),
+            (None, None) => return Err(format!("feature `{name}` is missing or empty, and has no default")),
         }
     }
     Ok(())
@@ -53,7 +53,7 @@ fn fill(feature: &Feature<'_>, typed: &TypedField, column: &mut DecodedColumn) -
             let count = feature.count(1)?;
             if count != 1 {
                 let more = if count > 1 { "more than one byte string" } else { "no byte string" };
-                return Err(format!("{more}, where one is expected: a list of its type takes any number"));
+                return Err(format!("expected one byte string, got {more}; declare a list to accept any number"));
             }
             feature.bytes(|bytes| {
                 if content == Content::Text && std::str::from_utf8(bytes).is_err() {
@@ -63,8 +63,8 @@ fn fill(feature: &Feature<'_>, typed: &TypedField, column: &mut DecodedColumn) -
                 Ok(())
             })
         }
-        (_, Some(Kind::Floats)) => Err("it holds floats, where bytes are expected".into()),
-        (_, _) => Err("it holds integers, where bytes are expected".into()),
+        (_, Some(Kind::Floats)) => Err("expected bytes, got floats".into()),
+        (_, _) => Err("expected bytes, got integers".into()),
     }
 }
 
@@ -93,7 +93,7 @@ fn raw_numbers(feature: &Feature<'_>, field: &Field, column: &mut DecodedColumn)
             return Err(format!("{} bytes are not a whole number of elements of {}", bytes.len(), field.dtype()));
         }
         if field.dtype() == DType::Bool && bytes.iter().any(|&byte| byte > 1) {
-            return Err("a byte that is not a boolean".into());
+            return Err("a byte is neither 0 nor 1, so it is not a bool".into());
         }
         let start = column.bytes.len();
         column.bytes.extend(bytes);
@@ -138,7 +138,7 @@ impl Inference {
             let (before, one, samples) = self.found.entry(name.to_owned()).or_insert((kind, true, 0));
             if *before != kind {
                 return Err(format!(
-                    "feature `{name}` holds {before:?} in an earlier sample, and {kind:?} here: name its type"
+                    "feature `{name}` holds {before:?} in an earlier sample, but {kind:?} here; declare its type"
                 ));
             }
             *one &= is_one;
@@ -152,7 +152,8 @@ impl Inference {
         let typed = |(name, (kind, is_one, samples)): (String, (Kind, bool, usize))| {
             if samples < self.samples {
                 return Err(format!(
-                    "feature `{name}` is in {samples} of the first {} samples: name the features, with a default for it",
+                    "feature `{name}` is in only {samples} of the first {} samples; declare the features, and a \
+                     default for this one",
                     self.samples
                 ));
             }

@@ -46,22 +46,22 @@ impl TfRecordParse {
             if left == 0 {
                 return Ok(None);
             }
-            let reason = format!("{left} bytes are left, where a sample begins with {HEADER}: it is truncated");
+            let reason = format!("{left} bytes are left, but a sample begins with {HEADER}; the file is truncated");
             return Err(Trouble::Rest { offset: at, reason });
         }
         let (length, checksum) = bytes.window()[..HEADER as usize].split_at(8);
         let (expected, found) = (number(checksum), masked(length));
         if expected != found {
             let reason = format!(
-                "the checksum of the length is {found:08x}, but {expected:08x} is expected: it is damaged, or no TFRecord \
-                 file"
+                "the checksum of the length is {found:08x}, but {expected:08x} is expected; the file is damaged, or \
+                 not a TFRecord file"
             );
             return Err(Trouble::Rest { offset: at, reason });
         }
         let length = u64::from_le_bytes(length.try_into().unwrap_or_default());
         bytes.consume(HEADER as usize);
         if length.checked_add(FOOTER).is_none() {
-            let reason = format!("a sample of {length} bytes, which nothing can hold");
+            let reason = format!("the sample declares {length} bytes, which is too large for any memory");
             return Err(Trouble::Rest { offset: at, reason });
         }
         Ok(Some((bytes.offset(), length)))
@@ -78,7 +78,8 @@ impl TfRecordParse {
             return Ok(());
         }
         let reason = format!(
-            "the checksum of the {length} bytes from here is {found:08x}, but {expected:08x} is expected: they are damaged"
+            "the checksum of the {length} bytes from here is {found:08x}, but {expected:08x} is expected; they are \
+             damaged"
         );
         Err(Trouble::Sample { offset: at, reason })
     }
@@ -88,7 +89,7 @@ fn check_whole(at: u64, length: u64, found: u64) -> Found<()> {
     if found == length + FOOTER {
         return Ok(());
     }
-    let reason = format!("a sample of {length} bytes begins here, but {found} more are left: it is truncated");
+    let reason = format!("a sample of {length} bytes begins here, but only {found} are left; the file is truncated");
     Err(Trouble::Rest { offset: at, reason })
 }
 
@@ -127,7 +128,8 @@ impl Parse for TfRecordParse {
                     return Ok(Step::Sample);
                 }
                 let allowed = self.largest;
-                let reason = format!("a sample of {length} bytes, where {allowed} are allowed: raise max_sample_bytes");
+                let reason =
+                    format!("the sample has {length} bytes, but at most {allowed} are allowed; raise max_sample_bytes");
                 return Err(Trouble::Sample { offset: at, reason });
             }
         };

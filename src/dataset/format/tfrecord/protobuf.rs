@@ -22,7 +22,7 @@ pub(super) enum Wire<'a> {
 /// Why a message is invalid.
 pub(super) type Malformed = &'static str;
 
-const TRUNCATED: Malformed = "a message ends in the middle of a value";
+const TRUNCATED: Malformed = "a message ends inside a value";
 
 impl<'a> Message<'a> {
     pub(in crate::dataset::format) fn new(bytes: &'a [u8]) -> Self {
@@ -36,7 +36,7 @@ impl<'a> Message<'a> {
         }
         let (field, kind) = self.tag()?;
         let value = match kind {
-            4 => return Err("a group ends that has not begun"),
+            4 => return Err("unexpected end of a group"),
             3 => {
                 self.skip_group(field)?;
                 Wire::Group
@@ -47,9 +47,9 @@ impl<'a> Message<'a> {
     }
 
     fn tag(&mut self) -> Result<(u32, u8), Malformed> {
-        let tag = u32::try_from(self.varint()?).map_err(|_| "a tag of more than 32 bits")?;
+        let tag = u32::try_from(self.varint()?).map_err(|_| "a tag has more than 32 bits")?;
         match tag >> 3 {
-            0 => Err("a field of the number 0"),
+            0 => Err("a field has the number 0"),
             field => Ok((field, (tag & 7) as u8)),
         }
     }
@@ -66,7 +66,7 @@ impl<'a> Message<'a> {
                 Wire::Bytes(self.take(length)?)
             }
             5 => Wire::Fixed32(self.take(4)?.try_into().expect("four bytes")),
-            _ => return Err("a value of a kind that there is not"),
+            _ => return Err("unknown wire type"),
         })
     }
 
@@ -76,10 +76,10 @@ impl<'a> Message<'a> {
         while let Some(&innermost) = open.last() {
             let (field, kind) = self.tag()?;
             match kind {
-                3 if open.len() >= DEEPEST_GROUP => return Err("groups are nested too deep"),
+                3 if open.len() >= DEEPEST_GROUP => return Err("groups are nested too deeply"),
                 3 => open.push(field),
                 4 if field == innermost => drop(open.pop()),
-                4 => return Err("a group ends inside of another"),
+                4 => return Err("a group is ended by a different one"),
                 kind => drop(self.value(kind)?),
             }
         }
@@ -109,5 +109,5 @@ pub(super) fn varint(bytes: &[u8]) -> Result<(u64, usize), Malformed> {
             return Ok((value, place + 1));
         }
     }
-    Err(if bytes.len() < 10 { TRUNCATED } else { "a number of more than ten bytes" })
+    Err(if bytes.len() < 10 { TRUNCATED } else { "a number has more than ten bytes" })
 }

@@ -26,14 +26,14 @@ pub(in crate::dataset::format) fn number(bytes: &[u8]) -> u32 {
 pub(in crate::dataset::format) fn checked<'a>(file: &OpenFile, offset: u64, whole: &'a [u8]) -> Result<&'a [u8]> {
     let refuse = |reason| Err(Error::Format { path: file.source().path.clone(), offset, reason });
     let Some((data, checksum)) = whole.split_last_chunk::<{ FOOTER as usize }>() else {
-        return refuse(format!("{} bytes have no room for a checksum: the index of the file is damaged", whole.len()));
+        return refuse(format!("{} bytes have no room for a checksum; the index of the file is damaged", whole.len()));
     };
     let (expected, found) = (u32::from_le_bytes(*checksum), masked(data));
     if expected == found {
         return Ok(data);
     }
     refuse(format!(
-        "the checksum of the {} bytes from here is {found:08x}, but the file says {expected:08x}: they are damaged",
+        "the checksum of the {} bytes from here is {found:08x}, but the file declares {expected:08x}; they are damaged",
         data.len()
     ))
 }
@@ -64,7 +64,7 @@ fn find_from(file: &OpenFile, mut place: u64, spans: &mut Vec<Span>) -> Result<(
     while place < file.bytes() {
         let left = file.bytes() - place;
         if left < HEADER {
-            let reason = format!("{left} bytes are left, where a sample begins with {HEADER}: the file is truncated");
+            let reason = format!("{left} bytes are left, but a sample begins with {HEADER}; the file is truncated");
             return Err(refuse(place, reason));
         }
         if place < block_start || place + HEADER > block_start + block.len() as u64 {
@@ -79,16 +79,17 @@ fn find_from(file: &OpenFile, mut place: u64, spans: &mut Vec<Span>) -> Result<(
         let (expected, found) = (number(checksum), masked(length));
         if expected != found {
             let named = if place == 0 { foreign(&block, "a TFRecord file") } else { None };
-            let hint =
-                named.map_or_else(|| ": the file is damaged, or no TFRecord file".into(), |name| format!(": {name}"));
-            let reason = format!("the checksum of the length is {found:08x}, but the file says {expected:08x}{hint}");
+            let hint = named
+                .map_or_else(|| "; the file is damaged, or not a TFRecord file".into(), |name| format!(": {name}"));
+            let reason =
+                format!("the checksum of the length is {found:08x}, but the file declares {expected:08x}{hint}");
             return Err(refuse(place, reason));
         }
         let length = u64::from_le_bytes(length.try_into().expect("eight bytes"));
         let end = length.checked_add(FOOTER).filter(|&bytes| bytes <= left - HEADER);
         let Some(bytes) = end else {
             let reason = format!(
-                "a sample of {length} bytes begins here, but the file has {} more: it is truncated",
+                "a sample of {length} bytes begins here, but the file has only {} left; it is truncated",
                 left - HEADER
             );
             return Err(refuse(place, reason));

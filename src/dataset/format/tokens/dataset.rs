@@ -92,14 +92,14 @@ impl Tokens {
         }
         let too_short = || {
             let longest = (0..files.documents()).map(|document| files.document_len(document)).max().unwrap_or(0);
-            let reason = format!("a window of it is longer than every document: the longest has {longest} tokens");
+            let reason = format!("a window is longer than every document; the longest has {longest} tokens");
             Error::InvalidArgument { argument: "length", reason }
         };
         let window = output.window(length).ok_or_else(too_short)?;
         let mut ends = Vec::new();
         ends.try_reserve_exact(files.documents()).map_err(|error| Error::InvalidArgument {
             argument: "paths",
-            reason: format!("no memory for the places of {} documents ({error})", files.documents()),
+            reason: format!("no memory for the positions of {} documents ({error})", files.documents()),
         })?;
         let mut count = 0;
         for document in 0..files.documents() {

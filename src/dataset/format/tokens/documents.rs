@@ -92,8 +92,9 @@ impl TokenDocuments {
         let DocumentPiece { document, start, tokens } = piece;
         let len = self.document_len(document)?;
         if start.checked_add(tokens as u64).is_none_or(|end| end > len) {
-            let reason =
-                format!("{tokens} tokens from {start} on were asked for of document {document}, which has {len}");
+            let reason = format!(
+                "expected tokens of document {document}, which has {len}, got {tokens} tokens from token {start} on"
+            );
             return Err(Error::InvalidArgument { argument: "start", reason });
         }
         let token = self.files.document_start(document) + start;
@@ -137,7 +138,7 @@ impl TokenDocuments {
 }
 
 fn no_room() -> Error {
-    Error::InvalidArgument { argument: "room", reason: "each piece needs room for its tokens, and no more".into() }
+    Error::InvalidArgument { argument: "room", reason: "each piece must have room for exactly its tokens".into() }
 }
 
 impl Dataset for TokenDocuments {

@@ -87,15 +87,20 @@ impl TokenFiles {
                 document_ends.extend(ends.iter().map(|end| tokens + end));
             }
             // Each file has fewer than 2^63 bytes, but sparse files could add up to more.
-            tokens =
-                u64::checked_add(tokens, stream.len()).filter(|&tokens| i64::try_from(tokens).is_ok()).ok_or_else(
-                    || Error::InvalidArgument { argument: "paths", reason: "more tokens than can be counted".into() },
-                )?;
+            tokens = u64::checked_add(tokens, stream.len())
+                .filter(|&tokens| i64::try_from(tokens).is_ok())
+                .ok_or_else(|| Error::InvalidArgument {
+                    argument: "paths",
+                    reason: "the files have more tokens than can be counted".into(),
+                })?;
             files.stream_ends.push(tokens);
             files.streams.push(stream);
         }
         if files.streams.is_empty() {
-            return Err(Error::InvalidArgument { argument: "paths", reason: "at least one file is needed".into() });
+            return Err(Error::InvalidArgument {
+                argument: "paths",
+                reason: "expected at least one file, got none".into(),
+            });
         }
         files.document_ends = (documents == Documents::Apart).then_some(document_ends);
         Ok(files)
@@ -142,8 +147,9 @@ impl TokenFiles {
         }
         let (tokens, wanted) = (self.document_len(document), into.len() / size_of::<i64>());
         if start.checked_add(wanted as u64).is_none_or(|end| end > tokens) {
-            let reason =
-                format!("{wanted} tokens from {start} on were asked for of document {document}, which has {tokens}");
+            let reason = format!(
+                "expected tokens of document {document}, which has {tokens}, got {wanted} tokens from token {start} on"
+            );
             return Err(Error::InvalidArgument { argument: "start", reason });
         }
         let number = self.stream_at(self.document_start(document));
@@ -185,7 +191,7 @@ pub(super) fn check_dtype(dtype: DType) -> Result<()> {
     ) {
         return Ok(());
     }
-    let reason = format!("tokens are integers that fit into int64, but got {dtype}");
+    let reason = format!("expected an integer type that fits into int64, got {dtype}");
     Err(Error::InvalidArgument { argument: "dtype", reason })
 }
 

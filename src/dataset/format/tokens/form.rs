@@ -56,7 +56,7 @@ impl TokenForm {
         let (bytes, item) = (file.bytes(), layout.dtype.bytes() as u64);
         if bytes <= layout.offset {
             let reason = match layout.offset {
-                0 => "the file is empty: write it again, or leave it out".to_owned(),
+                0 => "the file is empty; write it again, or leave it out".to_owned(),
                 offset => format!("the file has {bytes} bytes, all of them skipped by offset={offset}"),
             };
             return Err(file.refuse(bytes, reason));
@@ -77,11 +77,11 @@ impl TokenForm {
         let start = file.start(LONGEST_HEADER + 12)?;
         let header = NpyHeader::parse(&start).map_err(|(offset, reason)| file.refuse(offset, reason))?;
         check_dtype(header.dtype).map_err(|_| {
-            file.refuse(8, format!("tokens are integers that fit into int64, but the array has {}", header.dtype))
+            file.refuse(8, format!("tokens must be integers that fit into int64, but the array has {}", header.dtype))
         })?;
         let &[tokens] = header.shape.as_slice() else {
             let reason = format!(
-                "tokens lie along one axis, but the array has the shape {:?}; save array.reshape(-1)",
+                "tokens must have one axis, but the array has the shape {:?}; save array.reshape(-1)",
                 header.shape
             );
             return Err(file.refuse(8, reason));
@@ -91,15 +91,15 @@ impl TokenForm {
 
     fn llm_c(file: &DataFile, version: i32, versions: &[i32], tokens: u64, dtype: DType) -> Result<Self> {
         if !versions.contains(&version) {
-            let reason = format!("version {version} of llm.c's token files is unknown; {versions:?} are read");
+            let reason = format!("version {version} of llm.c's token files is not supported, only {versions:?}");
             return Err(file.refuse(4, reason));
         }
         let form = Self::checked(file, dtype, LLM_C_HEADER, tokens)?;
         // llm.c checks this, too.
         if file.bytes() != LLM_C_HEADER + tokens * dtype.bytes() as u64 {
             let reason = format!(
-                "the header says that the file has {tokens} {dtype} tokens, but it has {} bytes after the header; write \
-                 or copy it again",
+                "the header declares {tokens} {dtype} tokens, but the file has {} bytes after the header; write or \
+                 copy it again",
                 file.bytes() - LLM_C_HEADER
             );
             return Err(file.refuse(8, reason));
@@ -109,12 +109,12 @@ impl TokenForm {
 
     fn checked(file: &DataFile, dtype: DType, offset: u64, tokens: u64) -> Result<Self> {
         if tokens == 0 {
-            return Err(file.refuse(offset, "the header says that the file has no tokens; leave it out".into()));
+            return Err(file.refuse(offset, "the header declares 0 tokens; leave the file out".into()));
         }
         let needed = tokens.checked_mul(dtype.bytes() as u64).and_then(|bytes| bytes.checked_add(offset));
         if needed.is_none_or(|needed| needed > file.bytes()) {
             let reason = format!(
-                "the file is truncated: {tokens} {dtype} tokens after a header of {offset} bytes were promised, the file \
+                "the file is truncated: the header declares {tokens} {dtype} tokens after {offset} bytes, but the file \
                  has {} bytes; write or copy it again",
                 file.bytes()
             );

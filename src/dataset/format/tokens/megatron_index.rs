@@ -53,7 +53,7 @@ impl MegatronIndex {
         let word = |at: u64| u64::from_le_bytes(std::array::from_fn(|byte| header[at as usize + byte]));
         let version = word(VERSION_AT);
         if version != 1 {
-            return Err(index.refuse(VERSION_AT, format!("version {version} of the format is unknown; 1 is read")));
+            return Err(index.refuse(VERSION_AT, format!("version {version} of the format is not supported, only 1")));
         }
         let dtype = dtype_of(header[DTYPE_AT as usize]).map_err(|reason| index.refuse(DTYPE_AT, reason))?;
         let (sequences, borders) = (word(SEQUENCES_AT), word(BORDERS_AT));
@@ -94,13 +94,14 @@ impl IndexFile {
         let io = |source| Error::Io { path: self.path.clone(), source };
         (&self.file).take(HEADER).read_to_end(&mut start).map_err(io)?;
         if start.starts_with(b"TNTIDX") {
-            let reason = "this is the older index TNTIDX: convert it with Megatron's tools".to_owned();
+            let reason = "the index has the older format TNTIDX; convert it with Megatron's tools".to_owned();
             return Err(self.refuse(0, reason));
         }
         if !start.starts_with(MAGIC) {
             return Err(self.refuse(
                 0,
-                "not a Megatron index, which begins with MMIDIDX; rename it if it does not belong to the .bin next to it"
+                "this is not a Megatron index, which begins with MMIDIDX; rename it if it does not belong to the .bin \
+                 file of the same name"
                     .to_owned(),
             ));
         }
@@ -109,7 +110,7 @@ impl IndexFile {
 
     fn truncated(&self, expected: u64) -> Error {
         let reason = format!(
-            "the index is truncated: its header needs {expected} bytes, the file has {}: write or copy it again",
+            "the index is truncated: by its header it needs {expected} bytes, but it has {}; write or copy it again",
             self.bytes
         );
         self.refuse(self.bytes, reason)
@@ -118,12 +119,16 @@ impl IndexFile {
     /// Checks the size before allocating memory for the numbers in the header.
     fn check_size(&self, sequences: u64, borders: u64) -> Result<()> {
         if borders == 0 {
-            return Err(self.refuse(BORDERS_AT, "there is no border of documents; the first one, 0, is missing".into()));
+            return Err(
+                self.refuse(BORDERS_AT, "it has no document boundaries; at least the first one, 0, is expected".into())
+            );
         }
         let arrays = sequences.checked_mul(12).zip(borders.checked_mul(8));
         let expected = arrays.and_then(|(sequences, borders)| sequences.checked_add(borders)?.checked_add(HEADER));
         let Some(expected) = expected else {
-            let reason = format!("no file can hold {sequences} sequences and {borders} borders of documents");
+            let reason = format!(
+                "the header declares {sequences} sequences and {borders} document boundaries, more than a file can hold"
+            );
             return Err(self.refuse(SEQUENCES_AT, reason));
         };
         if self.bytes < expected {
@@ -132,7 +137,7 @@ impl IndexFile {
         // The modes of a multimodal dataset, one byte per sequence, may follow.
         if self.bytes != expected && self.bytes - expected != sequences {
             let reason =
-                format!("{} bytes follow the borders of documents: the index is damaged", self.bytes - expected);
+                format!("{} bytes follow the document boundaries; the index is damaged", self.bytes - expected);
             return Err(self.refuse(expected, reason));
         }
         Ok(())
@@ -171,7 +176,7 @@ impl Parts<'_> {
             for (sequence, (&length, &pointer)) in (first..).zip(entries) {
                 let (length, pointer) = (i32::from_le_bytes(length), i64::from_le_bytes(pointer));
                 let Ok(length) = u64::try_from(length) else {
-                    let reason = format!("sequence {sequence} has {length} tokens, below 0");
+                    let reason = format!("sequence {sequence} has a negative number of tokens, {length}");
                     return Err(self.index.refuse(HEADER + 4 * sequence, reason));
                 };
                 let offset = u64::try_from(pointer).ok();
@@ -179,7 +184,8 @@ impl Parts<'_> {
                 let Some((offset, stop)) = offset.zip(stop.filter(|&stop| stop <= bin_bytes)) else {
                     let reason = format!(
                         "sequence {sequence} begins at byte {pointer} and has {length} tokens of {item} bytes, but the \
-                         .bin has {bin_bytes} bytes: one of the two files is truncated, or they do not belong together"
+                         .bin file has {bin_bytes} bytes; one of the two files is truncated, or they do not belong \
+                         together"
                     );
                     return Err(self.index.refuse(pointers_at + 8 * sequence, reason));
                 };
@@ -233,7 +239,7 @@ impl Borders<'_> {
         let Some(&border) = self.block.last() else { return Ok(None) };
         let sequences = self.parts.sequences;
         let reason = match self.next {
-            0 if border != 0 => format!("the first document begins at sequence {border}, not at 0"),
+            0 if border != 0 => format!("the first document begins at sequence {border}, expected 0"),
             _ if border < self.last => format!("document {} ends before it begins", self.next - 1),
             _ if border > sequences => format!("a document ends at sequence {border} of {sequences}"),
             _ => return Ok(Some(border)),
@@ -248,7 +254,7 @@ impl Borders<'_> {
             return Ok(());
         }
         let reason = format!(
-            "the last document ends at sequence {} of {sequences}: the index was not finished, or its numbers are damaged",
+            "the last document ends at sequence {} of {sequences}; the index is incomplete or damaged",
             self.last
         );
         Err(self.parts.index.refuse(self.at + 8 * (self.parts.borders - 1), reason))
@@ -263,8 +269,8 @@ const CODES: [(u8, DType); 6] =
 fn dtype_of(code: u8) -> std::result::Result<DType, String> {
     match (CODES.iter().find(|(other, _)| *other == code), code) {
         (Some((_, dtype)), _) => Ok(*dtype),
-        (None, 6 | 7) => Err(format!("code {code} is a floating-point type, but tokens are integers")),
-        (None, _) => Err(format!("no data type has the code {code}; 1 to 8 are known")),
+        (None, 6 | 7) => Err(format!("code {code} is a floating-point type, but tokens must be integers")),
+        (None, _) => Err(format!("unknown data type code {code}, expected 1 to 8")),
     }
 }
 
@@ -274,7 +280,7 @@ fn dtype_of(code: u8) -> std::result::Result<DType, String> {
 /// [`Error::InvalidArgument`] if it has none.
 pub(super) fn code_of(dtype: DType) -> Result<u8> {
     CODES.iter().find(|(_, other)| *other == dtype).map(|(code, _)| *code).ok_or_else(|| {
-        let reason = format!("Megatron's index has no tokens of {dtype}; use uint16, int32 or one of its other types");
+        let reason = format!("expected a type of a Megatron index, such as uint16 or int32, got {dtype}");
         Error::InvalidArgument { argument: "dtype", reason }
     })
 }

@@ -91,7 +91,9 @@ impl TokenShards {
         let count = tokens.len() / self.dtype.bytes();
         let length = match (self.layout, i32::try_from(count)) {
             (TokenShardLayout::Megatron, Err(_)) => {
-                return Err(invalid(format!("a document of {count} tokens: Megatron's index has room for 2^31 - 1")));
+                return Err(invalid(format!(
+                    "a document has {count} tokens, but a Megatron index allows at most 2^31 - 1"
+                )));
             }
             (_, length) => length.unwrap_or(i32::MAX),
         };

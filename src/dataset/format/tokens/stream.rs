@@ -84,8 +84,8 @@ impl TokenStream {
         let found = (start..).zip(tokens).find(|&(_, token)| token as u64 >= vocabulary_size);
         let (place, token) = found.expect("there is one, as was just seen");
         let reason = format!(
-            "token {token} is not in a vocabulary of {vocabulary_size}: the file belongs to another tokenizer, or has \
-             another dtype than {}",
+            "token {token} is not in a vocabulary of {vocabulary_size} tokens; the file was written with a different \
+             tokenizer, or with a data type other than {}",
             self.dtype
         );
         Err(self.file.refuse(self.offset_of(place, self.run_of(place)), reason))

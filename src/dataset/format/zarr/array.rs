@@ -54,7 +54,7 @@ impl ZarrArray {
     ) -> std::result::Result<Self, String> {
         let decoding = if decode_cf {
             let read = Decoding::of(&metadata);
-            read.map_err(|reason| format!("{reason}; pass decode_cf=False for the numbers as they are stored"))?
+            read.map_err(|reason| format!("{reason}; pass decode_cf=False to read the numbers as stored"))?
         } else {
             Decoding::none(&metadata)
         };
@@ -120,7 +120,7 @@ impl ZarrArray {
 
     /// The error of an array whose elements have changed since their sizes were read.
     pub(super) fn changed(&self) -> Error {
-        let reason = format!("a text of array {:?} has another length", self.name);
+        let reason = format!("a string of array {:?} has a different length than before", self.name);
         Error::Changed { path: self.path().to_path_buf(), reason }
     }
 

@@ -70,7 +70,7 @@ pub(super) fn unblosc(packed: &[u8], most: usize) -> Result<Vec<u8>, String> {
                 1 => unlz4(part, expected)?,
                 3 => unzlib(part, expected)?,
                 4 => unzstd(part, expected)?,
-                2 => return Err("its blocks are compressed with snappy, which is not read".into()),
+                2 => return Err("its blocks are compressed with snappy, which is not supported".into()),
                 other => return Err(format!("its blocks are compressed with the unknown codec {other}")),
             };
             if plain.len() != expected {

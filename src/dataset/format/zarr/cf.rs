@@ -72,11 +72,11 @@ impl Decoding {
         } else if masked.is_empty() {
             stored
         } else {
-            promoted(stored).ok_or_else(|| format!("{stored} has no value for what is missing"))?
+            promoted(stored).ok_or_else(|| format!("{stored} has no value that can mark missing values"))?
         };
         let units = attributes.get("units").and_then(Value::as_str).unwrap_or_default();
         if TIME_UNITS.contains(&units) && (is_packed || !masked.is_empty()) {
-            return Err(format!("spans of time (in {units}) can't be masked or scaled"));
+            return Err(format!("time spans (in {units}) can't be masked or scaled"));
         }
         if (dtype != stored || is_packed || !masked.is_empty()) && !is_read(stored) {
             return Err(format!("values of {stored} can't be masked or scaled"));
@@ -144,10 +144,10 @@ impl Decoding {
 fn refuse_other(attributes: &Map<String, Value>) -> Result<(), String> {
     let text = |name: &str| attributes.get(name).and_then(Value::as_str).unwrap_or_default();
     if text("units").contains("since") {
-        return Err(format!("times ({:?}) are not decoded", text("units")));
+        return Err(format!("times ({:?}) are not supported", text("units")));
     }
     if text("dtype") == "bool" || text("dtype").starts_with("timedelta64") {
-        return Err(format!("numbers that stand for {} are not decoded", text("dtype")));
+        return Err(format!("numbers that encode {} are not supported", text("dtype")));
     }
     Ok(())
 }
@@ -192,7 +192,7 @@ fn with_sign(dtype: DType, attributes: &Map<String, Value>, fill: Option<f64>) -
 
 /// Reads `_FillValue`, which xarray writes in base64 for floats in Zarr v3.
 fn attribute_fill(array: &ArrayMetadata, fill: &Value) -> Result<f64, String> {
-    let refused = || format!("_FillValue {fill} is not one of {}", array.dtype);
+    let refused = || format!("_FillValue: expected a value of {}, got {fill}", array.dtype);
     match (array.version, fill.as_str()) {
         (Version::V3, Some(text)) if array.dtype.name().starts_with("float") => {
             unbase64(text).and_then(|bytes| Some(f64::from_le_bytes(*bytes.first_chunk::<8>()?))).ok_or_else(refused)
@@ -215,7 +215,7 @@ fn number(dtype: DType, value: &Value, name: &str) -> Result<f64, String> {
         (_, Some(integer)) if integer_bytes(dtype).is_some() => Some(integer as f64),
         _ => float_of(value),
     };
-    let found = found.ok_or_else(|| format!("{name} {value} is not one of {dtype}"))?;
+    let found = found.ok_or_else(|| format!("{name}: expected a value of {dtype}, got {value}"))?;
     // The array's fill value has the array's data type; an attribute is compared at full precision.
     Ok(if name == "fill_value" && dtype == DType::Float32 { f64::from(found as f32) } else { found })
 }
@@ -241,7 +241,7 @@ fn unpacked(stored: DType, scale: Option<Factor>, offset: Option<Factor>) -> Res
         }
         (_, Some(_)) => Ok(DType::Float64),
         (Some(Factor { dtype: DType::Int64, .. }), None) => {
-            Err("scale_factor: an integer would make integers of the values; write it as a float".into())
+            Err("scale_factor: expected a float, got an integer, which would make the values integers".into())
         }
         (_, None) => Ok(if is_single(scale) { DType::Float32 } else { DType::Float64 }),
     }

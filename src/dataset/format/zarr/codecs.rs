@@ -64,14 +64,14 @@ pub(super) fn codecs_v3(list: Option<&Value>, shape: &[usize], dtype: DType) -> 
             }
             "sharding_indexed" if !is_late && order.is_none() => shards = Some(sharded(configuration, shape, dtype)?),
             "transpose" | "bytes" | "sharding_indexed" => {
-                return Err(format!("codec {name:?} is not read in this place of the list"));
+                return Err(format!("codec {name:?} is not supported at this position of the list"));
             }
             _ if is_big.is_some() => packings.push(Packing::named(name, configuration)?),
-            _ if shards.is_some() => return Err(format!("codec {name:?} is not read around shards")),
+            _ if shards.is_some() => return Err(format!("codec {name:?} is not supported around shards")),
             _ => {
                 // Fails for unknown codecs, whose error is more helpful.
                 Packing::named(name, configuration)?;
-                return Err(format!("codec {name:?} is not read before \"bytes\""));
+                return Err(format!("codec {name:?} is not supported before \"bytes\""));
             }
         }
     }
@@ -102,16 +102,16 @@ fn sharded(configuration: &Value, shape: &[usize], dtype: DType) -> Result<Descr
     let fits =
         inner.len() == shape.len() && inner.iter().zip(shape).all(|(&inner, &outer)| inner > 0 && outer % inner == 0);
     if !fits {
-        return Err(refused(&format!("chunks of {inner:?} do not fill shards of {shape:?}")));
+        return Err(refused(&format!("chunks of {inner:?} do not evenly divide shards of {shape:?}")));
     }
     let plain = |list, shape: &[usize], dtype| match codecs_v3(list, shape, dtype)? {
         Described::Chunks(codecs) => Ok(codecs),
-        Described::Shards { .. } => Err(refused("shards in shards are not read")),
+        Described::Shards { .. } => Err(refused("shards inside shards are not supported")),
     };
     let codecs = plain(configuration.get("codecs"), &inner, dtype)?;
     let index = plain(configuration.get("index_codecs"), &[1, 2], DType::UInt64)?;
     if index.order.is_some() || index.packings.iter().any(|&packing| packing != Packing::Crc32c) {
-        return Err(refused("expected an index of bytes and checksums"));
+        return Err(refused("expected index codecs \"bytes\" and \"crc32c\""));
     }
     let index_is_first = match configuration.get("index_location").map(Value::as_str) {
         None | Some(Some("end")) => false,

@@ -7,7 +7,7 @@ use crate::DType;
 /// Parses a data type of Zarr v2, as NumPy writes it (`"<f4"`). Returns the type, and true if it is big-endian.
 pub fn numpy_type(name: &Value) -> Result<(DType, bool), String> {
     let Some(text) = name.as_str() else {
-        return Err(format!("data type {name}: structured types are not read"));
+        return Err(format!("data type {name}: structured types are not supported"));
     };
     let (order, kind) = text.split_at_checked(1).unwrap_or_default();
     let dtype = match kind {
@@ -26,7 +26,7 @@ pub fn numpy_type(name: &Value) -> Result<(DType, bool), String> {
         "c8" => DType::Complex64,
         "c16" => DType::Complex128,
         "O" => return Err("data type object: pickled and other Python objects are never loaded".into()),
-        _ => return Err(format!("data type {text:?}: only numbers and bools are read")),
+        _ => return Err(format!("data type {text:?}: only numbers and bools are supported")),
     };
     match order {
         "<" | "|" => Ok((dtype, false)),
@@ -37,7 +37,7 @@ pub fn numpy_type(name: &Value) -> Result<(DType, bool), String> {
 
 /// Parses a data type of Zarr v3 (`"float32"`).
 pub(super) fn named_type(name: &Value) -> Result<DType, String> {
-    let refused = || format!("data type {name}: only numbers and bools are read");
+    let refused = || format!("data type {name}: only numbers and bools are supported");
     let text = name.as_str().ok_or_else(refused)?;
     match text {
         // Only these, because torch has other names, or other meanings, for the rest.
@@ -52,7 +52,7 @@ pub(super) fn named_type(name: &Value) -> Result<DType, String> {
 
 /// Parses a fill value into the bytes of an element, in native byte order. Null stands for zero.
 pub(super) fn fill_bytes(value: &Value, dtype: DType) -> Result<Vec<u8>, String> {
-    let refused = || format!("fill value {value} is not one of {dtype}");
+    let refused = || format!("fill value: expected a value of {dtype}, got {value}");
     if value.is_null() {
         return Ok(vec![0; dtype.bytes()]);
     }
@@ -91,7 +91,7 @@ pub(super) fn fill_bytes(value: &Value, dtype: DType) -> Result<Vec<u8>, String>
             number if number == 0.0 => (if number.is_sign_negative() { 1_u16 << 15 } else { 0 }).to_ne_bytes().to_vec(),
             number if number.is_nan() && dtype == DType::Float16 => 0x7e00_u16.to_ne_bytes().to_vec(),
             number if number.is_nan() => 0x7fc0_u16.to_ne_bytes().to_vec(),
-            _ => return Err(format!("fill value {value}: of {dtype}, only 0 and NaN are read")),
+            _ => return Err(format!("fill value {value}: for {dtype}, only 0 and NaN are supported")),
         },
         DType::Complex64 | DType::Complex128 => {
             let part = if dtype == DType::Complex64 { DType::Float32 } else { DType::Float64 };

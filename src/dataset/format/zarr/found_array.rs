@@ -95,7 +95,7 @@ impl ForeignArray {
         let record = metadata.shape.last().copied().unwrap_or(0);
         let is_inside = |member: &Member| member.offset.checked_add(member.bytes()).is_some_and(|end| end <= record);
         if !self.members.iter().all(is_inside) || (!self.members.is_empty() && metadata.dtype != DType::UInt8) {
-            return Err("its members do not fit its records".into());
+            return Err("its members do not fit into its records".into());
         }
         let listed = |source, layout| ChunkPlaces::References(References::new(self.path.clone(), vec![source], layout));
         let (metadata, chunks) = match self.chunks {

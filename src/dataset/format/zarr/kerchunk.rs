@@ -52,7 +52,7 @@ impl KerchunkStore {
             None => (parsed, HashMap::new()),
             Some(version) if version.as_u64() == Some(1) => {
                 if parsed.get("gen").and_then(Value::as_array).is_some_and(|generated| !generated.is_empty()) {
-                    return Err(refused("generated references (\"gen\") are not read; write them out".into()));
+                    return Err(refused("generated references (\"gen\") are not supported; write them out".into()));
                 }
                 let templates = parsed.get("templates").and_then(Value::as_object).into_iter().flatten();
                 let templates = templates.filter_map(|(name, text)| Some((name.clone(), text.as_str()?.to_owned())));
@@ -129,7 +129,7 @@ impl KerchunkStore {
                     };
                     (number, offset, bytes)
                 }
-                _ => return Err(self.refuse(key, "expected a text or a list")),
+                _ => return Err(self.refuse(key, "expected a string or a list")),
             };
             let number = ravel(&place, &grid) as u64;
             chunks.push(Reference { number, source: source as u32, skipped: 0, offset, bytes });
@@ -159,11 +159,13 @@ impl KerchunkStore {
             url = url.replace(&format!("{{{{{name}}}}}"), text);
         }
         if url.contains("{{") {
-            return Err(self.refuse(key, &format!("the template in {url:?} is not read; write the path out")));
+            return Err(self.refuse(key, &format!("the template in {url:?} is not supported; write the path out")));
         }
         let local = url.strip_prefix("file://").or_else(|| url.strip_prefix("local://")).unwrap_or(&url);
         if local.contains("://") {
-            let reason = format!("the chunk is at {url:?}; copy that file to a local one, and make references to it");
+            let reason = format!(
+                "the chunk is at {url:?}, which is not a local path; download the file, and make references to it"
+            );
             return Err(self.refuse(key, &reason));
         }
         std::path::absolute(local).map_err(|error| self.refuse(key, &error.to_string()))

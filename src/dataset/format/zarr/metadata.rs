@@ -92,7 +92,7 @@ impl ArrayMetadata {
             _ => return Err("chunk_key_encoding: expected \"default\" or \"v2\"".into()),
         };
         if let Some(name) = required_transformer(&metadata) {
-            return Err(format!("storage transformer {name} is not read"));
+            return Err(format!("storage transformer {name} is not supported"));
         }
         check_grid(&shape, &grid)?;
         let dtype = named_type(metadata.get("data_type").unwrap_or(&Value::Null))?;
@@ -166,7 +166,7 @@ impl ArrayMetadata {
     /// `fill` is not the size of one element.
     pub(super) fn of_other_format(self, fill: Vec<u8>, single_attributes: Vec<String>) -> Result<Self, String> {
         if fill.len() != self.dtype.bytes() {
-            return Err(format!("a fill value of {} bytes, for elements of {}", fill.len(), self.dtype));
+            return Err(format!("fill value: expected {1} bytes, got {0}", fill.len(), self.dtype));
         }
         Ok(Self { version: Version::Other, fill, single_attributes, ..self })
     }
@@ -309,7 +309,7 @@ fn dimensions(names: Option<&Value>, axes: usize) -> Result<Vec<String>, String>
     let name = |(axis, name): (usize, &Value)| name.as_str().map_or_else(|| unnamed(axis), str::to_owned);
     let names: Vec<String> = names.iter().enumerate().map(name).collect();
     match names.iter().enumerate().find(|(axis, name)| names[..*axis].contains(name)) {
-        Some((_, name)) => Err(format!("two dimensions are called {name:?}; give them different names")),
+        Some((_, name)) => Err(format!("two dimensions are named {name:?}; give them different names")),
         None => Ok(names),
     }
 }

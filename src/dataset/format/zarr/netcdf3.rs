@@ -124,7 +124,7 @@ impl Netcdf3Store {
             [bytes] => Some(*bytes),
             sizes => sizes.iter().try_fold(0_u64, |total, &bytes| total.checked_add(padded(bytes)?)),
         });
-        total.ok_or_else(|| refuse(self.path.clone(), "the sizes of its records can't be counted".into()))
+        total.ok_or_else(|| refuse(self.path.clone(), "the total size of its records is too large".into()))
     }
 
     /// Returns the fill value of `variable`, used where nothing was written.
@@ -150,14 +150,14 @@ impl Netcdf3Store {
 
     fn found(&self, variable: &Variable) -> Result<FoundArray> {
         let refused = |reason: String| refuse(self.path.clone(), format!("variable {:?}: {reason}", variable.name));
-        let (dtype, _) = element(variable.kind).ok_or_else(|| refused("its data type is not known".into()))?;
+        let (dtype, _) = element(variable.kind).ok_or_else(|| refused("unknown data type".into()))?;
         let axis = |&dimension: &usize| self.dimensions[dimension].1.unwrap_or(self.records);
         let shape: Vec<u64> = variable.dimensions.iter().map(axis).collect();
         let names: Vec<&String> = variable.dimensions.iter().map(|&axis| &self.dimensions[axis].0).collect();
         let mut attributes = variable.attributes.values.clone();
         attributes.insert("_ARRAY_DIMENSIONS".into(), json!(names));
         let is_record = self.is_record(variable);
-        let bytes = self.bytes_of(variable).ok_or_else(|| refused("its size can't be counted".into()))?;
+        let bytes = self.bytes_of(variable).ok_or_else(|| refused("its size is too large".into()))?;
         let is_gapped = is_record && bytes != self.record_bytes;
         let mut chunk: Vec<u64> = shape.iter().map(|&size| size.max(1)).collect();
         if is_record {
@@ -219,14 +219,14 @@ struct Header<'a> {
 
 impl Header<'_> {
     fn refuse(&self, reason: &str) -> Error {
-        refuse(self.path.to_path_buf(), format!("the header of netCDF: {reason}"))
+        refuse(self.path.to_path_buf(), format!("header of netCDF: {reason}"))
     }
 
     fn fill(&mut self, into: &mut [u8]) -> Result<()> {
         let left = self.left.checked_sub(into.len() as u64);
-        self.left = left.ok_or_else(|| self.refuse("it ends in the middle"))?;
+        self.left = left.ok_or_else(|| self.refuse("it is truncated"))?;
         self.reader.read_exact(into).map_err(|source| match source.kind() {
-            ErrorKind::UnexpectedEof => self.refuse("it ends in the middle"),
+            ErrorKind::UnexpectedEof => self.refuse("it is truncated"),
             _ => Error::Io { path: self.path.to_path_buf(), source },
         })
     }
@@ -260,7 +260,7 @@ impl Header<'_> {
     /// Reads `bytes` bytes, and the padding to a multiple of four.
     fn bytes(&mut self, bytes: u64) -> Result<Vec<u8>> {
         if bytes > self.left {
-            return Err(self.refuse("it ends in the middle"));
+            return Err(self.refuse("it is truncated"));
         }
         let mut text = vec![0; bytes as usize];
         self.fill(&mut text)?;
@@ -287,8 +287,7 @@ impl Header<'_> {
         let mut attributes = Attributes::default();
         for _ in 0..self.list(ATTRIBUTES)? {
             let (name, kind, count) = (self.name()?, self.word()?, self.count()?);
-            let (_, size) =
-                element(kind).ok_or_else(|| self.refuse("an attribute has a data type that is not known"))?;
+            let (_, size) = element(kind).ok_or_else(|| self.refuse("an attribute has an unknown data type"))?;
             let bytes = count.checked_mul(size).ok_or_else(|| self.refuse("an attribute is too long"))?;
             let bytes = self.bytes(bytes)?;
             if kind == 5 && count == 1 {
@@ -307,7 +306,7 @@ impl Header<'_> {
             for _ in 0..axes {
                 let dimension = usize::try_from(self.count()?).unwrap_or(usize::MAX);
                 if dimension >= dimensions {
-                    return Err(self.refuse(&format!("variable {name:?} has a dimension that is not listed")));
+                    return Err(self.refuse(&format!("variable {name:?} has an unknown dimension")));
                 }
                 own.push(dimension);
             }

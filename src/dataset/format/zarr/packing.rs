@@ -47,7 +47,7 @@ impl Packing {
             "zstd" => Self::Zstd,
             _ => {
                 return Err(format!(
-                    "codec {name:?} is not read: expected blosc, crc32c, fletcher32, gzip, lz4, lzf, shuffle, \
+                    "codec {name:?} is not supported: expected blosc, crc32c, fletcher32, gzip, lz4, lzf, shuffle, \
                      zlib or zstd; write the array with one of these"
                 ));
             }
@@ -103,7 +103,7 @@ fn checked(packed: &[u8], sum: impl Fn(&[u8]) -> u32) -> Result<Vec<u8>, String>
     let (bytes, stored) = packed.split_last_chunk::<4>().ok_or("the data is truncated")?;
     let (stored, found) = (u32::from_le_bytes(*stored), sum(bytes));
     if stored != found {
-        return Err(format!("the checksum is {found:08x}, but {stored:08x} was stored"));
+        return Err(format!("the checksum is {found:08x}, but {stored:08x} is stored"));
     }
     Ok(bytes.to_vec())
 }

@@ -120,7 +120,7 @@ impl References {
         let Some(chunk) = self.chunk(array, number) else { return Ok(None) };
         let name = chunk_name(name, place);
         let Some(source) = self.sources.get(chunk.source as usize) else {
-            return Err(damaged(&self.path, &name, "its source is not listed"));
+            return Err(damaged(&self.path, &name, "its source file is unknown"));
         };
         let (path, mut bytes) = match source {
             ReferenceSource::Inline(bytes) => (self.path.clone(), bytes.clone()),

@@ -98,7 +98,7 @@ pub(super) fn all_arrays(store: &dyn Store, path: &Path) -> Result<Contents> {
     if let Some((_, error)) = unread.into_iter().find(|(name, _)| !coordinates.contains(name)) {
         return Err(match error {
             Error::Format { path, offset, reason } => {
-                let reason = format!("{reason}; pass fields= with the arrays to read, if this is none of them");
+                let reason = format!("{reason}; pass fields= with the arrays to read, to skip this one");
                 Error::Format { path, offset, reason }
             }
             error => error,

@@ -34,17 +34,17 @@ pub(super) fn read_range(file: &File, path: &Path, name: &str, range: (u64, u64)
     let (start, bytes) = range;
     let length = length(file, path)?;
     if start.checked_add(bytes).is_none_or(|end| end > length) {
-        let reason = format!("its {bytes} bytes from byte {start} on are not in the file, which has {length}");
+        let reason = format!("its {bytes} bytes from byte {start} on are outside the file, which has {length}");
         return Err(damaged(path, name, &reason));
     }
     if bytes > most {
-        return Err(damaged(path, name, &format!("it has {bytes} bytes, but no more than {most} are expected")));
+        return Err(damaged(path, name, &format!("it has {bytes} bytes, but at most {most} are expected")));
     }
     let mut stored = Vec::new();
     make_room(&mut stored, bytes as usize)?;
     match file.read_exact_at(&mut stored, start) {
         Ok(()) => Ok(stored),
-        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Err(damaged(path, name, "the file was cut")),
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Err(damaged(path, name, "the file was truncated")),
         Err(source) => Err(Error::Io { path: path.to_path_buf(), source }),
     }
 }

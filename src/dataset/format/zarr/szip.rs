@@ -37,10 +37,14 @@ impl Szip {
         let (mask, block, line) = (number("mask"), number("pixels_per_block"), number("pixels_per_scanline"));
         let element = match number("bits_per_pixel") {
             bits @ (8 | 16 | 32 | 64) => bits as usize / 8,
-            bits => return Err(format!("codec szip: elements of {bits} bits are not read, only of 8, 16, 32, and 64")),
+            bits => {
+                return Err(format!(
+                    "codec szip: elements of {bits} bits are not supported, only of 8, 16, 32, and 64"
+                ));
+            }
         };
         if !(2..=64).contains(&block) || block % 2 == 1 || !(1..=1 << 20).contains(&line) {
-            return Err(format!("codec szip: blocks of {block} and lines of {line} elements are not read"));
+            return Err(format!("codec szip: blocks of {block} and lines of {line} elements are not supported"));
         }
         let (has_differences, is_big) = (mask & NEAREST_NEIGHBOR != 0, mask & MOST_SIGNIFICANT_FIRST != 0);
         Ok(Self { block: block as usize, line: line as usize, element, has_differences, is_big })
