@@ -126,7 +126,7 @@ fn same(dataset: impl DatasetExt) -> impl Dataset {
 }
 
 #[test]
-fn a_dataset_behind_a_pointer_can_all_that_it_can() {
+fn a_boxed_dataset_forwards_all_methods() {
     let gifted = Gifted::new(9);
     let shared: Arc<dyn Dataset> = gifted.clone();
     let boxed: Box<dyn Dataset> = Box::new(gifted.clone());
@@ -164,7 +164,7 @@ impl Transform for Add {
 }
 
 #[test]
-fn a_transform_says_what_it_takes_and_whether_it_draws() {
+fn a_transform_reports_its_input_and_randomness() {
     let added = in_memory(4).transform(Add(Some(10))).unwrap();
     assert_eq!(added.schema().to_string(), "(sum: uint64[])");
     dataset_conformance(&added, &numbers(10..14));
@@ -186,7 +186,7 @@ fn a_transform_says_what_it_takes_and_whether_it_draws() {
 }
 
 #[test]
-fn adaptors_keep_the_contract() {
+fn adaptors_satisfy_the_contract() {
     let tenfold = |dataset: Arc<dyn Dataset>| {
         let schema = Schema::new([Field::new("index", DType::UInt8, [2]), Field::new("tenfold", DType::UInt64, [])]);
         let make = |sample: &sluicegate::Sample<'_>, into: &mut SampleWriter<'_>| {
@@ -277,7 +277,7 @@ fn a_mixture_is_the_first_epoch_of_its_sampler() {
 }
 
 #[test]
-fn adaptors_pass_on_what_their_dataset_can() {
+fn adaptors_forward_the_capabilities_of_their_dataset() {
     let gifted = Gifted::new(10);
     let plain = || InMemory::from_vec("plain", vec![0_u8; 10], []).unwrap();
     let weights = MixtureWeights::constant([1.0]);
@@ -313,7 +313,7 @@ fn adaptors_pass_on_what_their_dataset_can() {
 }
 
 #[test]
-fn samples_of_a_window_have_keys_of_their_own() {
+fn samples_of_a_window_have_their_own_keys() {
     let windows = Gifted::new(6).window(3, 3).unwrap();
     let loader = DataLoader::builder(windows).batch_size(2).seed(4).build().unwrap();
     let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
@@ -324,7 +324,7 @@ fn samples_of_a_window_have_keys_of_their_own() {
 }
 
 #[test]
-fn what_is_random_about_fields_and_items_is_drawn_from_one_key() {
+fn fields_and_items_draw_from_the_same_key() {
     let schema = Schema::new([Field::new("key", DType::UInt64, [])]);
     let drawn = |len| {
         let made = in_memory(len).map_random(schema.clone(), |_, key, into| {
@@ -350,7 +350,7 @@ fn what_is_random_about_fields_and_items_is_drawn_from_one_key() {
 }
 
 #[test]
-fn what_can_not_be_adapted_is_refused() {
+fn invalid_adaptors_are_refused() {
     let argument = |error: Error| match error {
         Error::InvalidArgument { argument, .. } => argument,
         other => panic!("{other}"),
@@ -372,7 +372,7 @@ fn what_can_not_be_adapted_is_refused() {
 }
 
 #[test]
-fn a_closure_s_error_is_that_of_its_batch() {
+fn an_error_of_a_closure_is_that_of_its_batch() {
     let schema = Schema::new([Field::new("x", DType::UInt8, [])]);
     let dataset = in_memory(6).map(schema, |sample, _| match sample.index() {
         3 => Err(Error::User("three".into())),

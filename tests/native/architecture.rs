@@ -70,7 +70,7 @@ fn code(text: &str) -> String {
 }
 
 /// Returns the names directly after `prefix` in `code`, one by one if they are in braces.
-fn names_behind(code: &str, prefix: &str) -> Vec<String> {
+fn names_after(code: &str, prefix: &str) -> Vec<String> {
     let mut names = Vec::new();
     // In `super::super::name`, only `super` follows the first `super::`.
     for (at, _) in code.match_indices(prefix).filter(|&(at, _)| !code[..at].ends_with(':')) {
@@ -105,7 +105,7 @@ fn exports(text: &str) -> BTreeMap<String, String> {
         let Some((_, path)) = statement.split_once(" use ") else { continue };
         let path = path.strip_prefix("self::").unwrap_or(path);
         let module = &path[..path.rfind("::").unwrap()];
-        for name in names_behind(path, &format!("{module}::")) {
+        for name in names_after(path, &format!("{module}::")) {
             exports.insert(name, module.to_owned());
         }
     }
@@ -113,7 +113,7 @@ fn exports(text: &str) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn modules_know_only_what_lies_below_them() {
+fn modules_use_only_lower_modules() {
     let sources = sources();
     let lib = &sources.iter().find(|(path, _)| path == Path::new("lib.rs")).unwrap().1;
     let surface = exports(lib);
@@ -121,7 +121,7 @@ fn modules_know_only_what_lies_below_them() {
     let mut uses = 0;
     for (path, text) in sources.iter().filter(|(path, _)| path != Path::new("lib.rs")) {
         let module = module_of(path);
-        for name in names_behind(&code(text), "crate::") {
+        for name in names_after(&code(text), "crate::") {
             let other = surface.get(&name).map_or(&name[..], |path| path.split("::").next().unwrap());
             assert!(may_use(&module, other), "{} must not know `{other}`", path.display());
             uses += 1;
@@ -142,7 +142,7 @@ fn public_names_are_those_of_the_list() {
 #[test]
 fn siblings_below_dataset_are_only_memory_types() {
     for (path, text) in sources().iter().filter(|(path, _)| path.starts_with("dataset")) {
-        for name in names_behind(&code(text), "crate::memory::") {
+        for name in names_after(&code(text), "crate::memory::") {
             assert!(
                 ["Array", "PerProcess", "Segment", "disk_reads", "widen"].contains(&name.as_str()),
                 "{} must not know memory::{name}",
@@ -153,10 +153,10 @@ fn siblings_below_dataset_are_only_memory_types() {
 }
 
 #[test]
-fn of_memory_transforms_know_only_jpeg_vectors_and_kept_values() {
+fn transforms_use_only_jpeg_vectors_and_kept_values_of_memory() {
     let others = ["KeptValues", "Kernel", "MultiplyAdd", "encode_jpeg", "run_on_vectors"];
     for (path, text) in sources().iter().filter(|(path, _)| path.starts_with("transform")) {
-        for name in names_behind(&code(text), "crate::memory::") {
+        for name in names_after(&code(text), "crate::memory::") {
             let is_known = name.starts_with("Jpeg") || name == "Region" || others.contains(&name.as_str());
             assert!(is_known, "{} must not know memory::{name}", path.display());
         }
@@ -164,7 +164,7 @@ fn of_memory_transforms_know_only_jpeg_vectors_and_kept_values() {
 }
 
 #[test]
-fn unsafe_has_two_homes() {
+fn unsafe_is_confined_to_two_modules() {
     let mut homes = 0;
     for (path, text) in sources().into_iter().chain(binding()) {
         let is_home = path.starts_with("memory") || path == Path::new("memory.rs");
@@ -176,7 +176,7 @@ fn unsafe_has_two_homes() {
 }
 
 #[test]
-fn pyo3_is_known_only_by_the_binding() {
+fn only_the_binding_uses_pyo3() {
     for (path, text) in sources() {
         assert!(!code(&text).contains("pyo3"), "{} knows pyo3", path.display());
     }

@@ -135,7 +135,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn nothing_overlaps_and_everything_comes_back(
+    fn grants_never_overlap_and_are_all_returned(
         steps in proptest::collection::vec(steps(), 1..120),
         free_slots in 0..6_usize,
     ) {
@@ -163,8 +163,8 @@ proptest! {
 }
 
 #[test]
-fn the_same_memory_is_used_again_and_given_back_when_batches_shrink() {
-    alone("arena::the_same_memory_is_used_again_and_given_back_when_batches_shrink", "", || {
+fn memory_is_reused_and_released_when_batches_shrink() {
+    alone("arena::memory_is_reused_and_released_when_batches_shrink", "", || {
         let arena = arena(4 * GIB, 3);
         let batch = |bytes: usize| {
             let mut lease = arena.grant(bytes.max(arena.expected())).unwrap().into_lease(0, bytes);
@@ -186,8 +186,8 @@ fn the_same_memory_is_used_again_and_given_back_when_batches_shrink() {
 }
 
 #[test]
-fn a_reserved_extent_costs_what_is_kept_of_it() {
-    alone("arena::a_reserved_extent_costs_what_is_kept_of_it", "", || {
+fn a_reserved_extent_uses_memory_only_for_the_kept_part() {
+    alone("arena::a_reserved_extent_uses_memory_only_for_the_kept_part", "", || {
         let bytes = 1 << 40;
         let arena = arena(bytes, 2);
         let near = arena.grant(5000).unwrap();
@@ -203,7 +203,7 @@ fn a_reserved_extent_costs_what_is_kept_of_it() {
 }
 
 #[test]
-fn a_full_arena_grants_nothing_until_something_comes_back() {
+fn a_full_arena_grants_nothing_until_a_lease_returns() {
     let arena = arena(MIB, 1);
     let held: Vec<Grant> = std::iter::from_fn(|| arena.grant(100_000)).collect();
     assert!(held.len() >= 8);
@@ -245,7 +245,7 @@ fn threads_share_an_arena() {
 }
 
 #[test]
-fn what_a_worker_claims_is_checked() {
+fn claims_of_a_worker_are_checked() {
     let arena = arena(MIB, 1);
     let grant = arena.grant(1000).unwrap();
     let len = grant.range().len();
@@ -260,7 +260,7 @@ fn what_a_worker_claims_is_checked() {
 }
 
 #[test]
-fn words_and_leases_keep_apart() {
+fn words_and_leases_do_not_overlap() {
     let refused = |make: &dyn Fn()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(make)).is_err();
     let (segment, file) = Segment::shared(MIB).unwrap();
     let segment = Arc::new(segment);
@@ -296,8 +296,8 @@ fn too_little_address_space_is_named() {
 }
 
 #[test]
-fn a_limit_on_files_is_an_error_and_no_signal() {
-    alone("arena::a_limit_on_files_is_an_error_and_no_signal", "ulimit -f 100000;", || {
+fn a_file_size_limit_is_an_error_not_a_signal() {
+    alone("arena::a_file_size_limit_is_an_error_not_a_signal", "ulimit -f 100000;", || {
         assert!(refusal(8 * GIB).contains("(ulimit -f)"));
         assert!(Segment::shared(MIB).is_ok());
     });

@@ -115,7 +115,7 @@ fn columns_by_choice() {
 }
 
 #[test]
-fn what_is_no_arrow_file_is_named() {
+fn non_arrow_files_are_named() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("a.arrow");
     let contents: [(&[u8], &str); 5] = [
@@ -134,7 +134,7 @@ fn what_is_no_arrow_file_is_named() {
 }
 
 #[test]
-fn a_file_that_is_cut_while_it_is_read_is_an_error() {
+fn truncating_a_file_while_reading_is_an_error() {
     let folder = TempDir::new().unwrap();
     for form in [Form::File, Form::Stream] {
         let path = put(&folder, form, None, &[rows(0, 100), rows(100, 100)]);
@@ -150,7 +150,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn damage_is_an_error_or_other_values(place in any::<prop::sample::Index>(), bit in 0_u8..8, is_cut: bool) {
+    fn damage_is_an_error_or_changes_values(place in any::<prop::sample::Index>(), bit in 0_u8..8, is_cut: bool) {
         let folder = TempDir::new().unwrap();
         for form in [Form::File, Form::Stream] {
             let path = put(&folder, form, Some(CompressionType::LZ4_FRAME), &[rows(0, 5), rows(5, 4)]);
@@ -171,7 +171,7 @@ proptest! {
 }
 
 #[test]
-fn metadata_of_the_schema_are_found_by_key() {
+fn schema_metadata_is_found_by_key() {
     let folder = TempDir::new().unwrap();
     let metadata = HashMap::from([("key".to_owned(), "value".to_owned())]);
     let schema = rows(0, 3).schema().as_ref().clone().with_metadata(metadata);

@@ -36,7 +36,7 @@ fn imbalance(costs: &[f64], world_size: usize) -> f64 {
 }
 
 #[test]
-fn ranks_have_like_batches_at_each_step() {
+fn ranks_get_similar_batches_at_each_step() {
     let lengths = texts(60_000, 2048.0);
     for (limit, loose, tight) in [(BatchLimit::Tokens(8192), 1.03, 1.02), (BatchLimit::Samples(16), 1.8, 1.1)] {
         let per_batch = |limit| match limit {
@@ -67,7 +67,7 @@ fn ranks_have_like_batches_at_each_step() {
 }
 
 #[test]
-fn packed_batches_have_like_tokens_at_each_step() {
+fn packed_batches_have_similar_tokens_at_each_step() {
     let lengths = texts(20_000, 4000.0);
     for packing in [Packing::Concat, Packing::FirstFit, Packing::BestFit] {
         let sampler =
@@ -92,7 +92,7 @@ fn packed_batches_have_like_tokens_at_each_step() {
 
 proptest! {
     #[test]
-    fn groups_are_neighbours_of_the_sorted_sequence(
+    fn groups_are_adjacent_in_sorted_order(
         lengths in prop::collection::vec(1_i64..300, 0..300),
         balance in 1_usize..12, tokens: bool, seed: u64, epoch in 0_u64..3, drop: bool,
     ) {

@@ -26,7 +26,7 @@ fn reason<T: std::fmt::Debug>(result: sluicegate::Result<T>) -> String {
 }
 
 #[test]
-fn fields_of_fixed_size_are_read_where_they_lie() {
+fn fixed_size_fields_are_read_in_place() {
     let batch = batch(StackSamples);
     let point = batch.field("point").unwrap();
     assert_eq!(
@@ -46,7 +46,7 @@ fn fields_of_fixed_size_are_read_where_they_lie() {
 }
 
 #[test]
-fn fields_of_variable_size_are_read_sample_by_sample() {
+fn variable_fields_are_read_by_sample() {
     let words: [&[u16]; 4] = [&[97, 98], &[], &[99], &[100, 101, 102]];
     for (batch, shape) in [(batch(StackSamples), vec![6]), (batch(PadSamples::new().field(2, [0, 0])), vec![4, 3])] {
         let word = batch.field("word").unwrap();
@@ -58,7 +58,7 @@ fn fields_of_variable_size_are_read_sample_by_sample() {
 }
 
 #[test]
-fn what_is_not_there_is_told_with_what_is() {
+fn missing_fields_are_reported_with_the_existing_ones() {
     let batch = batch(StackSamples);
     let message = reason(batch.field("points"));
     assert!(message.contains("`points`") && message.contains("`point`, `flag`, `word`"), "{message}");

@@ -103,7 +103,7 @@ fn a_stream_has_the_batches_of_the_iterator() {
 }
 
 #[test]
-fn a_stream_can_be_left_while_it_waits_and_resumed() {
+fn a_waiting_stream_can_be_dropped_and_resumed() {
     let loader = loader(2, Delivery::InOrder);
     let unpark = Arc::new(Unpark(thread::current(), AtomicUsize::new(0)));
     let waker = Arc::clone(&unpark).into();
@@ -115,7 +115,7 @@ fn a_stream_can_be_left_while_it_waits_and_resumed() {
 }
 
 #[test]
-fn on_the_only_thread_of_its_pool_a_stream_does_what_it_would_wait_for() {
+fn a_stream_on_the_only_pool_thread_does_not_deadlock() {
     let pool = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap());
     let loader = DataLoader::builder(Slow(Numbers::new(8))).batch_size(2).pool(Arc::clone(&pool)).build().unwrap();
     let stream = loader.epoch(0).unwrap().into_stream();

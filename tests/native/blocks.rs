@@ -106,7 +106,7 @@ fn read(loader: &DataLoader, window: usize) -> Vec<HashSet<usize>> {
 }
 
 #[test]
-fn each_block_is_announced_once_before_it_is_read_and_in_the_order_of_the_plan() {
+fn blocks_are_announced_once_in_plan_order_before_being_read() {
     for (window, room) in [(1, 2), (2, 3), (3, 8)] {
         let dataset = Blocked::new(room);
         let windows = read(&by_blocks(Arc::clone(&dataset) as _, window).build().unwrap(), window);
@@ -127,7 +127,7 @@ fn each_block_is_announced_once_before_it_is_read_and_in_the_order_of_the_plan()
 }
 
 #[test]
-fn a_plan_that_jumps_about_in_more_than_fits_announces_nothing() {
+fn a_random_plan_larger_than_the_cache_announces_nothing() {
     let dataset = Blocked::new(3);
     let loader = DataLoader::builder(Arc::clone(&dataset)).batch_size(BATCH).shuffle(1).threads(2);
     assert_eq!(loader.build().unwrap().epoch(0).unwrap().count(), BLOCKS * SAMPLES / BATCH);
@@ -142,7 +142,7 @@ fn a_plan_that_jumps_about_in_more_than_fits_announces_nothing() {
 }
 
 #[test]
-fn an_epoch_that_is_resumed_begins_where_it_was_left() {
+fn a_resumed_epoch_announces_from_its_position() {
     let dataset = Blocked::new(4);
     let loader = by_blocks(Arc::clone(&dataset) as _, 2).build().unwrap();
     let mut batches = loader.epoch(0).unwrap();

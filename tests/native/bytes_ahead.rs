@@ -58,7 +58,7 @@ fn settled(read: &AtomicUsize) -> usize {
 }
 
 #[test]
-fn no_more_is_read_than_fits_beside_the_batch_in_use() {
+fn reading_ahead_stays_within_the_byte_bound() {
     for (bytes, fits) in [(1, 1), (4095, 1), (4096, 1), (3 * 4096 + 100, 3), (1 << 20, 16)] {
         let read = Arc::default();
         let builder = DataLoader::builder(Slow::new(&read)).batch_size(4).threads(2).prefetch(8);
@@ -76,7 +76,7 @@ fn no_more_is_read_than_fits_beside_the_batch_in_use() {
 }
 
 #[test]
-fn batches_do_not_depend_on_it() {
+fn batches_do_not_depend_on_the_byte_bound() {
     let of = |threads, bytes, delivery| {
         let builder = DataLoader::builder(Slow::new(&Arc::default())).batch_size(7).shuffle(3).threads(threads);
         let builder = bound(bytes).into_iter().fold(builder, |builder, bytes| builder.prefetch_bytes(bytes));
@@ -111,7 +111,7 @@ fn consumers_share_the_bound_and_each_has_one_batch() {
 }
 
 #[test]
-fn the_default_is_a_quarter_of_the_memory_and_counts_from_the_first_batch_on() {
+fn the_default_bound_is_a_quarter_of_the_memory() {
     let ahead = Arc::new(BytesAhead::new(None));
     let party = ahead.join();
     assert_eq!(party.room(), usize::MAX);
@@ -131,7 +131,7 @@ fn the_high_water_mark_stays() {
 }
 
 #[test]
-fn free_slots_are_given_back_when_they_are_more_bytes_than_agreed() {
+fn surplus_free_slots_are_released() {
     let slab = Slab::new(100).with_free_bytes(3 * MIB);
     let leases: Vec<_> = (0..10).map(|_| slab.lease(MIB).unwrap()).collect();
     assert_eq!(slab.mapped_bytes(), 10 * MIB);
@@ -143,7 +143,7 @@ fn free_slots_are_given_back_when_they_are_more_bytes_than_agreed() {
 }
 
 #[test]
-fn an_arena_keeps_no_more_warm_than_agreed() {
+fn an_arena_keeps_a_bounded_amount_warm() {
     let arena = Arena::new(Arc::new(Segment::shared(64 * MIB).unwrap().0), 0..64 * MIB, 100);
     let leases = || (0..8).map(|_| arena.grant(2 * MIB).unwrap().into_lease(0, 2 * MIB)).collect::<Vec<_>>();
     drop(leases());

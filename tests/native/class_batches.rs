@@ -100,7 +100,7 @@ fn labels_that_change_while_they_are_read_are_refused() {
 }
 
 #[test]
-fn class_samplers_keep_the_contract_and_give_their_samples_once() {
+fn class_samplers_satisfy_the_contract_and_visit_samples_once() {
     let labels = labels_of(&[1, 300, 20, 7]);
     let index = index(&labels);
     for classes in [vec![], vec![0], vec![1], vec![2, 3], vec![3, 1, 0, 2]] {
@@ -131,7 +131,7 @@ fn class_samplers_keep_the_contract_and_give_their_samples_once() {
 }
 
 #[test]
-fn classes_of_one_size_are_shuffled_each_in_its_own_way() {
+fn equal_classes_are_shuffled_differently() {
     let index = index(&(0..2000).map(|sample| sample % 2).collect::<Vec<_>>());
     let orders = [0, 1].map(|class| {
         let sampler = ClassSampler::new(Arc::clone(&index), vec![class], Shuffling::Seeded(7)).unwrap();
@@ -239,7 +239,7 @@ proptest! {
     }
 
     #[test]
-    fn batches_of_like_length_of_any_shape(
+    fn length_bucket_batches_of_any_shape(
         lengths in prop::collection::vec(0_i64..50, 0..300),
         samples in 1_usize..20,
         tokens in 50_usize..300,
@@ -254,7 +254,7 @@ proptest! {
 }
 
 #[test]
-fn balanced_batches_are_as_many_as_the_samples_fill() {
+fn balanced_batches_number_as_many_as_the_samples_fill() {
     let index = index(&labels_of(&[10, 20, 7]));
     let sampler = BalancedBatchSampler::new(Arc::clone(&index), 2, 3, None, 7).unwrap();
     assert_eq!(batches(&sampler, 0).len(), 37 / 6);
@@ -324,7 +324,7 @@ fn stratified_batches_have_the_proportions_of_the_dataset() {
 }
 
 #[test]
-fn stratified_batches_of_an_epoch_mix_the_classes_ever_differently() {
+fn stratified_batches_mix_classes_differently() {
     let labels = labels_of(&[100; 40]);
     let sampler = StratifiedBatchSampler::new(index(&labels), 10, LastBatch::Keep, 7).unwrap();
     let mut meetings = HashMap::<(i64, i64), usize>::new();
@@ -342,7 +342,7 @@ fn stratified_batches_of_an_epoch_mix_the_classes_ever_differently() {
 }
 
 #[test]
-fn what_stratified_batches_leave_out_changes_from_epoch_to_epoch() {
+fn stratified_batches_drop_different_samples_each_epoch() {
     let labels = labels_of(&[3, 4, 4]);
     let sampler = StratifiedBatchSampler::new(index(&labels), 4, LastBatch::Drop, 7).unwrap();
     let mut left_out = HashSet::new();
@@ -380,7 +380,7 @@ fn padding(read: &[Vec<usize>], lengths: &[i64]) -> f64 {
 }
 
 #[test]
-fn batches_of_like_length_have_little_padding_and_are_random() {
+fn length_bucket_batches_have_little_padding_and_are_random() {
     let order = randperm(20_000, &mut TorchGenerator::new(5)).unwrap();
     let lengths: Vec<i64> = order.iter().map(|&place| 5 + (place % 500) as i64).collect();
     for limit in [BatchLimit::Samples(32), BatchLimit::Tokens(8192)] {

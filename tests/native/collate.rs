@@ -8,7 +8,7 @@ use sluicegate::{Collate, Column, DType, Error, Field, PadSamples, Padding, Sche
 use crate::conformance::collate_conformance;
 
 #[test]
-fn every_collate_keeps_the_contract() {
+fn every_collate_satisfies_the_contract() {
     collate_conformance(&StackSamples);
     collate_conformance(&PadSamples::new().field(0, [0; 4]).field(1, [7; 4]).field(2, [9]));
 }
@@ -31,7 +31,7 @@ fn stacking_adds_an_axis_in_front_and_starts_every_field_as_torch_does() {
 }
 
 #[test]
-fn a_batch_larger_than_an_address_can_count_is_refused_with_the_argument() {
+fn an_unaddressable_batch_is_refused() {
     let fields = [
         Field::new("x", DType::Float32, [1 << 40, 1 << 40]),
         Field::new("x", DType::UInt8, [usize::MAX - 10]),
@@ -46,7 +46,7 @@ fn a_batch_larger_than_an_address_can_count_is_refused_with_the_argument() {
 }
 
 #[test]
-fn sizes_that_nobody_says_or_that_overflow_are_refused() {
+fn missing_or_overflowing_sizes_are_refused() {
     let schema = Schema::new([Field::variable("x", DType::Int64, [])]);
     let refused = |sizes: &Sizes| {
         [StackSamples.layout(&schema, sizes), PadSamples::new().field(0, [0; 8]).layout(&schema, sizes)]
@@ -63,7 +63,7 @@ fn sizes_that_nobody_says_or_that_overflow_are_refused() {
 }
 
 #[test]
-fn padding_gives_every_sample_the_room_of_the_longest() {
+fn padding_extends_samples_to_the_longest() {
     let schema = Schema::new([Field::variable("x", DType::Int16, [3]), Field::variable("y", DType::Int16, [])]);
     let mut sizes = Sizes::new(&schema, 3);
     sizes.writer().set(1, 0, 4);

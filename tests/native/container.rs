@@ -127,7 +127,7 @@ fn a_machine_with_both_versions_has_both_limits() {
 }
 
 #[test]
-fn a_place_with_a_blank_is_found() {
+fn a_path_with_a_space_is_found() {
     let mounts =
         ("proc/self/mountinfo", "41 32 0:36 /a\\040b /mnt/control\\040groups rw - cgroup2 cgroup2 rw\nnonsense\n");
     let group = ("proc/self/cgroup", "0::/a b/c\n");
@@ -135,7 +135,7 @@ fn a_place_with_a_blank_is_found() {
 }
 
 #[test]
-fn what_cannot_be_read_is_no_limit() {
+fn an_unreadable_limit_is_ignored() {
     let group = ("proc/self/cgroup", "0::/\n");
     let file = "sys/fs/cgroup/memory.max";
     assert_eq!(limit(&[]), None, "no control groups at all");
@@ -157,7 +157,7 @@ fn what_cannot_be_read_is_no_limit() {
 }
 
 #[test]
-fn this_process_may_use_something_and_no_more_than_its_limit() {
+fn usable_memory_is_within_the_limit_of_this_process() {
     let here = memory_limit(Path::new("/")).unwrap_or(usize::MAX);
     assert!((1..=here).contains(&container_bytes()));
 }

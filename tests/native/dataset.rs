@@ -128,11 +128,13 @@ impl Dataset for Told {
 }
 
 #[test]
-fn combinators_ask_the_part_where_a_sample_is_from() {
-    let told = |len: u64| Arc::new(Told(InMemory::from_vec("x", (0..len).collect(), []).unwrap())) as Arc<dyn Dataset>;
-    let subset = Arc::new(Subset::new(told(9), vec![7, 4, 5]).unwrap());
+fn combinators_report_origins_of_their_parts() {
+    let reported =
+        |len: u64| Arc::new(Told(InMemory::from_vec("x", (0..len).collect(), []).unwrap())) as Arc<dyn Dataset>;
+    let subset = Arc::new(Subset::new(reported(9), vec![7, 4, 5]).unwrap());
     let concat = Arc::new(Concat::new(vec![in_memory([1, 2]), subset]).unwrap());
-    let stack = Stack::new(vec![("a".into(), told(5)), ("b".into(), in_memory(0..5)), ("c".into(), concat)]).unwrap();
+    let stack =
+        Stack::new(vec![("a".into(), reported(5)), ("b".into(), in_memory(0..5)), ("c".into(), concat)]).unwrap();
     assert_eq!(stack.origin(3, 0).as_deref(), Some("row 3, field 0"));
     assert_eq!(stack.origin(3, 1), None);
     assert_eq!(stack.origin(3, 2).as_deref(), Some("row 4, field 0"));
@@ -140,7 +142,7 @@ fn combinators_ask_the_part_where_a_sample_is_from() {
 }
 
 #[test]
-fn parts_that_do_not_fit_are_refused_by_name() {
+fn mismatched_parts_are_refused_by_name() {
     let refused = Subset::new(in_memory(0..3), vec![2, 3]).err().unwrap();
     assert!(matches!(refused, Error::IndexOutOfRange { index: 3, len: 3 }), "{refused}");
     let floats = Arc::new(InMemory::from_vec("number", vec![1.0_f64], []).unwrap());
@@ -166,7 +168,7 @@ fn values_that_do_not_fill_samples_are_refused() {
 }
 
 #[test]
-fn an_array_that_is_not_what_its_field_says_is_refused() {
+fn an_array_that_contradicts_its_field_is_refused() {
     let array = |shape: &[usize]| Array::contiguous(Arc::new(Segment::from_vec(vec![0_u8; 64])), 0, 1, shape).unwrap();
     let refused = InMemory::new(vec![(Field::new("image", DType::UInt8, [5]), array(&[4, 3]))]).err().unwrap();
     assert!(matches!(refused, Error::InvalidArgument { argument: "arrays", .. }), "{refused}");

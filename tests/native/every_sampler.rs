@@ -155,7 +155,7 @@ proptest! {
 }
 
 #[test]
-fn no_sampler_is_left_out() {
+fn all_samplers_are_tested() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/sampler");
     let implemented = |line: &str| {
         let (_, name) = line.split_once("Sampler for ")?;
@@ -172,7 +172,7 @@ fn no_sampler_is_left_out() {
 }
 
 #[test]
-fn samplers_with_other_orders_say_something_else_of_themselves() {
+fn samplers_with_different_orders_have_different_descriptions() {
     let identities = |len, seed| {
         let orders = samplers(len, seed).into_iter().map(|(_, sampler)| sampler.identity());
         orders
@@ -190,7 +190,7 @@ fn samplers_with_other_orders_say_something_else_of_themselves() {
 }
 
 #[test]
-fn data_that_shapes_an_order_is_part_of_what_its_sampler_says() {
+fn sampler_descriptions_include_the_data_that_determines_the_order() {
     let labels: [&[i64]; 4] = [&[0, 1, 0, 1], &[0, 1, 1, 0], &[0, 2, 0, 2], &[0, 1, 0, 1]];
     let [one, moved, renamed, same] = labels.map(|labels| {
         let index = Arc::new(ClassIndex::new(labels).unwrap());
@@ -223,7 +223,7 @@ fn data_that_shapes_an_order_is_part_of_what_its_sampler_says() {
 }
 
 #[test]
-fn a_sampler_that_says_nothing_of_itself_is_called_by_its_type() {
+fn a_sampler_without_a_description_is_named_by_its_type() {
     struct Plain;
     impl Sampler for Plain {
         fn order(&self, _epoch: u64) -> Result<Box<dyn EpochOrder>> {

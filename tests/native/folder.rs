@@ -27,7 +27,7 @@ fn paths(folder: &Folder) -> Vec<String> {
 }
 
 #[test]
-fn folders_keep_the_contract_whatever_the_names() {
+fn folders_with_any_names_satisfy_the_contract() {
     let root = TempDir::new().unwrap();
     let names: [&[u8]; 5] = [b"a/\xff\xfe.jpg", b"a/b.jpg", b"b/\nx", "b/ö".as_bytes(), b"z.jpg"];
     names.iter().for_each(|name| put(root.path(), name));
@@ -76,7 +76,7 @@ fn extensions_and_patterns_choose() {
 }
 
 #[test]
-fn links_are_followed_inside_and_refused_where_they_lead_out_or_round() {
+fn links_that_leave_the_folder_or_loop_are_refused() {
     let (root, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     put(root.path(), b"a/1");
     put(other.path(), b"2");
@@ -109,7 +109,7 @@ fn links_are_followed_inside_and_refused_where_they_lead_out_or_round() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_left_out_and_a_file_that_is_one_no_more_is_an_error() {
+fn non_regular_files_are_skipped_and_vanished_ones_are_errors() {
     let root = TempDir::new().unwrap();
     put(root.path(), b"a");
     put(root.path(), b"b");
@@ -129,7 +129,7 @@ fn what_is_no_regular_file_is_left_out_and_a_file_that_is_one_no_more_is_an_erro
 
 #[cfg(feature = "image")]
 #[test]
-fn files_that_are_no_images_are_found_and_kept_until_one_changes() {
+fn non_images_are_found_and_cached_until_one_changes() {
     use sluicegate::{DecodeOptions, ImageMode};
     let (root, kept) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let large = [&b"P5 2100 2100 255 "[..], &vec![7; 2100 * 2100]].concat();
@@ -142,11 +142,11 @@ fn files_that_are_no_images_are_found_and_kept_until_one_changes() {
     assert_eq!(paths(&files), ["a/1", "a/2", "a/3", "b/3", "b/4"]);
     let find = |indices: &[usize], options: &DecodeOptions| {
         let mut lots = 0;
-        let go_on = || {
+        let check_interrupt = || {
             lots += 1;
             Ok(())
         };
-        let found = files.broken_images(indices, options, Some(kept.path().to_path_buf()), go_on).unwrap();
+        let found = files.broken_images(indices, options, Some(kept.path().to_path_buf()), check_interrupt).unwrap();
         (found.indices, found.damages, lots)
     };
     let rgb = DecodeOptions::default();

@@ -192,7 +192,7 @@ fn lines_of<S>(
 }
 
 #[test]
-fn no_order_has_changed() {
+fn orders_have_not_changed() {
     let mut found = Vec::new();
     for len in LENS {
         found.extend(lines_of(len, PLACES.map(|(seed, _)| samplers(len, seed)), |sampler, epoch| {
@@ -247,7 +247,7 @@ const IDENTITIES: &[&str] = &[
 ];
 
 #[test]
-fn no_sampler_says_something_else_of_itself() {
+fn sampler_descriptions_have_not_changed() {
     let orders = samplers(10, 7).into_iter().map(|(_, sampler)| sampler.identity());
     let found: Vec<_> =
         orders.chain(batching_samplers(10, 7).into_iter().map(|(_, sampler)| sampler.identity())).collect();
@@ -255,7 +255,7 @@ fn no_sampler_says_something_else_of_itself() {
 }
 
 #[test]
-fn a_state_of_this_version_goes_on_where_it_was_saved() {
+fn a_golden_state_resumes_where_it_was_saved() {
     let json = concat!(
         r#"{"version":1,"epoch":3,"batches_received":2,"received_ahead":[],"position":12,"dataset_len":20,"#,
         r#""sampler":"RandomSampler(len=20, num_samples=20, replacement=Without, seed=7)","#,

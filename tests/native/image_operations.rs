@@ -22,7 +22,7 @@ fn floats(operation: &Operation, width: usize, height: usize, pixels: &[f32]) ->
 }
 
 #[test]
-fn levels_are_cut_off_and_limited() {
+fn levels_are_truncated_and_clamped() {
     assert_eq!(bytes(&Operation::Brightness { factor: 1.5 }, 4, 1, &[0, 1, 101, 200]), [0, 1, 151, 255]);
     assert_eq!(bytes(&Operation::Invert, 2, 1, &[0, 250]), [255, 5]);
     assert_eq!(bytes(&Operation::Posterize { bits: 2 }, 4, 1, &[63, 64, 191, 255]), [0, 64, 128, 192]);
@@ -32,7 +32,7 @@ fn levels_are_cut_off_and_limited() {
 }
 
 #[test]
-fn every_pixel_of_every_width_is_worked_on() {
+fn every_pixel_of_every_width_is_processed() {
     let half = Operation::Brightness { factor: 0.5 };
     let none = Operation::Saturation { factor: 0.0 };
     for width in 1..200 {
@@ -89,7 +89,7 @@ fn places_are_counted_from_the_upper_left() {
 }
 
 #[test]
-fn a_place_far_outside_is_none() {
+fn a_distant_position_is_clipped() {
     for interpolation in [Interpolation::Nearest, Interpolation::Bilinear] {
         let away = Operation::Affine {
             angle: 0.0,
@@ -105,7 +105,7 @@ fn a_place_far_outside_is_none() {
 }
 
 #[test]
-fn types_change_as_torch_changes_them() {
+fn dtypes_convert_like_in_torch() {
     let to = |dtype, values| Operation::ToDtype { dtype, values };
     let picture = AnyPicture::Bytes(Picture::new(3, 1, 1, vec![0, 51, 255]));
     let scaled = to(DType::Float32, Values::Scaled).apply(picture).unwrap();
@@ -124,7 +124,7 @@ fn a_mask_has_no_values_of_its_own() {
 }
 
 #[test]
-fn boxes_move_with_what_is_in_them() {
+fn boxes_move_with_their_content() {
     let numbers = vec![[1.0, 2.0, 4.0, 8.0]];
     let mut boxes = Boxes { numbers, height: 10, width: 20, coordinates: Coordinates::Whole, ..Boxes::default() };
     for operation in [
@@ -193,7 +193,7 @@ fn key_points_are_in_the_middle_of_pixels() {
 }
 
 #[test]
-fn a_perspective_moves_pixels_boxes_and_masks_alike() {
+fn a_perspective_moves_pixels_boxes_and_masks_the_same() {
     // Position (x, y) shows what was at (x + 1, y + 2).
     let coefficients = [1.0, 0.0, 1.0, 0.0, 1.0, 2.0, 0.0, 0.0];
     let shift = Operation::Perspective { coefficients, interpolation: Interpolation::Nearest, fill: vec![9.0] };

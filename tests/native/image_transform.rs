@@ -116,7 +116,7 @@ fn sizes_are_known_before_anything_is_drawn() {
 }
 
 #[test]
-fn what_can_not_be_drawn_says_why() {
+fn impossible_draws_report_a_reason() {
     let refused = |transform: &ImageTransform, words: &str| {
         let mut generator = TorchGenerator::new(0);
         let reason = transform.draw(&mut PHOTOGRAPH.clone(), &mut generator, &mut Vec::new()).unwrap_err();
@@ -175,7 +175,7 @@ fn a_crop_of_torchvisions_first_version_draws_in_both_directions() {
 }
 
 #[test]
-fn an_order_is_drawn_and_says_what_it_makes() {
+fn a_random_order_reports_its_output() {
     let crop = random_crop([32, 32], None, SmallImage::Refused);
     let flip = ImageTransform::RandomHorizontalFlip { p: 1.0 };
     let any = ImageTransform::RandomOrder { transforms: vec![crop.clone(), flip.clone()] };
@@ -280,7 +280,7 @@ fn noise_is_torchs_normal_deviates() {
 }
 
 #[test]
-fn chains_are_mixed_by_torchs_shares() {
+fn chains_are_mixed_with_torchs_weights() {
     let mix = |severity, alpha| ImageTransform::AugMix {
         severity,
         mixture_width: 3,

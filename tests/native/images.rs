@@ -92,7 +92,7 @@ fn draws_follow_from_seed_epoch_and_index_alone() {
 }
 
 #[test]
-fn what_has_no_form_or_no_bytes_is_refused() {
+fn images_without_a_fixed_shape_or_bytes_are_refused() {
     let (_root, files) = folder(1);
     let files = files as Arc<dyn Dataset>;
     let of_any_size = DecodedField::Image(0, ImagePipeline::new(Vec::new()));
@@ -111,10 +111,10 @@ fn a_damaged_image_is_named() {
     fs::write(root.path().join("a/2.pgm"), b"P5 3 2 255 \0").unwrap();
     let images = decoded(&files, vec![ImageTransform::CenterCrop { size: [2, 2] }]);
     let loader = DataLoader::builder(images).batch_size(1).build().unwrap();
-    let said: Vec<String> =
+    let messages: Vec<String> =
         loader.epoch(0).unwrap().filter_map(|batch| batch.err().map(|error| error.to_string())).collect();
-    assert_eq!(said.len(), 1);
-    assert!(said[0].contains("sample 1, field `bytes`") && said[0].contains("a/2.pgm"), "{}", said[0]);
+    assert_eq!(messages.len(), 1);
+    assert!(messages[0].contains("sample 1, field `bytes`") && messages[0].contains("a/2.pgm"), "{}", messages[0]);
 }
 
 #[test]
@@ -180,7 +180,7 @@ proptest! {
 
     /// A truncated file is damaged, whichever part of it was drawn.
     #[test]
-    fn a_cut_file_is_never_taken(cut in 2_usize..WAVES.len(), seed: u64) {
+    fn a_truncated_file_is_never_accepted(cut in 2_usize..WAVES.len(), seed: u64) {
         let pipeline = ImagePipeline::new(training(5));
         prop_assert!(pipeline.run(&WAVES[..cut], Some(&mut TorchGenerator::new(seed))).is_err());
     }
@@ -245,7 +245,7 @@ fn a_sample_needs_a_label_for_each_box() {
 }
 
 #[test]
-fn what_moves_with_no_image_is_refused() {
+fn boxes_and_masks_without_an_image_are_refused() {
     let files = InMemory::from_vec("image", vec![0_u8; 4], [4]).unwrap();
     let files: Arc<dyn Dataset> = Arc::new(files);
     let mask = DecodedField::Mask(0, ImagePipeline::new(vec![]), 0);

@@ -144,7 +144,7 @@ fn padded_samples_come_with_their_padding() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_by_name() {
+fn unsupported_fields_are_refused_by_name() {
     let refused = |batches: Vec<RecordBatch>, options: &ColumnarOptions| {
         RecordBatches::new(batches, options).err().unwrap().to_string()
     };
@@ -164,7 +164,7 @@ fn what_does_not_fit_is_refused_by_name() {
 }
 
 #[test]
-fn a_null_is_an_error_that_says_where_or_what_the_options_say() {
+fn nulls_are_errors_unless_the_options_replace_them() {
     let nulls = Int32Array::from(vec![Some(1), None]);
     let batch = RecordBatch::try_from_iter([("n", Arc::new(nulls) as ArrayRef)]).unwrap();
     let dataset = RecordBatches::new([batch.clone(), batch.clone()], &ColumnarOptions::default()).unwrap();

@@ -155,7 +155,7 @@ fn each_iterator_is_the_next_epoch_whatever_the_threads() {
 }
 
 #[test]
-fn a_state_of_the_middle_of_an_epoch_goes_on() {
+fn a_mid_epoch_state_resumes() {
     let first = loader(2);
     all(&first);
     let mut batches: Vec<Vec<usize>> = first.iter().take(5).map(Result::unwrap).collect();
@@ -198,7 +198,7 @@ fn slices_are_loaders_of_a_part_and_together_of_all() {
 }
 
 #[test]
-fn what_is_random_about_an_item_is_the_same_in_every_slice() {
+fn an_items_draws_are_equal_in_every_slice() {
     let keys = (0..40_usize).collect::<Vec<_>>().map_random(|item, key| Ok(item + 1000 * (key % 1000) as usize));
     let loader = BurnLoader::of_items(keys, Items, Device::flex(), |loader| loader.batch_size(8).seed(7)).unwrap();
     let whole = all(&loader).concat();
@@ -232,7 +232,7 @@ fn items_are_counted_as_they_come() {
 }
 
 #[test]
-fn what_fails_is_an_error_in_its_place() {
+fn a_failed_item_is_an_error_at_its_position() {
     let loader =
         BurnLoader::of_items(Unlucky::default(), Items, Device::flex(), |loader| loader.batch_size(10)).unwrap();
     let batches: Vec<Result<Vec<usize>, DatasetError>> = loader.iter().collect();
@@ -266,7 +266,7 @@ fn fields_become_tensors_on_the_device_of_the_loader() {
 }
 
 #[test]
-fn data_types_stay_and_what_burn_has_not_is_refused() {
+fn data_types_are_kept_and_unsupported_ones_refused() {
     let of = |dtype: DType| {
         let bytes: Vec<u8> = (0..6 * dtype.bytes()).map(|byte| (byte % 2) as u8).collect();
         let array = Array::contiguous(Arc::new(Segment::from_vec(bytes)), 0, dtype.bytes(), &[3, 2]).unwrap();

@@ -19,7 +19,7 @@ fn of(dtype: DType) -> InMemory {
 }
 
 #[test]
-fn every_data_type_that_candle_has_goes_there_and_back() {
+fn every_candle_data_type_round_trips() {
     for (dtype, theirs) in [
         (DType::UInt8, CandleDType::U8),
         (DType::UInt32, CandleDType::U32),

@@ -66,7 +66,7 @@ fn ragged_and_padded_samples_have_their_own_shapes() {
 }
 
 #[test]
-fn what_has_no_samples_is_refused_and_what_is_empty_is_not() {
+fn scalars_are_refused_and_empty_arrays_accepted() {
     let scalar = InMemory::from_ndarray("x", Array::<i32, Ix0>::zeros(())).err().unwrap().to_string();
     assert!(scalar.contains("a scalar has no first axis"), "{scalar}");
     assert_eq!(InMemory::from_ndarray("x", Array1::<u8>::zeros(0)).unwrap().len(), 0);

@@ -74,7 +74,7 @@ where
 }
 
 #[test]
-fn adaptors_are_what_iterators_are() {
+fn item_adaptors_match_iterators() {
     for len in [0, 1, 7, 300] {
         let all = numbers(len);
         check(&all, &all);
@@ -113,7 +113,7 @@ fn vectors_and_slices_keep_their_own_methods() {
 }
 
 #[test]
-fn windows_that_nothing_has_are_none() {
+fn windows_longer_than_the_dataset_are_empty() {
     let windows = numbers(10).window(1 << 62, 1).unwrap();
     assert_eq!(windows.len(), 0);
     assert!(matches!(windows.items(&[0]), Err(Error::IndexOutOfRange { index: 0, len: 0 })));
@@ -159,7 +159,7 @@ fn of_items(dataset: impl ItemDataset<Item = u64>) -> Vec<u64> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn fields_and_items_are_adapted_alike(len in 0_usize..40, one in 0_usize..9, other in 1_usize..9, seed in any::<u64>()) {
+    fn fields_and_items_are_adapted_the_same(len in 0_usize..40, one in 0_usize..9, other in 1_usize..9, seed in any::<u64>()) {
         let values = |len: usize| (0..len as u64).collect::<Vec<_>>();
         let fields = |len| InMemory::from_vec("x", values(len), []).unwrap();
         prop_assert_eq!(of_fields(fields(len).take(one)), of_items(values(len).take(one)));
@@ -180,7 +180,7 @@ proptest! {
 }
 
 #[test]
-fn adaptors_hand_batched_reads_on() {
+fn adaptors_forward_batched_reads() {
     fn reads<D: ItemDataset>(of: impl FnOnce(&'static Counted) -> D, batches: usize) {
         let counted: &Counted = Box::leak(Box::new(Counted::new(100)));
         let adapted = of(counted);
@@ -211,7 +211,7 @@ fn keyed(len: usize) -> impl ItemDataset<Item = (usize, u64)> + Clone {
 }
 
 #[test]
-fn adaptors_hand_keys_on() {
+fn adaptors_forward_keys() {
     fn check<D: ItemDataset<Item = (usize, u64)>>(adapted: D) {
         let name = std::any::type_name::<D>();
         assert!(adapted.is_random(), "{name}");

@@ -129,7 +129,7 @@ fn items_and_batches_may_borrow_from_the_stack() {
 }
 
 #[test]
-fn without_threads_nothing_need_be_static_either() {
+fn without_threads_borrowed_data_is_allowed() {
     let text = String::from("a b c d e");
     let words: Vec<&str> = text.split(' ').collect();
     let longest = 3;
@@ -193,7 +193,7 @@ fn a_pool_of_the_caller_s_own_fetches() {
 }
 
 #[test]
-fn threads_that_are_given_twice_are_refused_and_the_last_of_one_kind_counts() {
+fn conflicting_thread_settings_are_refused() {
     let pool = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap());
     let builder = || ItemLoader::builder(numbers(9), |items: Vec<usize>| Ok(items));
     let Err(error) = builder().threads(2).pool(Arc::clone(&pool)).build() else { panic!("both are given") };
@@ -297,7 +297,7 @@ fn dropping_the_iterator_ends_what_it_has_begun() {
 }
 
 #[test]
-fn batches_are_used_again_when_they_are_dropped_and_not_before() {
+fn batches_are_reused_only_after_they_are_dropped() {
     let collate = || {
         reuse_batches(|items: Vec<usize>, into: &mut Vec<usize>| {
             let refused = items.contains(&50);
@@ -322,7 +322,7 @@ fn batches_are_used_again_when_they_are_dropped_and_not_before() {
 }
 
 #[test]
-fn what_is_random_is_a_pure_function_of_seed_epoch_and_index() {
+fn draws_depend_only_on_seed_epoch_and_index() {
     let draws = || numbers(60).map_random(|number, key| Ok((number, key))).skip(10);
     let expected = |seed, epoch| move |index: usize| (index + 10, sample_key(seed, epoch, index as u64));
     for threads in [0, 3] {
@@ -347,7 +347,7 @@ fn what_is_random_is_a_pure_function_of_seed_epoch_and_index() {
 }
 
 #[test]
-fn a_panic_over_random_items_names_the_one_that_it_is_of() {
+fn a_panic_names_its_random_item() {
     let key_of_five = sample_key(7, 0, 5);
     let dataset = numbers(9).map_random(move |number, key| {
         assert!(key != key_of_five, "five");

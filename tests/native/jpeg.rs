@@ -76,13 +76,13 @@ fn a_region_that_begins_inside_a_unit_is_refused() {
     let header = decoder.header(WAVES).unwrap();
     let region = Region { left: 3, top: 0, width: 20, height: 5 };
     let fault = decoder.decode(WAVES, &header, 8, region, JpegColors::Rgb, &mut [0; 300]).unwrap_err();
-    assert!(matches!(fault, JpegFault::Fatal(said) if said.contains("left boundary")));
+    assert!(matches!(fault, JpegFault::Fatal(message) if message.contains("left boundary")));
 }
 
 #[test]
 fn a_file_of_tables_alone_has_no_image() {
     let fault = JpegDecoder::new().unwrap().header(&[0xff, 0xd8, 0xff, 0xd9]).unwrap_err();
-    assert!(matches!(fault, JpegFault::Fatal(said) if said.contains("no image")));
+    assert!(matches!(fault, JpegFault::Fatal(message) if message.contains("no image")));
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_region_past_the_end_is_a_panic() {
 }
 
 #[test]
-fn what_is_encoded_is_decoded() {
+fn encoded_images_can_be_decoded() {
     let ramp: Vec<u8> = (0..33 * 17).map(|at| (at % 33 * 7) as u8).collect();
     let header = |encoded: &[u8]| JpegDecoder::new().unwrap().header(encoded).unwrap();
     let encoded = encode_jpeg(&ramp, [33, 17], JpegColors::Gray, 100).unwrap();
@@ -109,7 +109,7 @@ fn what_is_encoded_is_decoded() {
 }
 
 #[test]
-fn what_can_not_be_encoded_is_refused() {
+fn invalid_images_are_not_encoded() {
     let refused = |size: [usize; 2], colors, quality| {
         let pixels = vec![0; size[0] * size[1] * if colors == JpegColors::Rgb { 3 } else { 1 }];
         assert!(matches!(encode_jpeg(&pixels, size, colors, quality), Err(JpegFault::Fatal(_))));

@@ -92,7 +92,7 @@ fn means() -> impl Strategy<Value = Means> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
-    fn every_epoch_is_what_its_sampler_says(setting in setting(), means in means(), epoch in 0_u64..1000) {
+    fn every_epoch_follows_its_sampler(setting in setting(), means in means(), epoch in 0_u64..1000) {
         let loader = setting.loader(means);
         for epoch in [epoch, epoch + 1, epoch] {
             let (batches, model) = (loader.epoch(epoch)?, setting.model(epoch));
@@ -105,7 +105,7 @@ proptest! {
     }
 
     #[test]
-    fn an_epoch_goes_on_wherever_it_is_left(setting in setting(), before in means(), after in means()) {
+    fn an_epoch_resumes_from_any_position(setting in setting(), before in means(), after in means()) {
         let model = setting.model(5);
         let (first, second) = (setting.loader(before), setting.loader(after));
         for left_at in 0..=model.len() {
@@ -161,7 +161,7 @@ fn batches_that_are_kept_stay_as_they_were() {
 }
 
 #[test]
-fn settings_that_can_not_work_are_refused() {
+fn invalid_settings_are_refused() {
     let builder = || DataLoader::builder(Arc::new(Numbers::new(5)));
     let refused = |builder: DataLoaderBuilder| builder.build().err().unwrap();
     let error = refused(builder().batch_size(0));

@@ -26,7 +26,7 @@ fn apart(leases: &[Lease]) {
 }
 
 #[test]
-fn leases_are_aligned_and_apart_whatever_their_sizes() {
+fn leases_of_any_sizes_are_aligned_and_disjoint() {
     let slab = Slab::new(3);
     let mut generator = TorchGenerator::new(7);
     let mut leases = Vec::new();
@@ -46,7 +46,7 @@ fn leases_are_aligned_and_apart_whatever_their_sizes() {
 }
 
 #[test]
-fn a_slot_is_used_again_and_a_kept_one_never_is() {
+fn only_released_slots_are_reused() {
     for bytes in [10, 5000, 3 * MIB] {
         let slab = Slab::new(4);
         let mut kept = slab.lease(bytes).unwrap();
@@ -85,7 +85,7 @@ fn a_lease_outlives_its_slab_and_dies_on_any_thread() {
 }
 
 #[test]
-fn what_was_held_is_given_back() {
+fn released_memory_is_returned() {
     for bytes in [64, 1000, 100_000, MIB - 100, 2 * MIB] {
         let slab = Slab::new(4);
         let held: Vec<Lease> = (0..1000).map(|_| slab.lease(bytes).unwrap()).collect();
@@ -132,7 +132,7 @@ fn a_kept_batch_takes_little_more_memory_than_its_bytes() {
 }
 
 #[test]
-fn sizes_that_nothing_can_have_are_refused() {
+fn impossible_sizes_are_refused() {
     let slab = Slab::new(4);
     let half = usize::MAX / 2;
     for bytes in [usize::MAX, usize::MAX - 63, usize::MAX - (2 << 20), usize::MAX - (5 << 20), half + 1, half, half / 2]
@@ -146,8 +146,8 @@ fn sizes_that_nothing_can_have_are_refused() {
 }
 
 #[test]
-fn no_address_space_is_an_error_that_passes() {
-    alone("memory::no_address_space_is_an_error_that_passes", "ulimit -v 1000000;", || {
+fn running_out_of_address_space_is_a_temporary_error() {
+    alone("memory::running_out_of_address_space_is_a_temporary_error", "ulimit -v 1000000;", || {
         let slab = Slab::new(4);
         let mut held = Vec::new();
         let refused = loop {

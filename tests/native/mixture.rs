@@ -42,7 +42,7 @@ fn a_mixture_keeps_the_contract() {
 }
 
 #[test]
-fn stopping_rules_are_those_of_torchdata() {
+fn stop_criteria_match_torchdata() {
     let lens = [100, 10];
     let made = |stop| {
         let sampler = MixtureSampler::new(&lens, &MixtureWeights::constant([1.0, 1.0]), stop, 7).unwrap();
@@ -92,7 +92,7 @@ fn proportions_hold_in_every_stretch_and_the_positions_vary() {
 }
 
 #[test]
-fn schedules_jump_or_go_over_evenly() {
+fn schedules_step_or_interpolate() {
     let lens = [50_000, 50_000];
     let breakpoints = vec![(0, vec![1.0, 0.0]), (10_000, vec![0.0, 1.0])];
     let read = |course| {
@@ -112,7 +112,7 @@ fn schedules_jump_or_go_over_evenly() {
 }
 
 #[test]
-fn what_would_never_end_or_makes_no_sense_is_refused() {
+fn endless_or_invalid_mixtures_are_refused() {
     let refusal = |lens: &[usize], breakpoints: Vec<(usize, Vec<f64>)>, stop| match MixtureSampler::new(
         lens,
         &MixtureWeights::scheduled(breakpoints, Course::Steps),

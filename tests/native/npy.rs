@@ -141,7 +141,7 @@ fn a_file_cut_at_any_byte_is_refused() {
 }
 
 #[test]
-fn what_is_no_array_of_numbers_is_refused_with_a_way_out() {
+fn non_numeric_arrays_are_refused_with_a_remedy() {
     refused(b"", &["not a .npy file", "numpy.save"]);
     refused(b"PK\x03\x04 a zip archive", &["zip archive", ".npz", "NpzDataset"]);
     refused(&npy(1, "'|O'", "False", "(2,)", &[0; 16]), &["Python objects"]);
@@ -162,7 +162,7 @@ fn what_is_no_array_of_numbers_is_refused_with_a_way_out() {
 }
 
 #[test]
-fn lies_about_the_shape_are_refused() {
+fn wrong_shapes_are_refused() {
     for order in ["False", "True"] {
         refused(&npy(1, "'|u1'", order, "(1000000, 1000000)", &[0; 100]), &["truncated"]);
         let overflowing = [
@@ -182,7 +182,7 @@ fn lies_about_the_shape_are_refused() {
 }
 
 #[test]
-fn what_the_operating_system_refuses_is_passed_on_with_the_path() {
+fn os_errors_are_reported_with_the_path() {
     let folder = TempDir::new().unwrap();
     let error = Npy::open("x", folder.path().join("gone.npy")).err().unwrap();
     assert!(matches!(&error, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound), "{error:?}");
@@ -220,7 +220,7 @@ fn loader(path: &Path, threads: usize) -> DataLoader {
 }
 
 #[test]
-fn an_unlinked_file_is_read_to_its_end_and_another_in_its_place_is_named() {
+fn an_unlinked_file_stays_readable_and_a_replaced_one_is_named() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("x.npy");
     fs::write(&path, npy(1, "'|u1'", "False", "(4,)", &[1, 2, 3, 4])).unwrap();

@@ -131,7 +131,7 @@ fn epochs_and_seeds_differ() {
 }
 
 #[test]
-fn what_can_not_be_packed_is_refused() {
+fn invalid_packings_are_refused() {
     let refused = |lengths: &[i64], length, rows, window| -> Result<()> {
         let packing = Packing::BestFit;
         PackedBatchSampler::new(lengths, length, rows, packing, window, LastBatch::Keep, Shuffling::Off).map(|_| ())

@@ -236,7 +236,7 @@ proptest! {
 }
 
 #[test]
-fn fields_that_do_not_fit_the_tokens_are_refused() {
+fn fields_that_do_not_match_the_tokens_are_refused() {
     let documents = texts(&[3, 2]);
     let collate = PackRows { length: 4, pad_token: 0, labels: PackedLabels::Same };
     let fetch = |lengths: Vec<u32>| {

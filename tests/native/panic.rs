@@ -165,7 +165,7 @@ impl Drop for Spiteful {
 }
 
 #[test]
-fn batches_that_nobody_took_may_panic_at_their_end() {
+fn a_panic_in_an_untaken_batch_is_ignored() {
     let is_armed = Arc::new(AtomicBool::new(false));
     let collate = |is_armed: &Arc<AtomicBool>| {
         let is_armed = Arc::clone(is_armed);
@@ -238,7 +238,7 @@ fn a_panic_in_a_sampler_ends_the_epoch_with_an_error() {
 }
 
 #[test]
-fn a_panic_over_what_is_only_announced_is_of_no_batch() {
+fn a_panic_while_announcing_belongs_to_no_batch() {
     for threads in [0, 2] {
         assert_eq!(panics(Cursed::new(Way::Blocks), threads), [None, None, None]);
     }

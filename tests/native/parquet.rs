@@ -226,7 +226,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_not_read_again_is_read_by_pages() {
+fn data_read_once_is_read_by_pages() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("a");
     let numbers = Int64Array::from_iter_values(0..4000);
@@ -260,7 +260,7 @@ fn what_is_not_read_again_is_read_by_pages() {
 }
 
 #[test]
-fn by_blocks_of_what_a_filter_leaves_each_row_group_is_decoded_once() {
+fn block_shuffling_decodes_each_filtered_row_group_once() {
     let folder = TempDir::new().unwrap();
     let path = put(&folder, "a", &rows(vec![("n", Arc::new(Int64Array::from_iter_values(0..10_000)) as _)]), 200);
     // An increasing share of each group.
@@ -295,7 +295,7 @@ fn by_blocks_of_what_a_filter_leaves_each_row_group_is_decoded_once() {
 }
 
 #[test]
-fn a_damaged_row_group_ahead_fails_in_its_own_batches_in_the_same_words() {
+fn a_prefetched_damaged_row_group_fails_only_its_own_batches() {
     let folder = TempDir::new().unwrap();
     let path = put(&folder, "a", &rows(vec![("n", Arc::new(Int64Array::from_iter_values(0..4000)) as _)]), 400);
     let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
@@ -326,7 +326,7 @@ fn a_damaged_row_group_ahead_fails_in_its_own_batches_in_the_same_words() {
 }
 
 #[test]
-fn metadata_of_the_schema_are_found_by_key() {
+fn schema_metadata_is_found_by_key() {
     let folder = TempDir::new().unwrap();
     let metadata = HashMap::from([("key".to_owned(), "value".to_owned())]);
     let schema = some_rows().schema().as_ref().clone().with_metadata(metadata);

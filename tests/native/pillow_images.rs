@@ -21,7 +21,7 @@ fn turned(angle: f64, frame: Frame) -> Operation {
 }
 
 #[test]
-fn blends_leave_out_what_is_after_the_point() {
+fn blends_truncate_fractions() {
     assert_eq!(bytes(Operation::Brightness { factor: 0.5 }, 4, 1, &[0, 1, 101, 255]), [0, 0, 50, 127]);
     assert_eq!(bytes(Operation::Brightness { factor: 1.5 }, 2, 1, &[101, 200]), [151, 255]);
     // The mean gray is rounded.
@@ -48,7 +48,7 @@ fn a_third_of_a_turn_of_hue_changes_the_places_of_colors() {
 }
 
 #[test]
-fn quarters_are_turned_without_a_loss() {
+fn quarter_turns_are_lossless() {
     assert_eq!(bytes(turned(90.0, Frame::Expanded), 3, 1, &[1, 2, 3]), [3, 2, 1]);
     assert_eq!(bytes(turned(180.0, Frame::Same), 3, 1, &[1, 2, 3]), [3, 2, 1]);
     assert_eq!(bytes(turned(90.0, Frame::Same), 3, 1, &[1, 2, 3]), [7, 2, 7]);
@@ -78,7 +78,7 @@ fn drawn(version: Torchvision, transform: ImageTransform, seed: u64) -> Result<V
 }
 
 #[test]
-fn what_is_drawn_is_done_as_pillow_does_it() {
+fn drawn_operations_match_pillow() {
     let gray = ImageTransform::RandomGrayscale { p: 1.0 };
     assert_eq!(drawn(Torchvision::V2, gray, 0).unwrap(), [of_pillow(Operation::Grayscale { channels: 3 })],);
     let flip = ImageTransform::RandomHorizontalFlip { p: 1.0 };

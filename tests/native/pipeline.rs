@@ -95,7 +95,7 @@ fn jitter(batch: &IndexBatch, longest: Duration) {
 }
 
 #[test]
-fn order_is_kept_whatever_each_batch_takes() {
+fn batches_stay_in_order_whatever_their_durations() {
     for threads in 0..=4 {
         let fetch = hooked(|batch| {
             jitter(batch, Duration::from_millis(1));
@@ -121,7 +121,7 @@ fn as_completed_delivers_each_batch_once() {
 }
 
 #[test]
-fn a_slow_batch_holds_up_no_other_when_they_come_as_completed() {
+fn a_slow_batch_does_not_delay_completed_ones() {
     for others in [Duration::ZERO, WORTH_A_THREAD] {
         let gate = Arc::new(Gate::default());
         let slow = Arc::clone(&gate);
@@ -193,7 +193,7 @@ fn a_panic_and_an_error_are_of_their_batch_alone() {
 }
 
 #[test]
-fn patience_that_ran_out_can_be_had_again() {
+fn waiting_can_continue_after_a_timeout() {
     for delivery in [Delivery::InOrder, Delivery::AsCompleted] {
         let gate = Arc::new(Gate::default());
         let slow = Arc::clone(&gate);
@@ -262,7 +262,7 @@ fn on_the_pool(each: Duration) -> Vec<bool> {
 }
 
 #[test]
-fn batches_go_to_a_thread_where_they_are_worth_it() {
+fn only_expensive_batches_go_to_threads() {
     assert!(on_the_pool(WORTH_A_THREAD).iter().all(|on_the_pool| *on_the_pool));
     // A preempted fetch looks slow; on a busy machine that may happen more than once.
     let here = || on_the_pool(Duration::ZERO).iter().filter(|on_the_pool| !**on_the_pool).count();
@@ -278,7 +278,7 @@ fn work_a_little() {
 }
 
 #[test]
-fn batches_of_middling_length_are_fetched_by_whoever_is_awake() {
+fn medium_batches_are_fetched_by_threads_that_are_awake() {
     if thread::available_parallelism().map_or(1, |processors| processors.get()) == 1 {
         return; // the consumer has the only processor
     }
@@ -349,8 +349,8 @@ fn no_thread_is_started_before_the_first_push() {
 }
 
 #[test]
-fn no_threads_to_be_had_is_an_error_that_leaves_the_window_as_it_was() {
-    alone("pipeline::no_threads_to_be_had_is_an_error_that_leaves_the_window_as_it_was", NO_THREADS, || {
+fn failing_to_start_threads_leaves_the_window_unchanged() {
+    alone("pipeline::failing_to_start_threads_leaves_the_window_unchanged", NO_THREADS, || {
         let mut window = window(2, Delivery::InOrder, hooked(|_| Ok(())));
         let refused =
             window.push(IndexBatch { epoch: 0, batch_in_epoch: 0, indices: vec![1], draws: None }).unwrap_err();

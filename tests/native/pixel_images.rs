@@ -78,7 +78,7 @@ fn interleaved(planes: &[u8]) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn one_pass_gives_what_step_by_step_gives(
+    fn one_pass_matches_step_by_step(
         transforms in pipeline(),
         planes in prop::collection::vec(any::<u8>(), 3 * SIZE[0] * SIZE[1]),
         seed in any::<u64>(),
@@ -115,7 +115,7 @@ proptest! {
 }
 
 #[test]
-fn forms_that_differ_from_image_to_image_are_refused() {
+fn varying_image_shapes_are_refused() {
     let refused = |transforms| PixelPipeline::new(transforms, [6, 7], 3, ChannelOrder::Last).unwrap_err();
     let crop = ImageTransform::CenterCrop { size: [3, 3] };
     let sometimes = ImageTransform::RandomApply { transforms: vec![crop], p: 0.5 };
@@ -166,7 +166,7 @@ fn drawn(dataset: &dyn Dataset, indices: &[usize], columns: &[Column]) -> (Vec<u
 }
 
 #[test]
-fn combinators_pass_draws_on() {
+fn combinators_forward_draws() {
     let fixed = |offset, bytes_per_sample| Column::Fixed { offset, bytes_per_sample };
     let columns = [fixed(0, 4), fixed(64, 8)];
     let alone = augmented(8);
@@ -189,7 +189,7 @@ fn combinators_pass_draws_on() {
 }
 
 #[test]
-fn without_anything_to_draw_from_it_is_an_error() {
+fn random_transforms_without_a_generator_are_an_error() {
     let (dataset, mut bytes) = (augmented(2), [0; 12]);
     let columns = [Column::Fixed { offset: 0, bytes_per_sample: 4 }, Column::Fixed { offset: 4, bytes_per_sample: 8 }];
     let mut into = BatchWriter::new(&mut bytes, &columns, 1);

@@ -148,7 +148,7 @@ fn batches_are_dealt_whole() {
 }
 
 #[test]
-fn a_plan_tells_what_the_other_ranks_read() {
+fn a_plan_reports_the_batches_of_other_ranks() {
     let plan = EpochPlan::of_samples(in_sequence(29), 3, LastBatch::Keep).unwrap();
     let plan = plan.shard(Shard::new(1, 4).unwrap(), Remainder::Exact).start_at(5);
     assert_eq!((plan.rank(), plan.world_size()), (1, 4));
@@ -212,7 +212,7 @@ fn the_longest_orders_do_not_overflow() {
 }
 
 #[test]
-fn batches_of_nothing_are_refused_in_the_words_of_torch() {
+fn a_batch_size_of_zero_has_torchs_error() {
     let Err(error) = EpochPlan::of_samples(in_sequence(5), 0, LastBatch::Keep) else { panic!("batches of nothing") };
     assert!(matches!(error, Error::InvalidArgument { argument: "batch_size", .. }));
     assert!(error.to_string().contains("batch_size should be a positive integer value, but got batch_size=0"));
@@ -226,7 +226,7 @@ fn a_batch_past_the_end_is_refused() {
 }
 
 #[test]
-fn an_explicit_order_is_what_it_was_given() {
+fn an_explicit_order_yields_its_indices() {
     let order = ExplicitOrder::new(vec![9, 2, 2, usize::MAX]);
     assert_eq!((EpochOrder::len(&order), EpochBatches::len(&order)), (4, 0));
     crate::conformance::blocks_agree(&order, &[9, 2, 2, usize::MAX]);
@@ -247,7 +247,7 @@ fn batches_that_leave_an_index_out_are_refused() {
 
 proptest! {
     #[test]
-    fn a_plan_reads_what_the_order_has_at_its_positions(
+    fn a_plan_follows_the_order(
         len in 0_usize..400, (batch_size, world_size) in (1_usize..40, 1_usize..9), start in 0_usize..400,
         rule in prop::sample::select(&REMAINDERS[..]), last in prop::sample::select(&LAST_BATCHES[..]), seed: u64,
     ) {

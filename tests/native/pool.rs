@@ -74,7 +74,7 @@ fn batches_are_fetched_on_the_threads_that_were_given() {
 }
 
 #[test]
-fn a_consumer_on_the_only_thread_of_the_pool_waits_for_itself_in_vain_no_more() {
+fn a_consumer_on_the_only_pool_thread_does_not_deadlock() {
     for (delivery, taken) in [(Delivery::InOrder, 12), (Delivery::AsCompleted, 12), (Delivery::InOrder, 3)] {
         let (dataset, theirs) = (Slow::new(24), pool(1));
         let loader = loader(&dataset, &theirs).prefetch(3).delivery(delivery).build().unwrap();

@@ -73,7 +73,7 @@ fn a_batch_has_values_and_lengths() {
 
 proptest! {
     #[test]
-    fn any_samples_come_back_as_they_are(
+    fn samples_of_any_size_round_trip(
         samples in prop::collection::vec(prop::collection::vec(any::<u16>(), 0..9), 1..20),
         picks in prop::collection::vec(any::<prop::sample::Index>(), 0..20),
         fill in any::<u16>(),
@@ -122,7 +122,7 @@ impl VariableSize for Absurd {
 }
 
 #[test]
-fn a_size_that_no_batch_may_have_names_sample_and_field() {
+fn an_oversized_sample_is_named_with_its_field() {
     let absurd = |elements| Arc::new(Absurd(Schema::new([Field::variable("jpg", DType::Int32, [])]), elements));
     for elements in [usize::MAX, usize::MAX / 2, 1 << 40, (16 << 30) / 4 + 1] {
         let error = fetch(absurd(elements), StackSamples, &[1, 3, 2]).unwrap_err();
@@ -149,7 +149,7 @@ fn a_size_that_no_batch_may_have_names_sample_and_field() {
 }
 
 #[test]
-fn a_dataset_that_keeps_its_sizes_to_itself_is_an_error() {
+fn a_variable_dataset_without_sizes_is_an_error() {
     struct Silent(Schema);
     impl Dataset for Silent {
         fn len(&self) -> usize {
@@ -172,7 +172,7 @@ fn a_dataset_that_keeps_its_sizes_to_itself_is_an_error() {
 }
 
 #[test]
-fn offsets_that_make_no_sense_are_refused() {
+fn invalid_offsets_are_refused() {
     let field = || Field::variable("x", DType::UInt8, []);
     let array = || Array::contiguous(Arc::new(Segment::from_vec(vec![0_u8; 4])), 0, 1, &[4]).unwrap();
     for offsets in [vec![], vec![0, 5], vec![2, 1], vec![usize::MAX]] {

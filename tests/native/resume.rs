@@ -81,7 +81,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn an_epoch_goes_on_with_other_ranks_and_other_batches(
+    fn an_epoch_resumes_with_different_ranks_and_batch_sizes(
         len in 0_usize..150, layouts in prop::collection::vec((layout(), 0_usize..5), 1..4), last in layout(),
     ) {
         for remainder in [Remainder::Exact, Remainder::Pad, Remainder::Drop] {
@@ -128,7 +128,7 @@ proptest! {
     }
 
     #[test]
-    fn batches_of_a_sampler_are_dealt_whole_and_go_on_with_other_ranks(
+    fn sampler_batches_resume_with_different_ranks(
         len in 1_usize..150, before in layout(), after in layout(), batches in 0_usize..8,
     ) {
         let index = Arc::new(ClassIndex::new(&(0..len as i64).map(|sample| sample % 3).collect::<Vec<_>>())?);
@@ -183,7 +183,7 @@ fn another_seed_or_sampler_is_refused_with_both_sides() {
 }
 
 #[test]
-fn what_was_received_out_of_turn_is_known_by_the_same_batches_alone() {
+fn batches_received_out_of_order_resume_only_with_the_same_batches() {
     let json = loader(10).build().unwrap().epoch(3).unwrap().state().to_json();
     let json = json.replace("\"received_ahead\":[]", "\"received_ahead\":[1,9]");
     let state = LoaderState::from_json(&json).unwrap();
@@ -205,7 +205,7 @@ fn what_was_received_out_of_turn_is_known_by_the_same_batches_alone() {
 }
 
 #[test]
-fn ids_tell_the_place_of_a_batch_also_of_one_that_failed() {
+fn ids_identify_batches_even_failed_ones() {
     let loader =
         DataLoader::builder(Arc::new(Numbers::new(5))).batch_size(2).sampler(Arc::new(RandomSampler::new(7, 7)));
     let loader = loader.build().unwrap();
@@ -229,7 +229,7 @@ fn ids_tell_the_place_of_a_batch_also_of_one_that_failed() {
 }
 
 #[test]
-fn a_sampler_of_batches_leaves_nothing_to_decide() {
+fn a_batch_sampler_excludes_other_batch_settings() {
     let builder = || {
         let batches = BatchSampler::new(Arc::new(RandomSampler::new(10, 7)), 4, LastBatch::Keep).unwrap();
         DataLoader::builder(Arc::new(Numbers::new(10))).batches(Arc::new(batches))

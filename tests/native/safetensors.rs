@@ -52,7 +52,7 @@ fn every_cut_is_an_error_of_the_format() {
 
 proptest! {
     #[test]
-    fn damage_is_refused_or_still_lies_in_the_file(
+    fn damaged_tensors_are_refused_or_stay_within_the_file(
         cuts in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
         length in prop::option::of(any::<u64>()),
     ) {

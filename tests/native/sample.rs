@@ -72,7 +72,7 @@ fn a_column_past_the_slot_is_refused() {
 
 #[test]
 #[should_panic(expected = "row 2 of a batch of 2")]
-fn a_window_does_not_reach_the_rows_behind_it() {
+fn a_writer_window_cannot_write_past_its_rows() {
     let (mut bytes, columns) = ([0; 8], [Column::Fixed { offset: 0, bytes_per_sample: 1 }]);
     let mut all = BatchWriter::new(&mut bytes, &columns, 8);
     let _ = all.rows_mut(3..5).sample(2);

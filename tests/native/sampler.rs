@@ -99,7 +99,7 @@ fn refusal(sampler: &dyn Sampler, epoch: u64) -> String {
 }
 
 #[test]
-fn the_torch_random_sampler_says_what_it_can_not_reach() {
+fn the_torch_random_sampler_reports_unreachable_epochs() {
     let far = refusal(&TorchRandomSampler::new(1000, 0), u64::MAX / 2);
     assert!(far.contains("epoch 9223372036854775807 of 1000 samples"), "{far}");
     let long = refusal(&TorchRandomSampler::new(usize::MAX, 0), 0);
@@ -129,7 +129,7 @@ fn batches_are_cut_as_torch_cuts_them() {
 }
 
 #[test]
-fn a_batch_size_of_zero_is_refused_in_the_words_of_torch() {
+fn a_batch_size_of_zero_is_refused_like_in_torch() {
     let Err(error) = BatchSampler::new(Arc::new(SequentialSampler::new(5)), 0, LastBatch::Keep) else {
         panic!("batches of nothing");
     };

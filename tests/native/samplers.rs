@@ -129,7 +129,7 @@ fn draws_with_replacement_are_uniform() {
 }
 
 #[test]
-fn nothing_is_drawn_from_nothing() {
+fn an_empty_dataset_cannot_be_sampled() {
     let message = refusal(RandomSampler::new(0, 7).with_num_samples(3).order(0));
     assert!(message.contains("can't draw 3 samples"), "{message}");
 }
@@ -185,7 +185,7 @@ fn repetitions_are_passes_or_in_a_row() {
 }
 
 #[test]
-fn a_block_or_window_of_nothing_is_refused() {
+fn empty_blocks_and_windows_are_refused() {
     assert!(refusal(BlockShuffleSampler::new(10, 0, 1, 7)).contains("block should be a positive integer value"));
     assert!(refusal(BlockShuffleSampler::new(10, 1, 0, 7)).contains("window should be a positive integer value"));
     assert!(
@@ -211,7 +211,7 @@ fn blocks_of_one_size_are_the_same_however_they_are_given() {
 }
 
 #[test]
-fn what_a_sampler_of_uneven_blocks_says_of_itself_names_them() {
+fn uneven_block_descriptions_include_the_blocks() {
     let of = |sizes: &[usize]| BlockShuffleSampler::with_blocks(sizes.iter().copied(), 2, 7).unwrap().identity();
     assert_ne!(of(&[1, 2, 3]), of(&[2, 1, 3]));
     assert_ne!(of(&[1, 2, 3]), of(&[1, 5]));
@@ -219,7 +219,7 @@ fn what_a_sampler_of_uneven_blocks_says_of_itself_names_them() {
 }
 
 #[test]
-fn blocks_may_be_as_large_as_an_index_can_say_and_there_may_be_many() {
+fn blocks_may_be_huge_and_many() {
     let half = usize::MAX / 2;
     let order = BlockShuffleSampler::with_blocks([half, half - 5, 6], 1, 7).unwrap().order(0).unwrap();
     let found = [0, 1, half, order.len() - 1].map(|position| order.index_at(position));

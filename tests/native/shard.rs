@@ -45,7 +45,7 @@ fn a_world_larger_than_the_epoch_wraps_more_than_once() {
 }
 
 #[test]
-fn an_empty_epoch_has_nothing_for_anyone() {
+fn an_empty_epoch_is_empty_on_every_rank() {
     for remainder in [Remainder::Pad, Remainder::Drop, Remainder::Exact] {
         assert!((0..4).all(|rank| owned(rank, 4, 0, remainder).is_empty()));
     }

@@ -52,7 +52,7 @@ fn orders_never_change() {
 }
 
 #[test]
-fn ranks_and_workers_are_not_one_number() {
+fn ranks_and_workers_have_different_seeds() {
     let places = [[7, 0, 0, 1], [7, 0, 1, 0], [7, 1, 0, 0], [8, 0, 0, 0], [7, 0, 1, 1], [7, 0, 0, 0], [0, 7, 0, 0]];
     for (at, one) in places.iter().enumerate() {
         for other in &places[at + 1..] {
@@ -115,7 +115,7 @@ fn a_buffer_that_holds_nothing_is_refused() {
 }
 
 #[test]
-fn a_position_that_can_not_be_is_refused() {
+fn an_impossible_position_is_refused() {
     let positions = [(3, vec![3], 1), (3, vec![1, 1], 2), (3, vec![1], 2), (0, vec![0], 1), (2, vec![0, 1, 1], 3)];
     for (read, held, sizes) in positions {
         let mut buffer = ShuffleBuffer::new(of_samples(4), 0, 0, 0, 0);
@@ -127,7 +127,7 @@ fn a_position_that_can_not_be_is_refused() {
 
 proptest! {
     #[test]
-    fn every_sample_comes_once_and_a_resume_goes_on(
+    fn every_sample_occurs_once_also_after_a_resume(
         len in 0_u64..300, samples in 1_usize..80, bytes in prop::option::of(1_u64..200), stop in 0_usize..300,
         seed: u64, epoch: u64,
     ) {

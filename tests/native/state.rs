@@ -51,7 +51,7 @@ fn a_state_of_another_loader_is_refused_with_both_sides() {
 }
 
 #[test]
-fn a_newer_version_is_refused_by_its_number_whatever_else_it_has() {
+fn a_newer_version_is_refused_by_number() {
     let newer = [STATE.replace("\"version\":1", "\"version\":2"), r#"{"version":2,"position":17}"#.into()];
     for json in newer {
         let message = refused(&json);
@@ -60,7 +60,7 @@ fn a_newer_version_is_refused_by_its_number_whatever_else_it_has() {
 }
 
 #[test]
-fn what_is_no_state_is_refused() {
+fn invalid_states_are_refused() {
     for garbage in ["", "null", "[]", "{}", "{\"version\":1}", "{\"version\":-1}", "not json", &STATE[..40]] {
         refused(garbage);
     }

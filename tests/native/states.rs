@@ -62,7 +62,7 @@ fn cases() -> Vec<Value> {
 }
 
 #[test]
-fn both_languages_go_on_from_both_states() {
+fn rust_and_python_resume_each_others_states() {
     for case in cases() {
         let expected: Vec<Vec<usize>> = serde_json::from_value(case["rest"].clone()).unwrap();
         assert!(expected.len() > 1);
@@ -96,7 +96,7 @@ fn refused(state: &Value) -> String {
 }
 
 #[test]
-fn batches_that_came_out_of_turn_in_python_are_not_read_again() {
+fn batches_received_out_of_order_in_python_are_not_read_again() {
     let case = cases()[0].clone();
     let expected: Vec<Vec<usize>> = serde_json::from_value(case["rest"].clone()).unwrap();
     let mut state = case["package"].clone();
@@ -109,7 +109,7 @@ fn batches_that_came_out_of_turn_in_python_are_not_read_again() {
 }
 
 #[test]
-fn what_the_crate_can_not_go_on_from_is_refused_in_words() {
+fn unsupported_python_states_are_refused_with_a_reason() {
     let state = cases()[0]["package"].clone();
     let changed = |path: &str, value: Value| {
         let mut state = state.clone();

@@ -76,7 +76,7 @@ fn all(dataset: &StreamDataset) -> Vec<(Values, StreamPosition)> {
 }
 
 #[test]
-fn bytes_that_come_one_by_one_are_the_same_samples() {
+fn bytes_arriving_one_by_one_yield_the_same_samples() {
     let folder = TempDir::new().unwrap();
     for (path, format) in formats(folder.path()) {
         let whole = all(&StreamDataset::new(vec![StreamSource::Path(path.clone())], format.clone()));
@@ -95,7 +95,7 @@ fn bytes_that_come_one_by_one_are_the_same_samples() {
 }
 
 #[test]
-fn parts_are_disjoint_and_every_position_leads_to_the_rest() {
+fn parts_are_disjoint_and_resume_from_every_position() {
     let folder = TempDir::new().unwrap();
     for (path, format) in formats(folder.path()) {
         let command = format!("cat {}", path.display());
@@ -117,7 +117,7 @@ fn parts_are_disjoint_and_every_position_leads_to_the_rest() {
 }
 
 #[test]
-fn a_source_that_is_shorter_than_it_was_is_told() {
+fn a_truncated_source_is_reported() {
     let lines =
         |command: &str| StreamDataset::new(vec![StreamSource::Command(command.into())], StreamFormat::json_lines(None));
     let (_, position) = all(&lines("seq 5"))[3].clone();
@@ -126,7 +126,7 @@ fn a_source_that_is_shorter_than_it_was_is_told() {
 }
 
 #[test]
-fn a_program_that_fails_is_named_and_never_left_out() {
+fn a_failed_command_is_always_an_error() {
     let source = StreamSource::Command("echo 1; echo sorry >&2; exit 7".into());
     for damages in [Damages::Refuse, Damages::LeaveOut] {
         let dataset = StreamDataset::new(vec![source.clone()], StreamFormat::json_lines(None)).on_damage(damages);
@@ -139,7 +139,7 @@ fn a_program_that_fails_is_named_and_never_left_out() {
 }
 
 #[test]
-fn a_stop_ends_whatever_is_waited_for() {
+fn a_stop_ends_every_wait() {
     let folder = TempDir::new().unwrap();
     let fifo = folder.path().join("fifo");
     rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
@@ -158,7 +158,7 @@ fn a_stop_ends_whatever_is_waited_for() {
 }
 
 #[test]
-fn what_has_come_is_told_without_its_error() {
+fn samples_before_an_error_are_delivered() {
     let ahead = |command: &str| {
         let lines = StreamDataset::new(vec![StreamSource::Command(command.into())], StreamFormat::json_lines(None));
         ReadAhead::new(Arc::new(lines), StreamPart::WHOLE, StreamPosition::default(), 1 << 20)
@@ -177,7 +177,7 @@ fn what_has_come_is_told_without_its_error() {
 }
 
 #[test]
-fn reading_ahead_is_bounded_and_no_deadlock_for_batches_that_are_larger() {
+fn reading_ahead_is_bounded_without_deadlock() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("x.bin");
     File::create(&path).unwrap().set_len(64 << 20).unwrap();
@@ -188,16 +188,16 @@ fn reading_ahead_is_bounded_and_no_deadlock_for_batches_that_are_larger() {
     let slab = Slab::new(1);
     let mut found = 0;
     loop {
-        let there = loop {
-            if let Some(there) = ahead.wait(20, Duration::from_secs(1)).unwrap() {
-                break there;
+        let available = loop {
+            if let Some(available) = ahead.wait(20, Duration::from_secs(1)).unwrap() {
+                break available;
             }
         };
-        if there == 0 {
+        if available == 0 {
             break;
         }
         let (batch, positions) = ahead.batch(20, &StackSamples, &slab).unwrap();
-        assert_eq!(batch.samples(), there.min(20));
+        assert_eq!(batch.samples(), available.min(20));
         found += batch.samples();
         assert_eq!(positions.last().unwrap().ordinal, found as u64);
         ahead.take(batch.samples());
@@ -281,7 +281,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
-    fn whatever_is_changed_nothing_panics(places in prop::collection::vec((0_usize..40_000, any::<u8>()), 1..5), cut in any::<bool>()) {
+    fn changed_bytes_do_not_panic(places in prop::collection::vec((0_usize..40_000, any::<u8>()), 1..5), cut in any::<bool>()) {
         let folder = TempDir::new().unwrap();
         for (path, format) in formats(folder.path()) {
             let mut bytes = fs::read(&path).unwrap();
@@ -301,7 +301,7 @@ proptest! {
 }
 
 #[test]
-fn millions_of_empty_lines_are_passed_over_in_little_stack() {
+fn millions_of_empty_lines_do_not_overflow_the_stack() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("x");
     fs::write(&path, [&b"a\n"[..], &b"\n".repeat(2 << 20), b"1\n"].concat()).unwrap();
@@ -316,7 +316,7 @@ fn millions_of_empty_lines_are_passed_over_in_little_stack() {
 }
 
 #[test]
-fn an_archive_that_was_cut_in_padding_is_told() {
+fn an_archive_truncated_in_padding_is_reported() {
     let folder = TempDir::new().unwrap();
     let (path, format) = formats(folder.path()).swap_remove(0);
     let whole = fs::read(&path).unwrap();

@@ -60,7 +60,7 @@ fn adapted(folder: &TempDir) -> Vec<(&'static str, Box<dyn IterableDataset>, Vec
 }
 
 #[test]
-fn parts_are_disjoint_and_every_position_leads_to_the_rest() {
+fn parts_are_disjoint_and_resume_from_every_position() {
     let folder = TempDir::new().unwrap();
     for (name, dataset, expected) in adapted(&folder) {
         let (whole, start) = (|part| read(&*dataset, part, StreamPosition::default()).unwrap(), StreamPart::WHOLE);
@@ -167,7 +167,7 @@ fn windows_of_a_stream_are_those_of_a_slice() {
 }
 
 #[test]
-fn a_window_that_lacks_a_sample_is_left_out() {
+fn incomplete_windows_are_skipped() {
     let without = |missing: &'static [u64]| bytes_to(12).filter(move |sample| Ok(!missing.contains(&sample.ordinal())));
     for (len, stride, missing) in [(3, 2, &[5][..]), (3, 1, &[0, 4, 11]), (2, 4, &[2, 3, 8]), (4, 4, &[4, 5, 6, 7])] {
         let windows = without(missing).window(len, stride).unwrap();
@@ -209,7 +209,7 @@ impl SampleStream for OncePass {
 }
 
 #[test]
-fn windows_of_what_comes_once_go_on_where_all_samples_are_new() {
+fn windows_of_a_read_once_stream_resume_with_new_samples() {
     let windows = Once(Arc::default()).window(4, 2).unwrap();
     assert!(!windows.is_repeatable());
     let two_from = |from| {
@@ -226,7 +226,7 @@ fn windows_of_what_comes_once_go_on_where_all_samples_are_new() {
 }
 
 #[test]
-fn windows_that_can_not_be_are_refused() {
+fn invalid_windows_are_refused() {
     let refused = |error: Option<Error>, expected: &str| {
         let Some(Error::InvalidArgument { argument, reason }) = error else { panic!("{expected}: {error:?}") };
         assert_eq!(argument, expected, "{reason}");
@@ -259,7 +259,7 @@ fn a_panic_in_a_closure_names_the_ordinal_of_its_sample() {
 }
 
 #[test]
-fn streams_that_do_not_fit_are_not_mixed() {
+fn mismatched_streams_are_not_mixed() {
     assert!(matches!(lines("seq 3").mix(vec![], &[], 7).err(), Some(Error::InvalidArgument { .. })));
     let numbers =
         lines("seq 3").map(vec![TypedField::number(Field::new("x", DType::Int64, [])).unwrap()], |_, _| Ok(()));
@@ -269,7 +269,7 @@ fn streams_that_do_not_fit_are_not_mixed() {
 }
 
 #[test]
-fn what_is_behind_the_last_that_is_taken_is_not_waited_for() {
+fn take_does_not_wait_past_its_last_sample() {
     let begin = Instant::now();
     for part in [StreamPart::WHOLE, StreamPart::of_rank(1, 3)] {
         let first = lines("seq 0 2; exec sleep 25").take(3);
@@ -281,7 +281,7 @@ fn what_is_behind_the_last_that_is_taken_is_not_waited_for() {
 }
 
 #[test]
-fn errors_and_what_is_left_out_are_passed_on() {
+fn errors_and_skipped_samples_are_forwarded() {
     let refused = lines("seq 0 5").filter(|sample| match sample.ordinal() {
         3 => Err(Error::User("three".into())),
         _ => Ok(true),
@@ -362,7 +362,7 @@ fn a_shuffled_stream_has_all_samples_in_an_order_of_its_seed_and_epoch() {
 }
 
 #[test]
-fn an_error_comes_behind_what_was_read_before_it_and_ends_the_pass() {
+fn an_error_follows_earlier_samples_and_ends_the_pass() {
     for last_batch in [LastBatch::Keep, LastBatch::Drop] {
         let mut of = StreamBatches::new(lines("seq 0 5; exit 7"), 4).unwrap().last_batch(last_batch);
         let mut good = 0;

@@ -32,16 +32,16 @@ fn worker(
 fn rest(ahead: &mut ReadAhead) -> (Vec<u64>, Option<Error>) {
     let mut ordinals = Vec::new();
     loop {
-        let there = match ahead.wait(7, LIMIT) {
-            Ok(there) => there.expect("in time").min(7),
+        let available = match ahead.wait(7, LIMIT) {
+            Ok(available) => available.expect("in time").min(7),
             Err(error) => return (ordinals, Some(error)),
         };
-        if there == 0 {
+        if available == 0 {
             return (ordinals, None);
         }
-        let (_, positions) = ahead.batch(there, &StackSamples, &Slab::new(1)).unwrap();
+        let (_, positions) = ahead.batch(available, &StackSamples, &Slab::new(1)).unwrap();
         ordinals.extend(positions.iter().map(|position| position.ordinal - 1));
-        ahead.take(there);
+        ahead.take(available);
     }
 }
 
@@ -83,7 +83,7 @@ fn every_sample_of_a_rank_is_made_once_for_all_workers() {
 }
 
 #[test]
-fn a_worker_that_is_left_behind_reads_on_by_itself() {
+fn a_slow_worker_continues_reading_on_its_own() {
     let split = StreamSplit { num_workers: 2, ..StreamSplit::WHOLE };
     let made = Arc::new(AtomicUsize::new(0));
     let (dataset, pass) = (counted("seq 0 49999", &made), StreamPass::new(2).unwrap());
@@ -95,7 +95,7 @@ fn a_worker_that_is_left_behind_reads_on_by_itself() {
 }
 
 #[test]
-fn workers_that_do_not_come_are_not_waited_for() {
+fn absent_workers_are_not_waited_for() {
     let split = StreamSplit { num_workers: 3, ..StreamSplit::WHOLE };
     let (dataset, pass) = (Arc::new(lines("seq 0 99")) as Arc<dyn IterableDataset>, StreamPass::new(3).unwrap());
     let mut first = worker(&dataset, split, 0, 1 << 20, &pass);
@@ -108,7 +108,7 @@ fn workers_that_do_not_come_are_not_waited_for() {
 }
 
 #[test]
-fn a_closed_pass_ends_who_waits() {
+fn closing_a_pass_ends_waits() {
     let split = StreamSplit { num_workers: 2, ..StreamSplit::WHOLE };
     let dataset = Arc::new(lines("echo 1; exec sleep 1000")) as Arc<dyn IterableDataset>;
     let pass = StreamPass::new(2).unwrap();
@@ -123,7 +123,7 @@ fn a_closed_pass_ends_who_waits() {
 }
 
 #[test]
-fn damage_is_an_error_of_its_owner_and_an_unreadable_rest_of_all() -> Result<()> {
+fn damage_fails_its_owner_and_an_unreadable_rest_fails_all() -> Result<()> {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("a.jsonl");
     let line = |number: u64| if number == 5 { "{\n".to_owned() } else { format!("{{\"x\": {number}}}\n") };

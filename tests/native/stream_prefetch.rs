@@ -14,7 +14,7 @@ use crate::own_process::{alone, threads_named};
 use crate::stream_adaptor::{keeps_the_contract, lines, named, values};
 
 #[test]
-fn a_stream_that_is_read_ahead_is_that_stream() {
+fn prefetching_does_not_change_a_stream() {
     for samples in [1, 3, 100] {
         let ahead = lines("seq 0 19").prefetch(samples).unwrap();
         assert!(values(keeps_the_contract(&ahead, (0..20).step_by(3))).into_iter().eq(0..20), "{samples}");
@@ -45,7 +45,7 @@ fn until(what: impl Fn() -> bool) {
 }
 
 #[test]
-fn so_many_samples_are_read_ahead_and_no_more() {
+fn reading_ahead_stops_at_the_bound() {
     let passed = Arc::new(AtomicUsize::new(0));
     let stop = StopSignal::new().unwrap();
     let ahead = counted(&passed).prefetch(5).unwrap();
@@ -63,7 +63,7 @@ fn so_many_samples_are_read_ahead_and_no_more() {
 }
 
 #[test]
-fn an_error_comes_behind_what_was_read_before_it() {
+fn an_error_follows_the_samples_before_it() {
     let failing = lines("seq 0 5; exit 7").prefetch(3).unwrap();
     let stop = StopSignal::new().unwrap();
     let mut stream = failing.stream(StreamPart::WHOLE, StreamPosition::default(), &stop).unwrap();
@@ -80,8 +80,8 @@ fn an_error_comes_behind_what_was_read_before_it() {
 }
 
 #[test]
-fn dropping_a_pass_ends_its_thread_whatever_it_waits_for() {
-    alone("stream_prefetch::dropping_a_pass_ends_its_thread_whatever_it_waits_for", "", || {
+fn dropping_a_pass_ends_its_waiting_thread() {
+    alone("stream_prefetch::dropping_a_pass_ends_its_waiting_thread", "", || {
         let begin = Instant::now();
         let text = || vec![TypedField::text("x")];
         let stuck = lines("seq 0 3; exec sleep 1000").prefetch(9).unwrap();

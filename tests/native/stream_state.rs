@@ -46,7 +46,7 @@ fn bound() -> impl Strategy<Value = Option<BufferBound>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
     #[test]
-    fn the_rest_comes_from_any_batch_on(
+    fn a_stream_resumes_from_any_batch(
         len in prop_oneof![0_u64..200, 2000_u64..4000],
         bound in bound(),
         (seed, epoch) in (any::<u64>(), 0_u64..3),
@@ -95,7 +95,7 @@ proptest! {
 }
 
 #[test]
-fn a_stream_that_has_grown_since_goes_on_behind_its_end_where_it_is_not_shuffled() {
+fn an_unshuffled_stream_that_grew_resumes() {
     for shuffled in [false, true] {
         let folder = TempDir::new().unwrap();
         let begin = |len| {
@@ -115,7 +115,7 @@ fn a_stream_that_has_grown_since_goes_on_behind_its_end_where_it_is_not_shuffled
 }
 
 #[test]
-fn a_shuffled_pass_that_began_in_the_middle_goes_on() {
+fn a_shuffled_pass_from_the_middle_resumes() {
     let folder = TempDir::new().unwrap();
     let mut first = StreamBatches::new(numbers(folder.path(), 3000), 64).unwrap();
     first.by_ref().take(10).for_each(|batch| drop(batch.unwrap()));
@@ -133,7 +133,7 @@ fn a_shuffled_pass_that_began_in_the_middle_goes_on() {
 }
 
 #[test]
-fn adapted_streams_go_on() {
+fn adapted_streams_resume() {
     let folder = TempDir::new().unwrap();
     for shuffled in [false, true] {
         let begin = || {
@@ -153,7 +153,7 @@ fn adapted_streams_go_on() {
 
 /// A state of this version, and its expected continuation, which must never change.
 #[test]
-fn golden_states_go_on() {
+fn golden_states_resume() {
     let whole = r#""part":{"split":{"rank":0,"world_size":1,"num_workers":1,"run":1},"worker":0,"consumed":[]}"#;
     let begin = r#""position":{"ordinal":0,"source":0,"first_of_source":0,"offset":0}"#;
     let folder = TempDir::new().unwrap();
@@ -177,7 +177,7 @@ const ORDERED: [u64; 8] = [4, 5, 6, 7, 8, 9, 10, 11];
 const SHUFFLED: [u64; 8] = [1, 0, 9, 3, 8, 10, 11, 2];
 
 #[test]
-fn little_is_read_again() {
+fn resuming_rereads_little() {
     let folder = TempDir::new().unwrap();
     let begin = || {
         let batches = StreamBatches::new(numbers(folder.path(), 40_000), 100).unwrap();
@@ -199,7 +199,7 @@ fn little_is_read_again() {
 }
 
 #[test]
-fn a_state_of_another_order_or_that_was_changed_is_refused() {
+fn states_of_a_different_order_or_modified_states_are_refused() {
     let folder = TempDir::new().unwrap();
     let of = |samples, seed, epoch| {
         let batches = StreamBatches::new(numbers(folder.path(), 100), 8).unwrap();
@@ -277,7 +277,7 @@ fn a_state_of_another_order_or_that_was_changed_is_refused() {
 }
 
 #[test]
-fn after_an_error_only_a_pass_that_is_not_shuffled_has_a_state() {
+fn only_an_unshuffled_pass_has_a_state_after_an_error() {
     let of = |command: &str| {
         let lines = StreamDataset::new(vec![StreamSource::Command(command.into())], StreamFormat::json_lines(None));
         StreamBatches::new(lines.take(100), 4).unwrap()
@@ -335,7 +335,7 @@ fn a_stream_with_fewer_files_is_refused() {
 }
 
 #[test]
-fn what_is_set_too_late_and_a_part_of_nobody_are_errors() {
+fn late_settings_and_invalid_parts_are_errors() {
     let begin = || {
         let lines = StreamDataset::new(vec![StreamSource::Command("seq 0 99".into())], StreamFormat::json_lines(None));
         let mut batches = StreamBatches::new(lines, 8).unwrap();

@@ -92,7 +92,7 @@ fn array(shape: &str, elements: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn arrays_of_any_length_keep_the_contract_and_none_is_no_empty_one() {
+fn missing_arrays_differ_from_empty_ones() {
     let folder = TempDir::new().unwrap();
     let arrays = [array("(1, 2)", &[1, 2]), array("(0, 2)", &[]), array("(3, 2)", &[3, 4, 5, 6, 7, 8])];
     let members: [(&str, &[u8]); 4] =
@@ -110,7 +110,7 @@ fn arrays_of_any_length_keep_the_contract_and_none_is_no_empty_one() {
 }
 
 #[test]
-fn what_a_sample_lacks_and_what_no_sample_has_are_named() {
+fn missing_members_are_named() {
     let folder = TempDir::new().unwrap();
     let path = shard(&folder.path().join("0.tar"), &MEMBERS);
     let error =
@@ -131,7 +131,7 @@ fn two_members_of_one_name_are_an_error_with_both_places() {
 }
 
 #[test]
-fn archives_behind_one_another_are_read_when_asked_for() {
+fn concatenated_archives_are_read_on_request() {
     let folder = TempDir::new().unwrap();
     let both: Vec<u8> = ["1", "2"]
         .iter()
@@ -161,7 +161,7 @@ fn archive(folder: &TempDir) -> Vec<u8> {
 }
 
 #[test]
-fn cut_anywhere_it_is_an_error_or_what_is_whole() {
+fn a_truncated_archive_is_an_error_or_yields_whole_samples() {
     let folder = TempDir::new().unwrap();
     let whole = archive(&folder);
     let path = folder.path().join("cut.tar");
@@ -204,7 +204,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn whatever_is_changed_nothing_panics(places in prop::collection::vec((0_usize..10_000, any::<u8>()), 1..5), mends in any::<bool>()) {
+    fn changed_bytes_do_not_panic(places in prop::collection::vec((0_usize..10_000, any::<u8>()), 1..5), mends in any::<bool>()) {
         let folder = TempDir::new().unwrap();
         let mut bytes = archive(&folder);
         for (place, byte) in places {
@@ -227,7 +227,7 @@ proptest! {
     }
 
     #[test]
-    fn noise_is_no_archive(bytes in prop::collection::vec(any::<u8>(), 1..3000)) {
+    fn random_bytes_are_not_an_archive(bytes in prop::collection::vec(any::<u8>(), 1..3000)) {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("0.tar");
         fs::write(&path, &bytes).unwrap();
@@ -236,7 +236,7 @@ proptest! {
 }
 
 #[test]
-fn shards_are_filled_in_order_and_appear_when_they_are_whole() {
+fn shards_are_filled_in_order_and_appear_when_complete() {
     let folder = TempDir::new().unwrap();
     let path = |number: usize| folder.path().join(format!("{number}.tar"));
     let mut shards = TarShards::new(20_000, 2).unwrap();
@@ -329,7 +329,7 @@ fn offsets_of_samples_are_used_only_where_they_are_right() {
 }
 
 #[test]
-fn names_of_any_length_come_back_and_links_are_no_samples() {
+fn long_names_round_trip_and_links_are_skipped() {
     let folder = TempDir::new().unwrap();
     let names: Vec<String> = [1, 90, 95, 96, 97, 150, 200, 250, 254, 255, 256, 257, 900]
         .iter()

@@ -138,7 +138,7 @@ fn windows_never_cross_the_end_of_a_file() {
 }
 
 #[test]
-fn a_header_is_passed_over() {
+fn a_header_is_skipped() {
     let folder = TempDir::new().unwrap();
     let path = file(&folder, "x.bin", &[&[9; 5][..], &uint16(1..5)].concat());
     let files = TokenFiles::open([&path], &TokenLayout { offset: 5, ..TokenLayout::default() }, Documents::Joined);
@@ -184,7 +184,7 @@ fn megatrons_documents_are_joined_or_kept_apart() {
 }
 
 #[test]
-fn a_damaged_index_is_refused_with_the_place_of_the_damage() {
+fn a_damaged_index_is_refused_with_the_position() {
     let folder = TempDir::new().unwrap();
     let path = megatron(&folder);
     let opened = |bytes: &[u8]| {
@@ -226,7 +226,7 @@ fn a_damaged_index_is_refused_with_the_place_of_the_damage() {
 }
 
 #[test]
-fn files_that_hold_no_tokens_are_refused() {
+fn files_without_tokens_are_refused() {
     let folder = TempDir::new().unwrap();
     let opened = |bytes: &[u8], dtype| {
         TokenFiles::open([file(&folder, "x.bin", bytes)], &TokenLayout { dtype, offset: 0 }, Documents::Joined)
@@ -244,7 +244,7 @@ fn files_that_hold_no_tokens_are_refused() {
 }
 
 #[test]
-fn windows_that_can_not_be_are_refused() {
+fn invalid_windows_are_refused() {
     let folder = TempDir::new().unwrap();
     let path = file(&folder, "x.bin", &uint16(0..10));
     for (length, stride, argument) in [
@@ -287,7 +287,7 @@ fn loader(path: &Path) -> DataLoader {
 }
 
 #[test]
-fn a_file_that_is_cut_or_replaced_is_named_at_the_next_batch() {
+fn a_truncated_or_replaced_file_is_named_at_the_next_batch() {
     let folder = TempDir::new().unwrap();
     for (size, words) in [
         (Some(9_000), "shrank since it was opened: 20000 bytes then, 9000"),
@@ -349,7 +349,7 @@ fn thousands_of_files_are_one_dataset() {
 
 proptest! {
     #[test]
-    fn an_index_of_any_contents_is_read_inside_of_its_file(
+    fn an_arbitrary_index_never_reads_outside_its_file(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
         end in any::<prop::sample::Index>(),
         is_cut in any::<bool>(),

@@ -220,7 +220,7 @@ fn a_skip_is_as_many_draws() {
 }
 
 #[test]
-fn an_order_that_no_memory_can_hold_is_an_error() {
+fn an_order_too_large_for_memory_is_an_error() {
     let mut generator = TorchGenerator::new(0);
     let error = randperm(usize::MAX, &mut generator).expect_err("it can't be held");
     assert!(error.to_string().contains("no memory for an order of 18446744073709551615 indices"), "{error}");

@@ -120,7 +120,7 @@ fn zero_weights_are_never_drawn_at_any_size() {
 }
 
 #[test]
-fn weights_that_are_none_are_refused() {
+fn invalid_weights_are_refused() {
     let refusal = |weights: &[f64], num_samples, replacement| match WeightedRandomSampler::new(
         weights.iter().copied(),
         num_samples,

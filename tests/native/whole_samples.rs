@@ -81,7 +81,7 @@ fn files_that_can_not_be_opened_have_no_index() {
 }
 
 #[test]
-fn of_nothing_that_is_whole_nothing_is_left() {
+fn a_dataset_without_intact_samples_is_empty() {
     let folder = TempDir::new().unwrap();
     let lines = JsonLines::open_whole(vec![put(&folder, "x", b"?\n?\n")], None, None).unwrap();
     assert!(lines.is_empty());

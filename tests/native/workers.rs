@@ -47,7 +47,7 @@ fn payload(sizes: &[usize]) -> Vec<u8> {
     sizes.iter().flat_map(|&size| (size as u64).to_ne_bytes()).collect()
 }
 
-fn hear(workers: &mut Workers) -> Answer {
+fn next_answer(workers: &mut Workers) -> Answer {
     let mut wait = workers.answer_wait();
     loop {
         if let Some(answer) = workers.take().unwrap() {
@@ -68,7 +68,7 @@ fn check(answer: &Answer, sizes: &[usize]) {
 }
 
 #[test]
-fn batches_of_any_size_come_back_in_the_order_they_were_asked_for_and_stay_valid() {
+fn batches_of_any_size_return_in_request_order_and_stay_valid() {
     let mut workers = Workers::new(1, 4, 2).unwrap();
     let worker = thread::Builder::new();
     let end = open(&workers, 0);
@@ -91,7 +91,7 @@ fn batches_of_any_size_come_back_in_the_order_they_were_asked_for_and_stay_valid
             workers.send(0, TaskKind::Fetch, number(batch as u64), &payload(&sizes[batch])).unwrap();
         }
         for batch in batches {
-            let answer = hear(&mut workers);
+            let answer = next_answer(&mut workers);
             assert_eq!((answer.worker, answer.number), (0, number(batch as u64)));
             match batch % 10 {
                 7 => assert_eq!(&answer.lease.bytes()[answer.envelope.clone()], b"it failed"),
@@ -113,7 +113,7 @@ fn batches_of_any_size_come_back_in_the_order_they_were_asked_for_and_stay_valid
     for batch in 100..160 {
         let batch = batch * 10;
         workers.send(0, TaskKind::Fetch, number(batch), &payload(&[100])).unwrap();
-        check(&hear(&mut workers), &[100]);
+        check(&next_answer(&mut workers), &[100]);
     }
     assert!(workers.held_bytes() <= 2 << 20, "{} bytes are held", workers.held_bytes());
     workers.send(0, TaskKind::Stop, number(0), &[]).unwrap();
@@ -132,16 +132,16 @@ fn answers_of_several_workers_come_in_the_order_in_which_they_were_ready() {
             for worker in [2, 0, 1] {
                 workers.send(worker, TaskKind::Fetch, number(round * 10), &payload(&[worker * 1000])).unwrap();
             }
-            let mut heard: Vec<usize> = (0..3).map(|_| hear(&mut workers).worker).collect();
-            heard.sort_unstable();
-            assert_eq!(heard, [0, 1, 2]);
+            let mut answering: Vec<usize> = (0..3).map(|_| next_answer(&mut workers).worker).collect();
+            answering.sort_unstable();
+            assert_eq!(answering, [0, 1, 2]);
         }
         workers.stop();
     });
 }
 
 #[test]
-fn an_epoch_that_is_left_does_not_get_into_the_next_one() {
+fn an_abandoned_epoch_does_not_leak_into_the_next() {
     let mut workers = Workers::new(1, 4, 2).unwrap();
     let end = open(&workers, 0);
     thread::scope(|scope| {
@@ -151,7 +151,7 @@ fn an_epoch_that_is_left_does_not_get_into_the_next_one() {
         }
         workers.send(0, TaskKind::Resume, BatchNumber { epoch: 1, batch_in_epoch: 0 }, b"seed").unwrap();
         workers.send(0, TaskKind::Fetch, BatchNumber { epoch: 1, batch_in_epoch: 0 }, &payload(&[20])).unwrap();
-        let epochs: Vec<u64> = (0..5).map(|_| hear(&mut workers).number.epoch).collect();
+        let epochs: Vec<u64> = (0..5).map(|_| next_answer(&mut workers).number.epoch).collect();
         assert_eq!(epochs, [0, 0, 0, 0, 1]);
         workers.stop();
     });
@@ -174,7 +174,7 @@ fn waiting_ends_in_time_and_too_many_requests_are_refused() {
 }
 
 #[test]
-fn a_worker_that_has_nothing_under_way_can_neither_place_nor_answer() {
+fn a_worker_without_a_request_cannot_place_or_answer() {
     let workers = Workers::new(1, 1, 2).unwrap();
     let mut end = open(&workers, 0);
     assert!(end.place(DType::Int64, vec![3]).is_err());

@@ -54,7 +54,7 @@ fn documents_are_distributed_in_order_and_read_back() {
 }
 
 #[test]
-fn what_is_given_up_leaves_no_file() {
+fn aborted_writes_leave_no_file() {
     let folder = TempDir::new().unwrap();
     let mut shards = TokenShards::new(1 << 30, TokenShardLayout::Megatron, DType::Int32, 1).unwrap();
     assert!(matches!(shards.append(&[1, 2, 3]), Err(Error::InvalidArgument { argument: "tokens", .. })));
@@ -115,7 +115,7 @@ mod parquet {
     }
 
     #[test]
-    fn what_was_appended_before_one_that_is_refused_stays() {
+    fn samples_before_a_refused_one_are_kept() {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("a.parquet");
         let mut shards = ParquetShards::new(vec![field("x", ParquetElement::Text, false, &[])], &options(1)).unwrap();
@@ -132,7 +132,7 @@ mod parquet {
     }
 
     #[test]
-    fn columns_that_do_not_fit_are_refused() {
+    fn mismatched_columns_are_refused() {
         let number = ParquetElement::Number(DType::Int32);
         let mut shards = ParquetShards::new(vec![field("x", number.clone(), true, &[2])], &options(1)).unwrap();
         let columns: [(&[u8], &[i64], &[bool]); 5] = [

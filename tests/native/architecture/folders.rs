@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::{code, exports, module_of, names_behind, sources};
+use super::{code, exports, module_of, names_after, sources};
 
 /// The folders that formats share, from bottom to top, each with the earlier ones that it uses.
 const MACHINERY: &[(&str, &[&str])] = &[
@@ -71,9 +71,9 @@ impl Folder {
         for (path, text) in files {
             let code = code(text.split("\nmod tests {").next().unwrap_or_default());
             let up = "super::".repeat(path.components().count() - usize::from(path.ends_with("mod.rs")));
-            let mut found = names_behind(&code, &up);
-            found.extend(names_behind(&code, &format!("crate::{module}::")));
-            for name in names_behind(&code, "crate::") {
+            let mut found = names_after(&code, &up);
+            found.extend(names_after(&code, &format!("crate::{module}::")));
+            for name in names_after(&code, "crate::") {
                 let Some(origin) = surface.get(&name) else { continue };
                 match origin.strip_prefix(module).map(|rest| rest.trim_start_matches("::")) {
                     Some("") => found.push(name),
@@ -111,7 +111,7 @@ impl Folder {
 }
 
 #[test]
-fn formats_know_only_what_they_share() {
+fn formats_use_only_shared_modules() {
     let names = |table: &[(&'static str, &[&str])]| table.iter().map(|(name, _)| *name).collect::<Vec<_>>();
     let shared = names(MACHINERY);
     for (place, (folder, known)) in MACHINERY.iter().enumerate() {
@@ -136,7 +136,7 @@ fn formats_know_only_what_they_share() {
 }
 
 #[test]
-fn modules_of_a_folder_know_each_other_only_where_that_is_declared() {
+fn modules_of_a_folder_use_each_other_only_as_declared() {
     for (module, declared) in FOLDERS {
         let folder = Folder::read(module);
         let declared: BTreeSet<Vec<&str>> = declared.iter().map(|group| group.to_vec()).collect();

@@ -16,7 +16,7 @@ fn inputs(name: &str) -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_input_that_is_kept_is_read_or_refused() {
+fn every_corpus_input_is_read_or_refused() {
     // A package of the crate has no corpus.
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz");
     for (name, target) in TARGETS {
@@ -30,7 +30,7 @@ fn every_input_that_is_kept_is_read_or_refused() {
 }
 
 #[test]
-fn every_cut_and_many_a_changed_bit_of_a_small_input_is_read_or_refused() {
+fn truncated_and_changed_inputs_are_read_or_refused() {
     for (name, target) in TARGETS {
         for path in inputs(name) {
             let whole = fs::read(&path).unwrap();

@@ -42,7 +42,7 @@ impl Found {
 
     /// True if an error, or the report of a skipped item, contains these words.
     fn says(&self, words: &str) -> bool {
-        self.error.iter().chain(&self.left_out).any(|said| said.contains(words))
+        self.error.iter().chain(&self.left_out).any(|message| message.contains(words))
     }
 
     fn is_all(&self) -> bool {
@@ -223,9 +223,9 @@ pub(super) fn archive(bytes: &[u8]) {
     let fields = is_known.then_some(known.clone());
     let format = StreamFormat::tar(fields, first.clone(), on_missing, end);
     way.check(&path, &bytes, &format, || {
-        let is_alike = is_known && on_missing != OnMissing::Empty;
+        let is_comparable = is_known && on_missing != OnMissing::Empty;
         let options = TarOptions { damages: Damages::Refuse, ..options };
         let fields = first.into_iter().chain(known).collect();
-        is_alike.then(|| read_opened(Tar::open(vec![path.clone()], fields, &options))).flatten()
+        is_comparable.then(|| read_opened(Tar::open(vec![path.clone()], fields, &options))).flatten()
     });
 }
