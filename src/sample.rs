@@ -266,8 +266,8 @@ impl Schema {
     /// True if samples of both schemas can be in one batch: equal data types and shapes, whatever the names.
     #[must_use]
     pub fn stacks_with(&self, other: &Self) -> bool {
-        let alike = |a: &Field, b: &Field| (a.dtype, &a.shape, a.extent) == (b.dtype, &b.shape, b.extent);
-        self.fields.len() == other.fields.len() && self.fields.iter().zip(&other.fields).all(|(a, b)| alike(a, b))
+        let same_form = |a: &Field, b: &Field| (a.dtype, &a.shape, a.extent) == (b.dtype, &b.shape, b.extent);
+        self.fields.len() == other.fields.len() && self.fields.iter().zip(&other.fields).all(|(a, b)| same_form(a, b))
     }
 }
 

@@ -193,7 +193,7 @@ impl LoaderState {
     }
 
     /// Returns this state adapted to the batches of a loader with the same order.
-    pub(crate) fn go_on(&self, loader: &Fingerprint, cut: Cut) -> Result<Self> {
+    pub(crate) fn adapted_to(&self, loader: &Fingerprint, cut: Cut) -> Result<Self> {
         let saved = &self.fingerprint;
         let mut differences = Vec::new();
         if saved.dataset_len != loader.dataset_len {

@@ -31,11 +31,11 @@ enum Watched {
     /// This thread calls the watcher.
     Here { watcher: Watcher, progress: Progress, last: Instant },
     /// The thread that waits for this one calls it.
-    Elsewhere(Arc<Elsewhere>),
+    OtherThreads(Arc<OtherThreads>),
 }
 
 #[derive(Default)]
-struct Elsewhere {
+struct OtherThreads {
     done: AtomicU64,
     is_ended: AtomicBool,
 }
@@ -76,9 +76,9 @@ pub fn expect(steps: usize) {
 pub fn advance(steps: usize) -> Result<()> {
     let is_time = WATCHED.with_borrow_mut(|watched| match watched {
         None => Ok(false),
-        Some(Watched::Elsewhere(elsewhere)) => {
-            elsewhere.done.fetch_add(steps as u64, Ordering::Relaxed);
-            if elsewhere.is_ended.load(Ordering::Relaxed) { Err(ended()) } else { Ok(false) }
+        Some(Watched::OtherThreads(others)) => {
+            others.done.fetch_add(steps as u64, Ordering::Relaxed);
+            if others.is_ended.load(Ordering::Relaxed) { Err(ended()) } else { Ok(false) }
         }
         Some(Watched::Here { progress, last, .. }) => {
             progress.done += steps as u64;
@@ -111,7 +111,7 @@ fn call() -> Result<()> {
 ///
 /// # Errors
 /// Those of `work`; the watcher's, once `work` has ended.
-pub(crate) fn elsewhere<T: Send>(work: impl FnOnce(&Others) -> Result<T> + Send) -> Result<T> {
+pub(crate) fn on_other_threads<T: Send>(work: impl FnOnce(&Others) -> Result<T> + Send) -> Result<T> {
     let others = Others(match WATCHED.with_borrow(Option::is_some) {
         true => Some(Arc::default()),
         false => None,
@@ -145,14 +145,14 @@ pub(crate) fn elsewhere<T: Send>(work: impl FnOnce(&Others) -> Result<T> + Send)
     })
 }
 
-/// Passed by [`elsewhere`] to other threads.
-pub(crate) struct Others(Option<Arc<Elsewhere>>);
+/// Passed by [`on_other_threads`] to other threads.
+pub(crate) struct Others(Option<Arc<OtherThreads>>);
 
 impl Others {
     /// Runs `work` on this thread, for the caller that waits for it.
     pub(crate) fn watch<T>(&self, work: impl FnOnce() -> T) -> T {
         let Some(shared) = &self.0 else { return work() };
-        let _before = Restore(WATCHED.replace(Some(Watched::Elsewhere(Arc::clone(shared)))));
+        let _before = Restore(WATCHED.replace(Some(Watched::OtherThreads(Arc::clone(shared)))));
         work()
     }
 }
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watcher_is_called_and_ends_the_work() {
+    fn a_watcher_can_end_the_work() {
         assert_eq!(work(3).unwrap(), 3, "there are no watchers");
         let seen = Rc::new(Cell::new(Progress::default()));
         let watcher = {
@@ -194,15 +194,15 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_watched_by_the_one_that_waits_for_them() {
+    fn the_waiting_thread_runs_the_watchers() {
         let scanned = || {
-            elsewhere(|others| {
+            on_other_threads(|others| {
                 let other = thread::scope(|scope| scope.spawn(|| others.watch(|| work(100_000))).join().unwrap());
                 other.map(|_| ())
             })
         };
         let error = within(Box::new(|_| Err(Error::State { reason: "enough".into() })), scanned).unwrap_err();
         assert!(error.to_string().contains("enough"), "{error}");
-        assert_eq!(elsewhere(|others| others.watch(|| work(2))).unwrap(), 2);
+        assert_eq!(on_other_threads(|others| others.watch(|| work(2))).unwrap(), 2);
     }
 }

@@ -58,7 +58,7 @@ fn os_error(path: &Path, source: &std::io::Error) -> PyErr {
             let text = source.to_string();
             // Python adds the number itself.
             let text = text.split(" (os error").next().unwrap_or_default();
-            let text = format!("{text}{}", way_out(source));
+            let text = format!("{text}{}", limit_hint(source));
             PyOSError::new_err((errno, text, path.as_os_str().to_owned()))
         }
         None => PyOSError::new_err(format!("{}: {source}", path.display())),
@@ -66,7 +66,7 @@ fn os_error(path: &Path, source: &std::io::Error) -> PyErr {
 }
 
 /// Returns what to do about a limit that was reached.
-fn way_out(source: &std::io::Error) -> &'static str {
+fn limit_hint(source: &std::io::Error) -> &'static str {
     match source.kind() {
         ErrorKind::OutOfMemory => {
             " (address space for a mapping of the whole file: raise the limit, ulimit -v, or for many files vm.max_map_count)"

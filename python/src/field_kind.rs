@@ -99,7 +99,7 @@ impl<'py> FromPyObject<'_, 'py> for FieldKind {
 
 impl FieldKind {
     /// True if samples of `field` can be of this kind.
-    pub(super) fn is_for(&self, field: &Field) -> bool {
+    pub(super) fn accepts(&self, field: &Field) -> bool {
         match self {
             Self::Tensor => !field.is_variable(),
             Self::Number => {
@@ -110,12 +110,12 @@ impl FieldKind {
             Self::Padded(fill) => field.is_variable() && fill.len() == field.dtype().bytes(),
             Self::Filled(padding) => field.is_variable() && padding.fill().len() == field.dtype().bytes(),
             Self::Bytes | Self::Str | Self::Path | Self::Json => field.dtype() == DType::UInt8,
-            Self::Tuple(kind) => kind.is_for(field),
+            Self::Tuple(kind) => kind.accepts(field),
             Self::Nested(_) => field.is_variable() && field.dtype() == DType::UInt8,
             Self::Optional(kind) if **kind == Self::Ragged => field.is_variable(),
             Self::Optional(kind) => {
                 let element = Field::new(field.name(), field.dtype(), field.shape());
-                field.is_variable() && kind.is_for(&element)
+                field.is_variable() && kind.accepts(&element)
             }
         }
     }

@@ -10,7 +10,7 @@ use super::mersenne::{Mersenne, MersennePlaces, MersenneState};
 use super::torch_generator::{TorchDoor, TorchPlaces, TorchState};
 
 /// Access to one generator.
-enum Door {
+enum GeneratorAccess {
     /// No access: nothing is set, and its state is empty.
     Closed,
     Mersenne(Mersenne),
@@ -19,7 +19,7 @@ enum Door {
     Public(Py<PyAny>),
 }
 
-impl Door {
+impl GeneratorAccess {
     /// `places` is None, a tuple for fast access, or an object that uses the public API.
     fn new(places: Option<Bound<'_, PyAny>>, stream: GeneratorStream) -> PyResult<Self> {
         let Some(places) = places else { return Ok(Self::Closed) };
@@ -85,9 +85,9 @@ type States<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes
 /// NumPy's lock is taken here. Which of the two comes first is undefined.
 #[pyclass(frozen, module = "sluicegate._core")]
 pub(super) struct GlobalGenerators {
-    python: Door,
-    numpy: Door,
-    torch: Door,
+    python: GeneratorAccess,
+    numpy: GeneratorAccess,
+    torch: GeneratorAccess,
 }
 
 #[pymethods]
@@ -101,9 +101,9 @@ impl GlobalGenerators {
         torch: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         Ok(Self {
-            python: Door::new(python, GeneratorStream::GlobalPython)?,
-            numpy: Door::new(numpy, GeneratorStream::GlobalNumpy)?,
-            torch: Door::new(torch, GeneratorStream::GlobalTorch)?,
+            python: GeneratorAccess::new(python, GeneratorStream::GlobalPython)?,
+            numpy: GeneratorAccess::new(numpy, GeneratorStream::GlobalNumpy)?,
+            torch: GeneratorAccess::new(torch, GeneratorStream::GlobalTorch)?,
         })
     }
 

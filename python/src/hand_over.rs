@@ -58,7 +58,7 @@ impl HandOver {
     /// Fails if the samples of `schema` can't be handed over in this way.
     pub(super) fn check(&self, schema: &Schema) -> PyResult<()> {
         let fields = schema.fields();
-        let fits = |(field, (kind, _)): (&Field, &(FieldKind, _))| kind.is_for(field);
+        let fits = |(field, (kind, _)): (&Field, &(FieldKind, _))| kind.accepts(field);
         if fields.len() == self.fields.len() && fields.iter().zip(&self.fields).all(fits) {
             return Ok(());
         }

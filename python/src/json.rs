@@ -44,19 +44,19 @@ fn may_be_an_integer(value: f64) -> bool {
 fn has_long_integer(text: &[u8]) -> bool {
     const DIGITS_OF_64_BITS: usize = 19;
     let mut rest = text;
-    while let Some((&first, behind)) = rest.split_first() {
+    while let Some((&first, after)) = rest.split_first() {
         match first {
-            b'"' => rest = &behind[end_of_text(behind)..],
+            b'"' => rest = &after[end_of_text(after)..],
             b'-' | b'0'..=b'9' => {
                 let is_of_number = |byte: &u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
-                let (number, behind) = rest.split_at(rest.iter().take_while(|byte| is_of_number(byte)).count());
+                let (number, after) = rest.split_at(rest.iter().take_while(|byte| is_of_number(byte)).count());
                 let is_integer = number[1..].iter().all(u8::is_ascii_digit);
                 if is_integer && (number == b"-0" || number.len() >= DIGITS_OF_64_BITS) {
                     return true;
                 }
-                rest = behind;
+                rest = after;
             }
-            _ => rest = behind,
+            _ => rest = after,
         }
     }
     false
@@ -135,19 +135,19 @@ impl<'de> Visitor<'de> for &mut Columns<'_, '_> {
             return Ok(());
         }
         for (name, column) in self.names.iter().zip(&mut self.values) {
-            if entries.next_key_seed(Is(name))? != Some(true) {
+            if entries.next_key_seed(KeyEquals(name))? != Some(true) {
                 return Err(other());
             }
             entries.next_value_seed(Next { value: self.value, column })?;
         }
-        entries.next_key_seed(Is(""))?.map_or(Ok(()), |_| Err(other()))
+        entries.next_key_seed(KeyEquals(""))?.map_or(Ok(()), |_| Err(other()))
     }
 }
 
 /// Reads a key, and returns true if it is this one.
-struct Is<'a>(&'a str);
+struct KeyEquals<'a>(&'a str);
 
-impl<'de> DeserializeSeed<'de> for Is<'_> {
+impl<'de> DeserializeSeed<'de> for KeyEquals<'_> {
     type Value = bool;
 
     fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
@@ -155,7 +155,7 @@ impl<'de> DeserializeSeed<'de> for Is<'_> {
     }
 }
 
-impl Visitor<'_> for Is<'_> {
+impl Visitor<'_> for KeyEquals<'_> {
     type Value = bool;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

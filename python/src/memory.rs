@@ -41,19 +41,19 @@ impl Drop for Owner {
         // SAFETY: taken once, here.
         let object = unsafe { ManuallyDrop::take(&mut self.0) };
         // SAFETY: both may be called on any thread, with or without the GIL.
-        let is_pythons = unsafe { ffi::Py_IsInitialized() == 0 || !ffi::PyGILState_GetThisThreadState().is_null() };
-        if is_pythons {
+        let can_drop = unsafe { ffi::Py_IsInitialized() == 0 || !ffi::PyGILState_GetThisThreadState().is_null() };
+        if can_drop {
             return drop(object);
         }
         // A pool thread must not wait for the GIL, and pyo3 would keep the object until this library is next called.
-        // SAFETY: may be called without the GIL; `let_go` receives the reference that was taken here, once. A queue
-        // that is full does not take it; then it is leaked.
-        unsafe { ffi::Py_AddPendingCall(Some(let_go), object.into_ptr().cast()) };
+        // SAFETY: may be called without the GIL; `decrement_reference` receives the reference that was taken here, once.
+        // A queue that is full does not take it; then it is leaked.
+        unsafe { ffi::Py_AddPendingCall(Some(decrement_reference), object.into_ptr().cast()) };
     }
 }
 
 /// Releases a reference. The main thread runs this for `Owner`, between two of its instructions.
-extern "C" fn let_go(object: *mut c_void) -> c_int {
+extern "C" fn decrement_reference(object: *mut c_void) -> c_int {
     // SAFETY: Python calls this with the GIL and with the reference that `Owner` passed.
     unsafe { ffi::Py_DecRef(object.cast()) };
     0

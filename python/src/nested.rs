@@ -94,7 +94,7 @@ impl<'py> Maker<'py> {
     /// Reads a sequence of one object.
     fn one(&self, py: Python<'py>, bytes: &mut NestedBytes<'_>) -> Made<Bound<'py, PyAny>> {
         match bytes.presence(1) {
-            Some(presence) if presence.is_there(0) => self.there(py, bytes),
+            Some(presence) if presence.is_present(0) => self.present_value(py, bytes),
             Some(_) => Ok(Ok(py.None().into_bound(py))),
             None => Ok(Err(damaged())),
         }
@@ -106,15 +106,15 @@ impl<'py> Maker<'py> {
         // A value has at least one byte, except dictionaries without parts, which do not occur.
         let mut objects = Vec::new();
         for row in 0..len {
-            objects.push(match presence.is_there(row) {
-                true => made!(self.there(py, bytes)),
+            objects.push(match presence.is_present(row) {
+                true => made!(self.present_value(py, bytes)),
                 false => py.None().into_bound(py),
             });
         }
         PyList::new(py, objects).map(Ok)
     }
 
-    fn there(&self, py: Python<'py>, bytes: &mut NestedBytes<'_>) -> Made<Bound<'py, PyAny>> {
+    fn present_value(&self, py: Python<'py>, bytes: &mut NestedBytes<'_>) -> Made<Bound<'py, PyAny>> {
         Ok(match self {
             Self::Number(dtype) => match bytes.number(*dtype) {
                 Some(NestedValue::Bool(value)) => Ok(PyBool::new(py, value).to_owned().into_any()),

@@ -34,7 +34,7 @@ pub(super) struct Plan {
     plan: EpochPlan,
     /// Buffer for the indices of a batch on its way to Python. A thread that finds it locked uses a buffer of its own.
     room: Mutex<Vec<usize>>,
-    is_quick: bool,
+    needs_no_detach: bool,
 }
 
 #[pymethods]
@@ -62,8 +62,8 @@ impl Plan {
         };
         let remainder = remainder_of(remainder).map_err(|error| to_python(py, error))?;
         let shard = Shard::new(shard.0, shard.1).map_err(|error| to_python(py, error))?;
-        let is_quick = source.is_instance_of::<Order>() && batch_size <= QUICK;
-        Ok(Self { plan: plan.shard(shard, remainder).start_at(start), room: Mutex::default(), is_quick })
+        let needs_no_detach = source.is_instance_of::<Order>() && batch_size <= QUICK;
+        Ok(Self { plan: plan.shard(shard, remainder).start_at(start), room: Mutex::default(), needs_no_detach })
     }
 
     fn __len__(&self) -> usize {
@@ -91,7 +91,7 @@ impl Plan {
     /// Returns the plan of `rank` for the same steps.
     fn of_rank(&self, py: Python<'_>, rank: usize) -> PyResult<Self> {
         let plan = self.plan.of_rank(rank).map_err(|error| to_python(py, error))?;
-        Ok(Self { plan, room: Mutex::default(), is_quick: self.is_quick })
+        Ok(Self { plan, room: Mutex::default(), needs_no_detach: self.needs_no_detach })
     }
 
     /// Returns the position of the ranks in the global order after each has received `batches` batches of this plan.
@@ -116,9 +116,9 @@ impl Plan {
         self.fill(py, batch, &mut indices).map(|planned| (planned, indices))
     }
 
-    /// Adds some indices of batch `batch` to `into`: see [`EpochPlan::some_of`].
-    pub(super) fn some_of(&self, batch: usize, into: &mut Vec<usize>) {
-        self.plan.some_of(batch, into);
+    /// Adds some indices of batch `batch` to `into`: see [`EpochPlan::peek_indices`].
+    pub(super) fn peek_indices(&self, batch: usize, into: &mut Vec<usize>) {
+        self.plan.peek_indices(batch, into);
     }
 
     fn fill(&self, py: Python<'_>, batch: usize, into: &mut Vec<usize>) -> PyResult<sluicegate::PlannedBatch> {
@@ -126,7 +126,7 @@ impl Plan {
         if batch >= len {
             return Err(PyIndexError::new_err(format!("batch {batch} is out of range for a plan of {len} batches")));
         }
-        if self.is_quick {
+        if self.needs_no_detach {
             return Ok(self.plan.batch(batch, into));
         }
         detach(py, || Ok(self.plan.batch(batch, into)))

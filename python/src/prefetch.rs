@@ -209,7 +209,7 @@ impl Prefetch {
     fn push_planned(&self, py: Python<'_>, number: u64, plan: &Plan, batch: usize) -> PyResult<bool> {
         let (_, indices) = plan.planned(py, batch)?;
         let is_in_range = indices.iter().all(|&index| index < self.len);
-        let look = |batch: usize, into: &mut Vec<usize>| plan.some_of(batch, into);
+        let look = |batch: usize, into: &mut Vec<usize>| plan.peek_indices(batch, into);
         self.push_indices(py, number, is_in_range.then_some(indices), Some((batch, look)))
     }
 

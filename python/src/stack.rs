@@ -105,7 +105,7 @@ impl Kinds {
         let is_complex = matches!(dtype, DType::Complex32 | DType::Complex64 | DType::Complex128);
         // All are checked before any memory is read, because torch's methods let other threads run.
         for sample in samples.iter_borrowed() {
-            if !is_exactly(&sample, &self.tensor)
+            if !has_exact_type(&sample, &self.tensor)
                 || sample.getattr(intern!(py, "requires_grad")).ok()?.is_truthy().ok()?
                 || (is_complex && sample.call_method0(intern!(py, "is_conj")).ok()?.is_truthy().ok()?)
                 || (is_ambiguous && !sample.getattr(intern!(py, "dtype")).ok()?.is(&torchs))
@@ -130,7 +130,7 @@ impl Kinds {
         } else if first.is_exact_instance_of::<PyBool>() {
             Some(DType::Bool)
         } else {
-            self.scalars.iter().find(|scalar| is_exactly(first, &scalar.0)).map(|scalar| scalar.1)
+            self.scalars.iter().find(|scalar| has_exact_type(first, &scalar.0)).map(|scalar| scalar.1)
         }
     }
 }
@@ -154,7 +154,7 @@ fn numbers(samples: &Bound<'_, PyTuple>, dtype: DType) -> Option<Vec<u8>> {
 }
 
 /// True if `object` is of `class`, but not of a subclass.
-fn is_exactly(object: &Bound<'_, PyAny>, class: &Py<PyType>) -> bool {
+fn has_exact_type(object: &Bound<'_, PyAny>, class: &Py<PyType>) -> bool {
     object.get_type_ptr() == class.as_ptr().cast()
 }
 
@@ -180,8 +180,8 @@ impl<'py> Rows<'py> {
             Err(_) => samples.cast_exact::<PyTuple>().ok()?.clone(),
         };
         let first = samples.get_item(0).ok()?;
-        let is_array = |sample: &Bound<'_, PyAny>| kinds.arrays.iter().any(|array| is_exactly(sample, array));
-        let views = if is_exactly(&first, &kinds.tensor) {
+        let is_array = |sample: &Bound<'_, PyAny>| kinds.arrays.iter().any(|array| has_exact_type(sample, array));
+        let views = if has_exact_type(&first, &kinds.tensor) {
             kinds.views_of_tensors(&samples)?
         } else if is_array(&first) {
             samples.iter_borrowed().all(|sample| is_array(&sample)).then(|| Views::of_arrays(&samples))??

@@ -147,11 +147,11 @@ impl StreamReader {
         let (schema, batch, positions) = self.waiting(py, || {
             let mut ahead = self.ahead();
             let start = Instant::now();
-            let Some(there) = ahead.wait(samples, SIGNAL_INTERVAL)? else { return Ok(None) };
+            let Some(available) = ahead.wait(samples, SIGNAL_INTERVAL)? else { return Ok(None) };
             if start.elapsed() > SIGNAL_MARGIN {
                 return Ok(None);
             }
-            let (batch, positions) = ahead.batch(there.min(samples), &*collate, &self.slab)?;
+            let (batch, positions) = ahead.batch(available.min(samples), &*collate, &self.slab)?;
             ahead.take(positions.len());
             Ok(Some((ahead.schema().clone(), batch, positions)))
         })?;

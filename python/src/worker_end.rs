@@ -131,7 +131,7 @@ impl WorkerEnd {
 }
 
 impl WorkerEnd {
-    pub(super) fn new_over(end: sluicegate::internal::WorkerEnd, kinds: Py<Kinds>) -> Self {
+    pub(super) fn from_core(end: sluicegate::internal::WorkerEnd, kinds: Py<Kinds>) -> Self {
         Self { end: Mutex::new(end), kinds }
     }
 

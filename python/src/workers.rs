@@ -83,7 +83,7 @@ impl Workers {
     /// Returns the end of `worker`, in a process that was forked from this one.
     fn end(&self, py: Python<'_>, worker: usize) -> PyResult<WorkerEnd> {
         let end = detach(py, || self.lock().end(worker))?;
-        Ok(WorkerEnd::new_over(end, self.kinds.clone_ref(py)))
+        Ok(WorkerEnd::from_core(end, self.kinds.clone_ref(py)))
     }
 
     /// Makes a separate thread copy batches received from now on to pinned blocks from `allocate`; None stops that.

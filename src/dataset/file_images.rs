@@ -66,7 +66,7 @@ pub struct FileImages {
     pipeline: ImagePipeline,
     others: Arc<dyn OtherImages>,
     mode: FileMode,
-    beside: Option<InMemory>,
+    other_fields: Option<InMemory>,
     /// Per sample, the height and the width once they are known, packed into one number; 0 until then.
     sizes: Vec<AtomicU64>,
     schema: Schema,
@@ -86,31 +86,31 @@ const BEGINNING: u64 = 16 << 10;
 
 impl FileImages {
     /// The images in the files at `paths`, which are separated by zeros and hold images of `mode`, transformed by
-    /// `transforms`, in a field called `name`, followed by the fields of `beside`, if any.
+    /// `transforms`, in a field called `name`, followed by the fields of `other_fields`, if any.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if the images do not all get the same shape and data type; [`Error::LengthMismatch`]
-    /// if the number of paths differs from the number of samples of `beside`.
+    /// if the number of paths differs from the number of samples of `other_fields`.
     pub fn new(
         name: &str,
         paths: &[u8],
         mode: FileMode,
         transforms: Vec<ImageTransform>,
-        beside: Option<InMemory>,
+        other_fields: Option<InMemory>,
         others: Arc<dyn OtherImages>,
     ) -> Result<Self> {
         let mut joined = Vec::with_capacity(paths.len());
-        let mut ends = Vec::with_capacity(beside.as_ref().map_or(1, Dataset::len));
+        let mut ends = Vec::with_capacity(other_fields.as_ref().map_or(1, Dataset::len));
         for path in paths.split(|&byte| byte == 0) {
             joined.extend_from_slice(path);
             ends.push(joined.len());
         }
-        if let Some(beside) = beside.as_ref().filter(|beside| beside.len() != ends.len()) {
+        if let Some(other_fields) = other_fields.as_ref().filter(|other_fields| other_fields.len() != ends.len()) {
             return Err(Error::LengthMismatch {
                 first: name.to_owned(),
                 first_len: ends.len(),
-                other: "beside".into(),
-                other_len: beside.len(),
+                other: "other_fields".into(),
+                other_len: other_fields.len(),
             });
         }
         let decode = DecodeOptions { mode: mode.decoded(), ..DecodeOptions::default() };
@@ -120,11 +120,11 @@ impl FileImages {
             reason: "the resulting images differ in shape; end with a transform that gives all of them one size".into(),
         })?;
         let image = Field::new(name, form.dtype, form.shape);
-        let others_fields = beside.iter().flat_map(|beside| beside.schema().fields()).cloned();
-        let schema = Schema::new([image].into_iter().chain(others_fields).collect::<Vec<_>>());
+        let fields = other_fields.iter().flat_map(|other_fields| other_fields.schema().fields()).cloned();
+        let schema = Schema::new([image].into_iter().chain(fields).collect::<Vec<_>>());
         let sizes = (0..ends.len()).map(|_| AtomicU64::new(0)).collect();
         let is_random = pipeline.is_random();
-        Ok(Self { paths: joined, ends, folder: None, pipeline, others, mode, beside, sizes, schema, is_random })
+        Ok(Self { paths: joined, ends, folder: None, pipeline, others, mode, other_fields, sizes, schema, is_random })
     }
 
     /// Resolves relative paths from `folder`, so that they stay valid if the process changes its current directory;
@@ -269,8 +269,8 @@ impl ReadMany for FileImages {
         };
         fill_rooms(into.rooms(&[0]), fill)?;
         let fields = self.schema.fields().len();
-        let beside = self.beside.as_ref();
-        beside.map_or(Ok(()), |beside| beside.read_many(indices, &mut into.fields_mut(1..fields)))
+        let other_fields = self.other_fields.as_ref();
+        other_fields.map_or(Ok(()), |other_fields| other_fields.read_many(indices, &mut into.fields_mut(1..fields)))
     }
 }
 

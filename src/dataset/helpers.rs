@@ -68,17 +68,17 @@ pub(crate) fn each_helped<I: Send, T: Send>(
         // Fewer helpers are slower, but not an error.
         let helping: Vec<_> = (0..helpers).map_while(|at| begin(at).ok()).collect();
         let mut done = Vec::new();
-        let heard = loop {
+        let outcome = loop {
             match watch::advance(0) {
                 Ok(()) if work_on(&mut done) => {}
-                heard => break heard,
+                outcome => break outcome,
             }
         };
-        is_over.fetch_or(heard.is_err(), Ordering::Relaxed);
+        is_over.fetch_or(outcome.is_err(), Ordering::Relaxed);
         for helper in helping {
             done.extend(helper.join().unwrap_or_else(|panic| resume_unwind(panic)));
         }
-        heard.map(|()| done)
+        outcome.map(|()| done)
     })?;
     done.sort_unstable_by_key(|(number, _)| *number);
     done.into_iter().map(|(_, one)| one).collect()
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_filled_by_several_threads_and_come_in_their_order() {
+    fn helper_threads_fill_rows_in_order() {
         for helpers in [1, 3] {
             assert_eq!(filled(helpers, 200, &[]).unwrap(), (0..200).collect::<Vec<_>>());
             let error = filled(helpers, 200, &[190, 40, 41]).unwrap_err();
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_comes_before_what_failed() {
+    fn a_signal_takes_precedence_over_an_error() {
         let error = watch::within(Box::new(|_| Err(Error::State { reason: "a signal".into() })), || {
             let mut bytes = [0; 64];
             let rooms = bytes.iter_mut().map(|byte| vec![std::slice::from_mut(byte)]).collect();
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "a broken row")]
-    fn a_helper_that_panics_is_heard() {
+    fn a_panic_in_a_helper_is_reported() {
         let mut bytes = [0; 64];
         let rooms = bytes.iter_mut().map(|byte| vec![std::slice::from_mut(byte)]).collect();
         let consumer = thread::current().id();

@@ -121,9 +121,13 @@ impl StreamPart {
 impl fmt::Display for StreamPart {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let StreamSplit { rank, world_size, num_workers, run } = self.split;
-        write!(formatter, "rank {rank} of {world_size}, worker {} of {num_workers} with {run} in a row", self.worker)?;
+        write!(
+            formatter,
+            "rank {rank} of {world_size}, worker {} of {num_workers}, {run} samples in a row",
+            self.worker
+        )?;
         if !self.consumed.is_empty() {
-            write!(formatter, ", except what {} other splits had read", self.consumed.len())?;
+            write!(formatter, ", except the samples that {} earlier splits had read", self.consumed.len())?;
         }
         Ok(())
     }
@@ -134,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_disjoint_and_together_all() {
+    fn parts_partition_all_samples() {
         for (world_size, num_workers, run) in [(1, 1, 1), (2, 1, 3), (1, 3, 2), (3, 2, 1), (2, 3, 4)] {
             for ordinal in (0..60).chain([u64::MAX - 1, u64::MAX]) {
                 let owners = (0..world_size * num_workers).filter(|number| {
@@ -148,14 +152,14 @@ mod tests {
     }
 
     #[test]
-    fn runs_go_round_among_the_workers_of_a_rank() {
+    fn runs_rotate_among_the_workers_of_a_rank() {
         let split = StreamSplit { rank: 1, world_size: 2, num_workers: 2, run: 3 };
         let workers: Vec<_> = (0..14).filter_map(|ordinal| split.worker_of(ordinal)).collect();
         assert_eq!(workers, [0, 0, 0, 1, 1, 1, 0]);
     }
 
     #[test]
-    fn what_was_read_under_other_splits_is_nobodys() {
+    fn samples_read_under_earlier_splits_belong_to_no_part() {
         let (two, three) = (StreamSplit { num_workers: 2, ..StreamSplit::WHOLE }, 3);
         let consumed = [
             ConsumedSamples { split: two, until: vec![7, 4], held: vec![1, 2] },

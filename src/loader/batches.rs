@@ -137,7 +137,7 @@ impl<'scope, B: Send + 'scope> Batches<'scope, B> {
                     error => error,
                 })?;
                 self.window.push(IndexBatch { epoch: self.state.epoch(), batch_in_epoch, indices, draws: None })?;
-                self.window.look_ahead(self.next, |batch, into| self.plan.some_of(batch, into));
+                self.window.look_ahead(self.next, |batch, into| self.plan.peek_indices(batch, into));
             }
             self.next += 1;
         }

@@ -68,8 +68,9 @@ impl EpochSettings {
                 ("sampler or shuffle", self.sampler.is_some()),
             ];
             if let Some((other, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
-                let reason =
-                    format!("it determines what is in a batch, so {other} can't be passed, too; pass one of the two");
+                let reason = format!(
+                    "they determine the content of each batch, so {other} can't be passed, too; pass one of the two"
+                );
                 return Err(Error::InvalidArgument { argument: "batches", reason });
             }
             return Ok(Source::Batches(Arc::clone(batches)));
@@ -89,8 +90,8 @@ impl Epochs {
     }
 
     /// Returns `state` adapted to this loader.
-    pub(super) fn go_on(&self, state: &LoaderState) -> Result<LoaderState> {
-        state.go_on(&self.fingerprint, self.cut)
+    pub(super) fn adapted(&self, state: &LoaderState) -> Result<LoaderState> {
+        state.adapted_to(&self.fingerprint, self.cut)
     }
 
     /// Returns all batches of `epoch` for this rank.

@@ -88,7 +88,7 @@ impl<'scope, B: Send + 'scope> ItemLoader<'scope, B> {
     /// # Errors
     /// [`Error::State`](crate::Error::State) if the state is for a different order; those of the sampler.
     pub fn resume(&self, state: &LoaderState) -> Result<Batches<'scope, B>> {
-        self.batches_from(self.epochs.go_on(state)?)
+        self.batches_from(self.epochs.adapted(state)?)
     }
 
     /// Returns this rank's batches of `epoch` without loading them: which items each of them contains.

@@ -84,7 +84,7 @@ impl DataLoader {
     /// or if it contains batches received out of order and batches are cut or distributed differently here; those of
     /// the sampler.
     pub fn resume(&self, state: &LoaderState) -> Result<Batches<'static>> {
-        self.batches_from(self.epochs.go_on(state)?)
+        self.batches_from(self.epochs.adapted(state)?)
     }
 
     fn batches_from(&self, state: LoaderState) -> Result<Batches<'static>> {

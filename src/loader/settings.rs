@@ -44,7 +44,7 @@ impl Settings {
     /// [`Error::InvalidArgument`] if there are threads but nothing to prefetch.
     pub(super) fn ahead(&self, threads: usize) -> Result<usize> {
         if threads > 0 && self.prefetch == 0 {
-            let reason = "expected at least 1 with threads, which have nothing to do otherwise, got 0".into();
+            let reason = "expected at least 1 batch if there are threads, got 0".into();
             return Err(Error::InvalidArgument { argument: "prefetch", reason });
         }
         Ok(threads.saturating_mul(self.prefetch).max(1))

@@ -46,12 +46,12 @@ impl ShuffledStream {
     ) -> Result<Self> {
         let mut stream = Self::new(place.order, part, place.since, position);
         let read = place.read;
-        let is_there = loop {
-            if let Some(is_there) = stream.samples.read_again(ahead, read, &place.held, patience)? {
-                break is_there;
+        let is_restored = loop {
+            if let Some(is_restored) = stream.samples.read_again(ahead, read, &place.held, patience)? {
+                break is_restored;
             }
         };
-        if !is_there {
+        if !is_restored {
             let reason = format!("{read} samples had been read when it was saved, but the stream now has fewer");
             return Err(Error::State { reason });
         }
@@ -115,7 +115,7 @@ mod tests {
     use crate::{BufferBound, StackSamples, StreamDataset, StreamFormat, StreamSource};
 
     #[test]
-    fn places_before_all_that_is_held_are_forgotten() -> Result<()> {
+    fn positions_before_all_held_samples_are_dropped() -> Result<()> {
         let lines = StreamDataset::new(vec![StreamSource::Command("seq 40000".into())], StreamFormat::json_lines(None));
         let mut ahead = ReadAhead::new(Arc::new(lines), StreamPart::WHOLE, StreamPosition::default(), 1 << 20);
         let order = ShuffledOrder { bound: BufferBound::of_samples(500)?, seed: 7, epoch: 0 };

@@ -90,13 +90,13 @@ impl StreamBatches {
     /// Restricts the pass to the samples of this part. Default: all.
     #[must_use]
     pub fn part(self, part: StreamPart) -> Self {
-        self.before_it_begins("part", |batches| batches.part = part)
+        self.configure("part", |batches| batches.part = part)
     }
 
     /// Starts at `position` instead of at a saved state. Default: the beginning.
     #[must_use]
     pub fn start_at(self, position: StreamPosition) -> Self {
-        self.before_it_begins("position", |batches| {
+        self.configure("position", |batches| {
             batches.position = position;
             batches.resumed = None;
         })
@@ -117,7 +117,7 @@ impl StreamBatches {
     /// Sets approximately how many bytes to read ahead. Default: 16 MiB.
     #[must_use]
     pub fn bytes_ahead(self, bytes: usize) -> Self {
-        self.before_it_begins("bytes_ahead", |batches| batches.bytes_ahead = bytes)
+        self.configure("bytes_ahead", |batches| batches.bytes_ahead = bytes)
     }
 
     /// Passes samples through a buffer of `bound`: once it is full, each sample that is read takes the place of one
@@ -125,7 +125,7 @@ impl StreamBatches {
     /// stream ends the pass, and the samples held at that point are lost.
     #[must_use]
     pub fn shuffle(self, bound: BufferBound, seed: u64, epoch: u64) -> Self {
-        self.before_it_begins("shuffle", |batches| batches.shuffle = Some((bound, seed, epoch)))
+        self.configure("shuffle", |batches| batches.shuffle = Some((bound, seed, epoch)))
     }
 
     /// Resumes where `state` was saved by a pass over the same part of the same stream, with the same shuffling: set
@@ -190,7 +190,7 @@ impl StreamBatches {
         }
     }
 
-    fn before_it_begins(mut self, argument: &'static str, set: impl FnOnce(&mut Self)) -> Self {
+    fn configure(mut self, argument: &'static str, set: impl FnOnce(&mut Self)) -> Self {
         match self.pass {
             Pass::Before => set(&mut self),
             _ => self.late = Some(argument),
@@ -236,24 +236,24 @@ impl StreamBatches {
         }
         let Pass::Begun(ahead, shuffled) = &mut self.pass else { return Ok(None) };
         let samples = loop {
-            let there = match shuffled.as_deref_mut() {
+            let available = match shuffled.as_deref_mut() {
                 Some(shuffled) => shuffled.draw(ahead, self.batch_size, PATIENCE)?,
-                None => ahead.wait(self.batch_size, PATIENCE)?.map(|there| there.min(self.batch_size)),
+                None => ahead.wait(self.batch_size, PATIENCE)?.map(|available| available.min(self.batch_size)),
             };
-            if let Some(there) = there {
-                break there;
+            if let Some(available) = available {
+                break available;
             }
         };
         if samples == 0 || (samples < self.batch_size && self.last_batch == LastBatch::Drop) {
-            let mut behind = self.position;
+            let mut end = self.position;
             while let Some((block, row)) = ahead.next() {
-                behind = block.position(row);
+                end = block.position(row);
                 ahead.take(1);
             }
             // Samples before an error are yielded first; none are left here. Without an error, everything skipped is
             // before the end.
             ahead.wait(1, Duration::ZERO)?;
-            self.position = behind;
+            self.position = end;
             return Ok(None);
         }
         if let Some(shuffled) = shuffled.as_deref_mut() {

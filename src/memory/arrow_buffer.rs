@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_goes_home_with_the_last_part_of_its_buffer() {
+    fn a_slot_is_released_with_the_last_part_of_its_buffer() {
         let slab = super::super::Slab::new(1);
         let mut lease = slab.lease(64).expect("there is memory");
         lease.bytes_mut().fill(7);

@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_aligned_whole_elements_are_seen() {
+    fn only_aligned_whole_elements_are_viewed() {
         let slab = super::super::Slab::new(1);
         let mut lease = slab.lease(24).expect("there is memory");
         lease.bytes_mut().fill(0);

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_lost_pages_are_zeros_and_the_segment_says_so() {
+    fn lost_pages_read_as_zeros_and_are_reported() {
         let (file, array) = mapped();
         let mut rows = vec![1; 2 * PAGE];
         array.gather(&[0, 7], &mut rows).unwrap();
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_within_a_guarded_copy_leaves_it_guarded() {
+    fn nested_guarded_copies_stay_guarded() {
         let (file, array) = mapped();
         let (_other, within) = mapped();
         file.set_len(0).unwrap();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn many_threads_may_lose_the_same_pages() {
+    fn many_threads_can_lose_the_same_pages() {
         for _ in 0..50 {
             let (file, array) = mapped();
             thread::scope(|scope| {

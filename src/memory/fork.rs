@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn each_process_makes_its_own_value() {
+    fn each_process_creates_its_own_value() {
         let value = PerProcess::new();
         let first = generation();
         assert_eq!(*value.get_or_make(|| 1), 1);
@@ -143,7 +143,7 @@ mod tests {
 
     /// A thread takes and drops slots continuously, so some forks find the lock held.
     #[test]
-    fn a_child_drops_what_it_inherits_and_leases_its_own_whoever_holds_the_lock() {
+    fn a_forked_child_drops_inherited_leases_even_if_the_lock_is_held() {
         let (slab, stop) = (Slab::new(2), AtomicBool::new(false));
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_drops_the_slab_itself_leaves_the_parent_s_alone() {
+    fn a_child_that_drops_the_slab_leaves_the_parents_intact() {
         let slab = Slab::new(2);
         let lease = slab.lease(100).unwrap();
         let (mut slab, mut lease) = (Some(slab), Some(lease));

@@ -208,11 +208,11 @@ impl JpegDecoder {
             return Ok(());
         }
         // SAFETY: the message is stored in the handle, ends with a zero, and is copied before the next call.
-        let said = unsafe { CStr::from_ptr(turbo::tj3GetErrorStr(self.handle)) }.to_string_lossy().into_owned();
+        let message = unsafe { CStr::from_ptr(turbo::tj3GetErrorStr(self.handle)) }.to_string_lossy().into_owned();
         // SAFETY: the call reads a field of the handle.
         match unsafe { turbo::tj3GetErrorCode(self.handle) } as turbo::TJERR {
-            turbo::TJERR_TJERR_WARNING => Err(JpegFault::Damaged(said)),
-            _ => Err(JpegFault::Fatal(said)),
+            turbo::TJERR_TJERR_WARNING => Err(JpegFault::Damaged(message)),
+            _ => Err(JpegFault::Fatal(message)),
         }
     }
 }

@@ -26,8 +26,8 @@ impl Encoder {
             return Ok(());
         }
         // SAFETY: the message is stored in the handle, ends with a zero, and is copied before the next call.
-        let said = unsafe { CStr::from_ptr(turbo::tj3GetErrorStr(self.handle)) };
-        Err(JpegFault::Fatal(said.to_string_lossy().into_owned()))
+        let message = unsafe { CStr::from_ptr(turbo::tj3GetErrorStr(self.handle)) };
+        Err(JpegFault::Fatal(message.to_string_lossy().into_owned()))
     }
 }
 
@@ -69,7 +69,7 @@ pub fn encode_jpeg(
     assert_eq!(pixels.len(), width * height * channels, "the bytes of an image");
     if [width, height].iter().any(|&length| length == 0 || length > LONGEST) {
         return Err(JpegFault::Fatal(format!(
-            "an image of {width} x {height} pixels, where 1 to {LONGEST} are possible"
+            "an image of {width} x {height} pixels can't be a JPEG, only 1 to {LONGEST} in each direction"
         )));
     }
     let number = |length: usize| c_int::try_from(length).unwrap_or(c_int::MAX);

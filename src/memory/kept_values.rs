@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_number_keeps_one_value_whoever_comes_first() {
+    fn each_number_keeps_one_value_whichever_thread_stores_it() {
         let values = KeptValues::in_memory(100, 1 << 20).unwrap();
         let value = |number: usize, thread: usize| vec![(number + thread) as u8; number + 1];
         thread::scope(|scope| {
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_not_kept() {
+    fn values_that_do_not_fit_are_not_kept() {
         let values = KeptValues::in_memory(10, 128).unwrap();
         assert!(!values.keep(0, &[1; 129]));
         assert!(values.keep(1, &[1; 65]));
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_keeps_them_too() {
+    fn values_are_also_kept_in_a_file() {
         let folder = tempfile::tempdir().unwrap();
         let values = KeptValues::in_folder(folder.path(), 3, 4096).unwrap();
         assert!(values.keep(2, b"two"));

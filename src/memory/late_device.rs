@@ -130,7 +130,7 @@ fn overwritten_with(guard: Guard) -> (usize, usize) {
 }
 
 #[test]
-fn what_a_device_reads_late_is_what_was_written_where_the_blocks_are_their_allocators() {
+fn late_device_reads_see_the_batch_when_the_allocator_owns_the_blocks() {
     let (overwritten, blocks) = overwritten_with(Guard::Events);
     assert_eq!(overwritten, 0);
     assert!(blocks < 400, "blocks are used again: there were {blocks}");
@@ -139,7 +139,7 @@ fn what_a_device_reads_late_is_what_was_written_where_the_blocks_are_their_alloc
 }
 
 #[test]
-fn a_block_serves_one_batch_the_smallest_with_room_and_what_is_too_small_serves_none() {
+fn the_smallest_sufficient_block_serves_one_batch() {
     let (slab, allocator) = (Slab::new(2), Allocator::new(Guard::Events));
     allocator.offer_to(&slab);
     assert_eq!(slab.offered(), 1);

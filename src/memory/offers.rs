@@ -71,7 +71,7 @@ mod loom_tests {
     }
 
     #[test]
-    fn loom_a_block_is_leased_to_one_thread_and_let_go_once() {
+    fn loom_a_block_is_leased_once_and_released_once() {
         model_check(|| {
             let offers = loom::sync::Arc::new(Offers::new());
             let dropped = loom::sync::Arc::new(AtomicUsize::new(0));
@@ -108,7 +108,7 @@ mod tests {
     use super::super::{Lease, Slab};
 
     #[test]
-    fn offered_blocks_serve_batches_and_go_back_to_their_owner() {
+    fn offered_blocks_serve_batches_and_return_to_their_owner() {
         let slab = Slab::new(2);
         let owner = Arc::new(());
         for _ in 0..2 {

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_become_one() {
+    fn adjacent_ranges_are_merged() {
         let mut free = ranges(&[0..64, 128..192, 256..320]);
         free.insert(64..128, 9);
         assert_eq!(listed(&free), [0..192, 256..320]);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn from_a_page_on_they_begin_at_pages() {
+    fn large_ranges_start_at_pages() {
         let mut free = ranges(&[64..2 * PAGE, 3 * PAGE + 64..10 * PAGE]);
         assert_eq!(free.take(PAGE), Some(PAGE..2 * PAGE));
         assert_eq!(free.take(PAGE + 64), Some(4 * PAGE..5 * PAGE + 64));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_pages_are_taken_from_the_end_of_the_largest() {
+    fn whole_pages_come_from_the_end_of_the_largest_range() {
         let mut free = ranges(&[0..2 * PAGE, 3 * PAGE + 64..9 * PAGE + 64]);
         assert_eq!(free.take_pages(PAGE), Some(8 * PAGE..9 * PAGE));
         assert_eq!(free.take_pages(100 * PAGE), Some(4 * PAGE..8 * PAGE));

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_come_out_in_order_and_a_full_ring_takes_no_more() {
+    fn a_ring_is_first_in_first_out_and_bounded() {
         for capacity in [1, 2, 8] {
             let (ring, mut next) = (ring(capacity), 0);
             for round in 0..5 * capacity as u64 {
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_counts_as_empty_and_takes_nothing() {
+    fn invalid_counters_count_as_empty() {
         let ring = ring(4);
         for (popped, pushed) in [(0, 5), (1, 0), (u64::MAX, 9), (7, u64::MAX), (1 << 63, 0), (0, 1 << 40)] {
             ring.popped().store(popped, Ordering::Relaxed);

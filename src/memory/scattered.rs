@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn samples_are_copied_from_where_they_lie() {
+    fn scattered_samples_are_copied() {
         let mut samples = Scattered::new(2, 2);
         let parts = [[1_u16, 2, 3, 4], [5, 6, 7, 8]];
         for part in &parts {

@@ -124,17 +124,17 @@ fn exchange(messages: u64, ahead: u64) {
 }
 
 #[test]
-fn messages_cross_in_order_and_whole() {
+fn messages_arrive_complete_and_in_order() {
     exchange(100_000, CAPACITY as u64);
 }
 
 #[test]
-fn no_wake_up_is_lost_when_each_side_waits_for_the_other_every_time() {
+fn no_wake_up_is_lost_when_both_sides_wait() {
     exchange(20_000, 1);
 }
 
 #[test]
-fn what_a_worker_wrote_is_there_when_its_answer_is() {
+fn data_is_visible_when_its_answer_arrives() {
     const BYTES: usize = 10_000;
     let (segment, file) = Segment::shared(64 << 20).unwrap();
     let arena = Arena::new(Arc::new(segment), 0..64 << 20, 4);
@@ -168,7 +168,7 @@ fn what_a_worker_wrote_is_there_when_its_answer_is() {
 }
 
 #[test]
-fn a_killed_worker_is_known_at_once_and_after_its_work() {
+fn a_killed_worker_is_reported_after_its_finished_work() {
     let lane = Lane::new();
     let idle = Child::run(|| thread::sleep(Duration::from_secs(60)));
     let worker = Child::run(|| {
@@ -195,7 +195,7 @@ fn a_killed_worker_is_known_at_once_and_after_its_work() {
 }
 
 #[test]
-fn timeouts_are_kept_and_old_rings_do_not_shorten_or_stretch_them() {
+fn stale_rings_do_not_change_timeouts() {
     let lane = Lane::new();
     for timeout in [Duration::ZERO, Duration::from_millis(5), Duration::from_millis(120)] {
         // A wake-up left over from finished work, as from a ringer that saw the flag just before it was cleared.
@@ -215,7 +215,7 @@ fn timeouts_are_kept_and_old_rings_do_not_shorten_or_stretch_them() {
 }
 
 #[test]
-fn a_wait_ends_when_other_code_has_closed_a_descriptor_or_put_another_file_in_its_place() {
+fn a_wait_ends_when_its_descriptor_is_closed_or_replaced() {
     let lane = Lane::new();
     // SAFETY: this number is not an open descriptor, which is what polling it reports.
     let none = unsafe { BorrowedFd::borrow_raw(1 << 29) };
@@ -257,7 +257,7 @@ fn a_signal_interrupts_both_bells() {
 
 /// A thread takes and drops leases continuously, so some forks find the lock held or a change half done.
 #[test]
-fn a_child_takes_nothing_from_its_parent_s_arena_and_gives_nothing_back() {
+fn a_child_neither_allocates_nor_frees_in_its_parents_arena() {
     let arena = Arena::new(Arc::new(Segment::shared(64 << 20).unwrap().0), 0..64 << 20, 2);
     let stop = std::sync::atomic::AtomicBool::new(false);
     thread::scope(|scope| {

@@ -81,7 +81,7 @@ mod tests {
         }
 
         #[test]
-        fn nonsense_is_refused_and_nothing_lies_outside(mut table in prop::collection::vec(any::<u64>(), 0..40), count in 0..5_u64) {
+        fn invalid_tables_are_refused(mut table in prop::collection::vec(any::<u64>(), 0..40), count in 0..5_u64) {
             table.insert(0, count);
             let bytes: Vec<u8> = table.iter().flat_map(|word| word.to_ne_bytes()).collect();
             if let Ok(fields) = decode(&bytes, 1000) {

@@ -123,7 +123,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_words_an_answer_lies_in_itself(words in any::<[u64; 8]>(), code in 0..5_u64, shift in 0..64_u32) {
+        fn arbitrary_words_decode_within_bounds(words in any::<[u64; 8]>(), code in 0..5_u64, shift in 0..64_u32) {
             // Test small numbers too: large ones are hardly ever in ascending order.
             let mut words = words.map(|word| word >> shift);
             words[0] = words[0] & !0xff | code;

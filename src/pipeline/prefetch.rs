@@ -97,7 +97,7 @@ impl Prefetch<'static> {
     /// `bytes_ahead` how many batches may be in flight.
     #[must_use]
     pub fn with_bytes_ahead(mut self, bytes_ahead: Arc<BytesAhead>) -> Self {
-        self.work = Arc::new(self.work.anew().counted(bytes_ahead, Batch::slot_bytes));
+        self.work = Arc::new(self.work.cleared().counted(bytes_ahead, Batch::slot_bytes));
         self
     }
 }
@@ -239,11 +239,11 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
                 let Some((ticket, indices)) = work.unclaimed.claim_on_thread() else { return };
                 work.run(ticket, indices);
             }
-            work.unclaimed.gone();
+            work.unclaimed.uncount_thread();
         }));
         if called.is_err() {
             // The consumer then does all the work.
-            self.work.unclaimed.gone();
+            self.work.unclaimed.uncount_thread();
         }
     }
 
@@ -349,7 +349,7 @@ impl<B> Prefetch<'_, B> {
             self.tasks.join();
         }
         self.work.reorder.close();
-        (self.tasks, self.work) = (Arc::default(), Arc::new(self.work.anew()));
+        (self.tasks, self.work) = (Arc::default(), Arc::new(self.work.cleared()));
     }
 
     /// Starts over in a forked child, where the running threads do not exist, and a lock's holder may be missing too.
@@ -360,8 +360,8 @@ impl<B> Prefetch<'_, B> {
         }
         self.generation = generation;
         // Leaked instead of dropped: a lock inside may have been held at the fork.
-        let anew = Arc::new(self.work.anew());
-        std::mem::forget(std::mem::replace(&mut self.work, anew));
+        let cleared = Arc::new(self.work.cleared());
+        std::mem::forget(std::mem::replace(&mut self.work, cleared));
         std::mem::forget(std::mem::take(&mut self.tasks));
         for entry in &mut self.window {
             if let Entry::Started(_, indices) = entry {

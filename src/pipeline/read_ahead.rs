@@ -126,7 +126,7 @@ impl ReadAhead {
     /// The stream's error, after all samples before it were taken; [`Error::State`] in a forked child, or if the stream
     /// failed before.
     pub fn wait(&mut self, samples: usize, limit: Duration) -> Result<Option<usize>> {
-        if !self.is_there(samples) {
+        if !self.is_ready(samples) {
             self.collect(samples, limit)?;
         }
         if self.samples == 0
@@ -144,15 +144,15 @@ impl ReadAhead {
             self.failure = Some(Failure::Told(reason));
             return Err(error);
         }
-        Ok(self.is_there(samples).then_some(self.samples))
+        Ok(self.is_ready(samples).then_some(self.samples))
     }
 
     /// Waits like [`wait`](Self::wait); returns true if `wait` would now return at once, with samples or an error.
     pub fn has(&mut self, samples: usize, limit: Duration) -> bool {
-        self.is_there(samples) || self.collect(samples, limit).is_err() || self.is_there(samples)
+        self.is_ready(samples) || self.collect(samples, limit).is_err() || self.is_ready(samples)
     }
 
-    fn is_there(&self, samples: usize) -> bool {
+    fn is_ready(&self, samples: usize) -> bool {
         self.samples >= samples || self.has_ended
     }
 

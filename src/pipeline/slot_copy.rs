@@ -82,10 +82,10 @@ impl SlotCopy {
     /// before.
     pub fn wait(&mut self, patience: Duration) -> Result<Option<Vec<Lease>>> {
         if let State::Running(copied) = &self.state {
-            let is_here = self.generation == generation();
-            match copied.recv_timeout(if is_here { patience } else { Duration::ZERO }) {
+            let is_own_process = self.generation == generation();
+            match copied.recv_timeout(if is_own_process { patience } else { Duration::ZERO }) {
                 Ok(arrived) => self.state = State::Arrived(arrived),
-                Err(RecvTimeoutError::Timeout) if is_here => return Ok(None),
+                Err(RecvTimeoutError::Timeout) if is_own_process => return Ok(None),
                 Err(_) => self.state = State::Arrived(Err(lost())),
             }
         }
@@ -113,7 +113,7 @@ mod tests {
     use crate::memory::Slab;
 
     #[test]
-    fn every_range_goes_to_its_lease_and_the_slot_comes_back() {
+    fn every_range_is_copied_and_the_slot_is_returned() {
         let (slots, blocks, pool) = (Slab::new(4), Slab::new(4), Pool::new(1));
         for round in 0..50_u8 {
             let mut slot = slots.lease(1000).unwrap();

@@ -169,7 +169,7 @@ impl Shared {
             let advance = match stream.advance(&mut block) {
                 Ok(advance) => advance,
                 Err(error) => {
-                    self.pass_on(block.take(), at, false);
+                    self.distribute(block.take(), at, false);
                     let Some(ordinal) = stream.pass_failed() else { return Err(error) };
                     let mut state = self.lock();
                     state.readers.fail(ordinal, error);
@@ -182,8 +182,8 @@ impl Shared {
             };
             let is_full = block.bytes() >= BLOCK_BYTES || block.len() >= BLOCK_SAMPLES;
             let has_ended = advance == Advance::End;
-            if has_ended || is_full || self.lock().readers.await_a_block(block.len()) || stream.would_wait() {
-                self.pass_on(block.take(), at, true);
+            if has_ended || is_full || self.lock().readers.satisfies_a_reader(block.len()) || stream.would_wait() {
+                self.distribute(block.take(), at, true);
             }
             if has_ended || self.stop.is_set() {
                 return Ok(());
@@ -192,7 +192,7 @@ impl Shared {
     }
 
     /// Gives the readers a block, whose end becomes `at`; if `waits` is set, first waits until there is room for it.
-    fn pass_on(&self, block: SampleBlock, at: &mut StreamPosition, waits: bool) {
+    fn distribute(&self, block: SampleBlock, at: &mut StreamPosition, waits: bool) {
         if block.is_empty() && block.left_out().is_empty() {
             return;
         }
@@ -260,7 +260,7 @@ impl Drop for StreamShare {
         let mut state = self.shared.lock();
         state.readers.leave(self.number);
         self.shared.changed.notify_all();
-        if !state.has_begun || !state.readers.are_gone() {
+        if !state.has_begun || !state.readers.have_all_left() {
             return;
         }
         self.shared.stop.set();

@@ -41,7 +41,7 @@ struct Reader {
     outcome: Option<Outcome>,
     /// True if it receives no more blocks.
     is_done: bool,
-    is_gone: bool,
+    has_left: bool,
 }
 
 impl Reader {
@@ -62,7 +62,7 @@ impl Readers {
         }
         self.ahead = self.ahead.saturating_add(bytes_ahead);
         let (part, blocks, outcome) = (part.clone(), VecDeque::new(), None);
-        self.all.push(Reader { part, from, blocks, bytes: 0, awaited: 0, outcome, is_done: false, is_gone: false });
+        self.all.push(Reader { part, from, blocks, bytes: 0, awaited: 0, outcome, is_done: false, has_left: false });
         Some(self.all.len() - 1)
     }
 
@@ -88,12 +88,12 @@ impl Readers {
     }
 
     /// True if all readers have left.
-    pub(super) fn are_gone(&self) -> bool {
-        self.all.iter().all(|reader| reader.is_gone)
+    pub(super) fn have_all_left(&self) -> bool {
+        self.all.iter().all(|reader| reader.has_left)
     }
 
     /// True if the block, which has this many samples, probably has enough of them for a reader that waits.
-    pub(super) fn await_a_block(&self, samples: usize) -> bool {
+    pub(super) fn satisfies_a_reader(&self, samples: usize) -> bool {
         let awaited = self.active().map(|reader| reader.awaited).filter(|&awaited| awaited > 0).min();
         awaited.is_some_and(|awaited| samples >= awaited.saturating_mul(self.active().count()))
     }
@@ -167,7 +167,7 @@ impl Readers {
     /// Records that a reader has left.
     pub(super) fn leave(&mut self, number: usize) {
         let reader = &mut self.all[number];
-        (reader.is_done, reader.is_gone, reader.awaited) = (true, true, 0);
+        (reader.is_done, reader.has_left, reader.awaited) = (true, true, 0);
         reader.blocks.clear();
     }
 }

@@ -52,7 +52,7 @@ impl Unclaimed {
     }
 
     /// True if one more thread, of at most `most`, should start to take batches. The thread counts as started: it must
-    /// start, or [`gone`](Self::gone) must be called.
+    /// start, or [`uncount_thread`](Self::uncount_thread) must be called.
     pub(super) fn wants_thread(&self, most: usize) -> bool {
         let mut state = self.state();
         let is_wanted = state.threads < most && !state.batches.is_empty();
@@ -61,7 +61,7 @@ impl Unclaimed {
     }
 
     /// Records that a counted thread will not start.
-    pub(super) fn gone(&self) {
+    pub(super) fn uncount_thread(&self) {
         self.state().threads -= 1;
     }
 }

@@ -34,7 +34,7 @@ impl<'scope, B> Work<'scope, B> {
     }
 
     /// Returns the same settings with nothing in flight.
-    pub(super) fn anew(&self) -> Self {
+    pub(super) fn cleared(&self) -> Self {
         Self {
             fetch: Weak::clone(&self.fetch),
             reorder: Reorder::default(),

@@ -43,10 +43,10 @@ pub struct WorkerEnd {
     /// The end of each large tensor that this process has already written, by its start: those pages exist.
     touched: HashMap<usize, usize>,
     /// The batch that is being built.
-    making: Option<Making>,
+    unfinished: Option<UnfinishedBatch>,
 }
 
-struct Making {
+struct UnfinishedBatch {
     number: BatchNumber,
     slot: WorkerSlot,
     fields: Vec<PlacedField>,
@@ -78,7 +78,7 @@ impl WorkerEnd {
             since,
             spare: 0..0,
             touched: HashMap::new(),
-            making: None,
+            unfinished: None,
             segment,
         }
     }
@@ -100,29 +100,29 @@ impl WorkerEnd {
                 Woken::TimedOut | Woken::Interrupted => Ok(None),
             };
         };
-        let nonsense = || Error::Worker { reason: "the consumer sent an invalid request".into() };
-        let request = Request::from_words(words).ok_or_else(nonsense)?;
+        let invalid = || Error::Worker { reason: "the consumer sent an invalid request".into() };
+        let request = Request::from_words(words).ok_or_else(invalid)?;
         if !request.spare.is_empty() {
             self.spare = request.spare;
         }
         if request.kind == TaskKind::Fetch {
             self.since.store(monotonic_now());
             let slot = WorkerSlot::new(&self.segment, request.room, std::mem::replace(&mut self.spare, 0..0));
-            self.making = Some(Making { number: request.number, slot, fields: Vec::new() });
+            self.unfinished = Some(UnfinishedBatch { number: request.number, slot, fields: Vec::new() });
         }
         let payload = self.segment.copy_out(request.payload);
         Ok(Some(Task { kind: request.kind, number: request.number, payload }))
     }
 
     /// Returns the batch that is being built.
-    fn making(&mut self) -> Result<&mut Making> {
-        self.making.as_mut().ok_or_else(|| Error::Worker { reason: "no batch is being made".into() })
+    fn unfinished(&mut self) -> Result<&mut UnfinishedBatch> {
+        self.unfinished.as_mut().ok_or_else(|| Error::Worker { reason: "no batch is being made".into() })
     }
 
     /// Returns the number of tensors in the batch that is being built.
     #[must_use]
     pub fn placed(&self) -> usize {
-        self.making.as_ref().map_or(0, |making| making.fields.len())
+        self.unfinished.as_ref().map_or(0, |unfinished| unfinished.fields.len())
     }
 
     /// Reserves room for a tensor in the batch that is being built, and returns the tensor's number.
@@ -130,13 +130,13 @@ impl WorkerEnd {
     /// # Errors
     /// [`Error::SlotTooSmall`] if the batch becomes larger than the address space allows.
     pub fn place(&mut self, dtype: DType, shape: Vec<usize>) -> Result<usize> {
-        let making = self.making()?;
+        let unfinished = self.unfinished()?;
         let mut field = PlacedField { dtype, offset: 0, shape };
         let bytes = field.bytes().ok_or(Error::SlotTooSmall { bytes: usize::MAX, room: 0 })?;
-        field.offset = making.slot.place(bytes)?;
-        let range = making.slot.range(field.offset, bytes);
-        making.fields.push(field);
-        let number = making.fields.len() - 1;
+        field.offset = unfinished.slot.place(bytes)?;
+        let range = unfinished.slot.range(field.offset, bytes);
+        unfinished.fields.push(field);
+        let number = unfinished.fields.len() - 1;
         if bytes >= LARGE && self.touched.get(&range.start).is_none_or(|&end| end < range.end) {
             // Faulting in one page at a time costs several times as much. If this fails, writing requests the pages
             // again.
@@ -154,9 +154,9 @@ impl WorkerEnd {
     /// # Errors
     /// [`Error::Worker`] if there is no such tensor.
     pub fn bytes_mut(&mut self, field: usize) -> Result<&mut [u8]> {
-        let making = self.making()?;
-        let placed = making.fields.get(field).ok_or_else(|| missing(field))?;
-        Ok(making.slot.bytes_mut(placed.offset, placed.bytes().unwrap_or(0)))
+        let unfinished = self.unfinished()?;
+        let placed = unfinished.fields.get(field).ok_or_else(|| missing(field))?;
+        Ok(unfinished.slot.bytes_mut(placed.offset, placed.bytes().unwrap_or(0)))
     }
 
     /// Returns the data type and shape of tensor `field` of the batch that is being built.
@@ -164,7 +164,7 @@ impl WorkerEnd {
     /// # Errors
     /// [`Error::Worker`] if there is no such tensor.
     pub fn field(&mut self, field: usize) -> Result<(DType, &[usize])> {
-        let placed = self.making()?.fields.get(field).ok_or_else(|| missing(field))?;
+        let placed = self.unfinished()?.fields.get(field).ok_or_else(|| missing(field))?;
         Ok((placed.dtype, &placed.shape))
     }
 
@@ -185,18 +185,18 @@ impl WorkerEnd {
     /// [`Error::SlotTooSmall`] if the envelope is too large; the batch stays open then, so that another answer can be
     /// sent.
     pub fn answer(&mut self, outcome: Outcome, envelope: &[u8]) -> Result<()> {
-        let making = self.making()?;
+        let unfinished = self.unfinished()?;
         if outcome != Outcome::Batch {
-            making.fields.clear();
-            making.slot.clear();
+            unfinished.fields.clear();
+            unfinished.slot.clear();
         }
-        let table_bytes = encode(&making.fields);
-        let table = making.slot.place(table_bytes.len() + envelope.len())?;
-        let bytes = making.slot.bytes_mut(table, table_bytes.len() + envelope.len());
+        let table_bytes = encode(&unfinished.fields);
+        let table = unfinished.slot.place(table_bytes.len() + envelope.len())?;
+        let bytes = unfinished.slot.bytes_mut(table, table_bytes.len() + envelope.len());
         let (front, back) = bytes.split_at_mut(table_bytes.len());
         front.copy_from_slice(&table_bytes);
         back.copy_from_slice(envelope);
-        let Some(Making { number, slot, .. }) = self.making.take() else { return Ok(()) };
+        let Some(UnfinishedBatch { number, slot, .. }) = self.unfinished.take() else { return Ok(()) };
         let (used, spare) = slot.finish();
         self.spare = spare;
         let reply = Reply { outcome, number, at: monotonic_now(), used, table, envelope: table + table_bytes.len() };

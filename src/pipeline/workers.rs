@@ -52,7 +52,7 @@ pub struct Workers {
     stop: SharedWord,
     lanes: Vec<Lane>,
     /// Answers that were popped from the rings but not taken by the consumer, oldest first.
-    heard: VecDeque<(u64, Answer)>,
+    received: VecDeque<(u64, Answer)>,
     /// Memory for batches when users keep so many that the shared memory runs out.
     private: Arc<Slab>,
     bytes_ahead: Option<Arc<BytesAhead>>,
@@ -104,7 +104,7 @@ impl Workers {
             lanes,
             segment,
             file,
-            heard: VecDeque::new(),
+            received: VecDeque::new(),
             private: Arc::new(Slab::new(free_slots)),
             bytes_ahead: None,
         })
@@ -174,7 +174,7 @@ impl Workers {
 
     /// Discards requests in flight and answers that were not received, after the worker processes have ended.
     pub fn forget(&mut self) {
-        self.heard.clear();
+        self.received.clear();
         for lane in &mut self.lanes {
             lane.under_way.clear();
             lane.spares.clear();
@@ -245,7 +245,7 @@ impl Workers {
     pub fn take(&mut self) -> Result<Option<Answer>> {
         // Take all available answers off the rings, so that they are counted.
         self.listen()?;
-        Ok(self.heard.pop_front().map(|(_, answer)| answer))
+        Ok(self.received.pop_front().map(|(_, answer)| answer))
     }
 
     /// Takes all answers off the rings. Never waits.
@@ -253,22 +253,22 @@ impl Workers {
     /// # Errors
     /// [`Error::Worker`] if an answer is invalid.
     pub fn listen(&mut self) -> Result<()> {
-        let before = self.heard.len();
+        let before = self.received.len();
         for (worker, lane) in self.lanes.iter_mut().enumerate() {
             while let Some(words) = lane.answers.pop() {
-                let nonsense = || Error::Worker { reason: format!("worker {worker} sent an invalid answer") };
-                let reply = Reply::from_words(words).ok_or_else(nonsense)?;
-                let lease = lane.take(&reply, &self.private)?.ok_or_else(nonsense)?;
+                let invalid = || Error::Worker { reason: format!("worker {worker} sent an invalid answer") };
+                let reply = Reply::from_words(words).ok_or_else(invalid)?;
+                let lease = lane.take(&reply, &self.private)?.ok_or_else(invalid)?;
                 let fields = decode(&lease.bytes()[reply.table..reply.envelope], reply.table)?;
                 let envelope = reply.envelope..lease.len();
                 let (number, outcome) = (reply.number, reply.outcome);
                 let counting = self.bytes_ahead.as_ref().filter(|_| outcome == Outcome::Batch);
                 let held = counting.map(|ahead| ahead.hold(lease.len()));
                 let answer = Answer { worker, number, outcome, lease, fields, envelope, held };
-                self.heard.push_back((reply.at, answer));
+                self.received.push_back((reply.at, answer));
             }
         }
-        self.heard.make_contiguous()[before..].sort_by_key(|(at, _)| *at);
+        self.received.make_contiguous()[before..].sort_by_key(|(at, _)| *at);
         Ok(())
     }
 

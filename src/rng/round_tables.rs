@@ -181,7 +181,7 @@ mod tests {
     use crate::rng::key_stream::{KeyStream, Purpose};
 
     #[test]
-    fn tables_give_what_the_network_computes() {
+    fn tables_match_the_network() {
         for len in [16, 17, 255, 256, 257, 1024, 65_535, 65_536, 65_537, 1_000_000, (1 << 32) - 1, 1 << 32] {
             let network = FeistelNetwork::new(len, &mut KeyStream::new(Purpose::Order, 7, len).absorb(len));
             let tables = RoundTables::new(&network).expect("halves of 16 bits");

@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn carries_wait_and_arrive() {
+    fn deferred_carries_are_applied() {
         let mut limbs = Limbs::<4>::new();
         limbs.waiting = LONGEST_WAIT - 2;
         limbs.add(u128::from(u64::MAX), 31, true);
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_have_their_values() {
+    fn half_floats_have_their_values() {
         let found = [0x3c00, 0xc000, 0x7bff, 0x0001, 0x7c00, 0x8000].map(half);
         assert_eq!(found, [1.0, -2.0, 65504.0, 2_f64.powi(-24), f64::INFINITY, 0.0]);
         assert!(half(0x7e00).is_nan());

@@ -284,12 +284,12 @@ impl<'a> BatchWriter<'a> {
         rooms.resize_with(self.rows.len(), || fields.iter().map(|_| Default::default()).collect());
         let (mut rest, mut at) = (&mut *self.bytes, 0);
         for (start, size, place) in places {
-            let (_, behind) = rest.split_at_mut(start - at);
-            let (column, behind) = behind.split_at_mut(size * self.rows.len());
+            let (_, after) = rest.split_at_mut(start - at);
+            let (column, after) = after.split_at_mut(size * self.rows.len());
             for (row, room) in rooms.iter_mut().zip(column.chunks_exact_mut(size.max(1))) {
                 row[place] = room;
             }
-            (rest, at) = (behind, start + size * self.rows.len());
+            (rest, at) = (after, start + size * self.rows.len());
         }
         rooms
     }

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_even_where_none_but_the_last_is_smaller() {
+    fn blocks_are_even_if_only_the_last_is_smaller() {
         for (sizes, even) in [
             (&[][..], Some(1)),
             (&[0, 0], Some(1)),

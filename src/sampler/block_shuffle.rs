@@ -166,11 +166,11 @@ impl<B: ShuffledBlocks> EpochOrder for BlockShuffleOrder<B> {
             self.check(position);
             let window = self.blocks.window_of(position);
             let in_window = position - window.start;
-            let here = (window.len - in_window).div_ceil(step.max(1)).min(rest.len() as u64);
-            let (now, later) = rest.split_at_mut(here as usize);
+            let count = (window.len - in_window).div_ceil(step.max(1)).min(rest.len() as u64);
+            let (now, later) = rest.split_at_mut(count as usize);
             self.windows.at(window.number, window.len).indices(in_window, step, now);
             self.blocks.look_up(&window, now);
-            position = position.saturating_add(here.saturating_mul(step));
+            position = position.saturating_add(count.saturating_mul(step));
             rest = later;
         }
     }

@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_widen_where_one_does_not_fit() {
+    fn lengths_widen_when_one_does_not_fit() {
         for longest in [u32::MAX as i64, u32::MAX as i64 + 1, i64::MAX] {
             let mut lengths: Vec<i64> = (0..20_000).collect();
             lengths[17_000] = longest;

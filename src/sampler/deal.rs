@@ -37,7 +37,7 @@ impl Deal {
         let (cycle, first) = self.place_of(hand);
         let in_cycle = self.per_hand.min(self.len - first);
         // Only the ranks below `per_hand` depend on the previous cycle.
-        let order = if first < self.per_hand { self.cycle(cycle) } else { self.cycle_but_for_its_start(cycle) };
+        let order = if first < self.per_hand { self.cycle(cycle) } else { self.cycle_without_start(cycle) };
         let mut numbers: Vec<u64> = (first..first + in_cycle).map(|rank| order.number_at(rank)).collect();
         if in_cycle < self.per_hand {
             let order = self.cycle(cycle + 1);
@@ -68,7 +68,7 @@ impl Deal {
         (u128::from(cycle) * u128::from(self.len) % u128::from(self.per_hand)) as u64
     }
 
-    fn cycle_but_for_its_start(&self, cycle: u64) -> Cycle {
+    fn cycle_without_start(&self, cycle: u64) -> Cycle {
         Cycle {
             order: self.order(cycle),
             len: self.len,
@@ -79,7 +79,7 @@ impl Deal {
     }
 
     fn cycle(&self, cycle: u64) -> Cycle {
-        let mut this = self.cycle_but_for_its_start(cycle);
+        let mut this = self.cycle_without_start(cycle);
         let begun = self.begun(cycle);
         if begun == 0 {
             return this;

@@ -60,11 +60,11 @@ impl ShuffledBlocks for EvenBlocks {
         let full = u128::from(self.window) * u128::from(self.block);
         let smaller = self.last_place / self.window;
         let place = u128::from(position);
-        let end_of_smaller = u128::from(smaller + 1) * full - self.missing;
+        let smaller_block_end = u128::from(smaller + 1) * full - self.missing;
         let number =
-            if place < end_of_smaller { (place / full) as u64 } else { ((place + self.missing) / full) as u64 };
+            if place < smaller_block_end { (place / full) as u64 } else { ((place + self.missing) / full) as u64 };
         // The window of the smaller block ends sooner, so a division may overshoot it, but never fall short.
-        let number = if place < end_of_smaller { number.min(smaller) } else { number };
+        let number = if place < smaller_block_end { number.min(smaller) } else { number };
         let start_of = |number: u64| {
             let start = u128::from(number) * full - if number > smaller { self.missing } else { 0 };
             start.min(u128::from(self.len)) as u64

@@ -34,7 +34,7 @@ mod tests {
     use crate::rng::Purpose;
 
     #[test]
-    fn each_place_comes_once_and_neighbours_stay_together() {
+    fn each_position_occurs_once_and_groups_stay_together() {
         for len in 0..40 {
             for size in 1..12 {
                 let shuffled = |groups| Permutation::for_purpose(Purpose::LengthBatches, groups, (7, 3), &[]);

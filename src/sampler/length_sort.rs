@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counting_and_comparing_sort_alike_and_keep_equals_in_sequence() {
+    fn counting_sort_and_comparison_sort_are_stable_and_equal() {
         let mut sort = LengthSort::default();
         for (count, largest) in [(0, 1), (1, 0), (7, 3), (1000, 12), (1000, 3999), (1000, 1 << 40)] {
             let lengths: CompactNumbers =

@@ -156,11 +156,11 @@ impl MixtureOrder {
             let (mut ordinal, after) = (block.before[part], block.after[part]);
             while ordinal < after {
                 let (cycle, start) = (ordinal / len, ordinal % len);
-                let here = (len - start).min(after - ordinal);
-                let (now, later) = rest.split_at_mut(here as usize);
+                let count = (len - start).min(after - ordinal);
+                let (now, later) = rest.split_at_mut(count as usize);
                 self.parts[part].at(cycle, len).indices(start, 1, now);
                 now.iter_mut().for_each(|index| *index += first as usize);
-                (rest, ordinal) = (later, ordinal + here);
+                (rest, ordinal) = (later, ordinal + count);
             }
             first += len;
         }
@@ -185,8 +185,8 @@ impl EpochOrder for MixtureOrder {
         while !rest.is_empty() {
             let mut block = self.block_of(position);
             let in_block = position - block.start;
-            let here = (block.len - in_block).div_ceil(step.max(1)).min(rest.len() as u64);
-            let (now, later) = rest.split_at_mut(here as usize);
+            let count = (block.len - in_block).div_ceil(step.max(1)).min(rest.len() as u64);
+            let (now, later) = rest.split_at_mut(count as usize);
             self.blocks.at(block.start, block.len).indices(in_block, step, now);
             if block.samples.is_none() && now.len() * WORTH >= block.len as usize {
                 let samples = Some(self.samples_of(&block));
@@ -197,7 +197,7 @@ impl EpochOrder for MixtureOrder {
                 Some(samples) => now.iter_mut().for_each(|place| *place = samples[*place]),
                 None => now.iter_mut().for_each(|place| *place = self.index_of(&block, *place as u64) as usize),
             }
-            position = position.saturating_add(here.saturating_mul(step));
+            position = position.saturating_add(count.saturating_mul(step));
             rest = later;
         }
     }

@@ -134,8 +134,8 @@ impl MixturePlan {
 
     /// Returns the weights of the parts that may still occur.
     fn weights_left(&self, weights: &[f64], counts: &[u64], stop: StopCriteria) -> Vec<f64> {
-        let may_come = |part: usize| stop != StopCriteria::AllDatasetsExhausted || counts[part] < self.lens[part];
-        weights.iter().enumerate().map(|(part, &weight)| if may_come(part) { weight } else { 0.0 }).collect()
+        let is_available = |part: usize| stop != StopCriteria::AllDatasetsExhausted || counts[part] < self.lens[part];
+        weights.iter().enumerate().map(|(part, &weight)| if is_available(part) { weight } else { 0.0 }).collect()
     }
 
     /// Returns where a piece must end: where the epoch or, if that matters, a part is complete, but at most `end`.
@@ -147,12 +147,12 @@ impl MixturePlan {
                 || (stop == StopCriteria::AllDatasetsExhausted && (0..counts.len()).any(through))
         };
         // Counts never decrease, so this stays true once it is true: find the first such position by bisection.
-        let (mut goes_on, mut stops) = (piece.start, end);
-        while stops - goes_on > 1 {
-            let middle = goes_on + (stops - goes_on) / 2;
-            if has_to_stop(middle) { stops = middle } else { goes_on = middle }
+        let (mut not_over, mut over) = (piece.start, end);
+        while over - not_over > 1 {
+            let middle = not_over + (over - not_over) / 2;
+            if has_to_stop(middle) { over = middle } else { not_over = middle }
         }
-        stops
+        over
     }
 
     fn endless(&self, counts: &[u64]) -> Error {
@@ -176,13 +176,13 @@ struct Place {
 impl Piece {
     fn new(at: &Place, weights: &[f64]) -> Self {
         // Compute shares from the last part backward: each part's weight relative to its own and all later weights.
-        let mut behind = 0.0;
+        let mut later_weight = 0.0;
         let mut shares: Vec<u64> = weights
             .iter()
             .rev()
             .map(|&weight| {
-                behind += weight;
-                if weight <= 0.0 { 0 } else { (weight / behind * ONE as f64) as u64 }
+                later_weight += weight;
+                if weight <= 0.0 { 0 } else { (weight / later_weight * ONE as f64) as u64 }
             })
             .collect();
         shares.reverse();
@@ -264,8 +264,8 @@ fn steps_of(weights: &MixtureWeights) -> Vec<(u64, Vec<f64>)> {
             for step in 0..count {
                 let start = position + (u128::from(span) * u128::from(step) / u128::from(count)) as u64;
                 // Each step has the weights of its midpoint, so that the steps together approximate the ramp.
-                let there = (step as f64 + 0.5) / count as f64;
-                hold_from(start, at_once.iter().zip(then).map(|(from, to)| from + (to - from) * there).collect());
+                let progress = (step as f64 + 0.5) / count as f64;
+                hold_from(start, at_once.iter().zip(then).map(|(from, to)| from + (to - from) * progress).collect());
             }
         }
     }

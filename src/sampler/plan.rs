@@ -39,7 +39,7 @@ pub struct EpochPlan {
     local_len: usize,
 }
 
-/// Maximum number of indices that [`some_of`](EpochPlan::some_of) adds.
+/// Maximum number of indices that [`peek_indices`](EpochPlan::peek_indices) adds.
 const SOME: usize = 8;
 
 #[derive(Clone)]
@@ -192,7 +192,7 @@ impl EpochPlan {
     /// Adds some indices of `batch`, evenly spread over it, to `into`: enough to see where its samples are stored. Adds
     /// none if there is no such batch, or if all of its indices would have to be computed.
     #[doc(hidden)]
-    pub fn some_of(&self, batch: usize, into: &mut Vec<usize>) {
+    pub fn peek_indices(&self, batch: usize, into: &mut Vec<usize>) {
         let Source::Samples { order, batch_size, .. } = &self.source else { return };
         if batch < self.len() {
             let first = batch * batch_size;

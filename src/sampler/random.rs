@@ -115,10 +115,10 @@ impl EpochOrder for PassesOrder {
         let mut rest = into;
         while !rest.is_empty() {
             let (pass, in_pass) = (position / self.len, position % self.len);
-            let here = (self.len - in_pass).div_ceil(step.max(1)).min(rest.len() as u64);
-            let (now, later) = rest.split_at_mut(here as usize);
+            let count = (self.len - in_pass).div_ceil(step.max(1)).min(rest.len() as u64);
+            let (now, later) = rest.split_at_mut(count as usize);
             self.passes.at(pass, self.len).indices(in_pass, step, now);
-            position = position.wrapping_add(here.wrapping_mul(step));
+            position = position.wrapping_add(count.wrapping_mul(step));
             rest = later;
         }
     }

@@ -133,10 +133,10 @@ impl EpochOrder for PassesOrder {
         let (mut position, mut rest) = (start, into);
         while !rest.is_empty() {
             let (pass, pass_start) = self.pass_of(position);
-            let here = (self.ends[pass] - position).div_ceil(step.max(1)).min(rest.len());
-            let (now, later) = rest.split_at_mut(here);
+            let count = (self.ends[pass] - position).div_ceil(step.max(1)).min(rest.len());
+            let (now, later) = rest.split_at_mut(count);
             self.passes[pass].indices_by(position - pass_start, step, now);
-            position = position.saturating_add(here.saturating_mul(step));
+            position = position.saturating_add(count.saturating_mul(step));
             rest = later;
         }
     }

@@ -102,8 +102,8 @@ impl BufferBound {
     /// # Errors
     /// [`Error::InvalidArgument`] if one of the two is 0: such a buffer would never yield a sample.
     pub fn new(samples: usize, bytes: u64) -> Result<Self> {
-        for (argument, is_nothing) in [("size", samples == 0), ("max_bytes", bytes == 0)] {
-            if is_nothing {
+        for (argument, is_zero) in [("size", samples == 0), ("max_bytes", bytes == 0)] {
+            if is_zero {
                 return Err(Error::InvalidArgument {
                     argument,
                     reason: "expected at least 1 sample, got 0".to_owned(),

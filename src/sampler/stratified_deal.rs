@@ -28,7 +28,7 @@ struct Stripe {
 /// A class that crosses the start of a stripe.
 struct Crossing {
     /// How many of its cards are in this stripe.
-    behind: u64,
+    after: u64,
     /// A shuffle of the batches that have none of its cards yet.
     free: Permutation,
 }
@@ -53,10 +53,10 @@ impl StratifiedDeal {
         let stripes = (0..end / batches).map(|stripe| {
             let start = stripe * batches;
             let class = ends.partition_point(|&end| end <= start);
-            let (before, behind) = (start - starts[class], ends[class] - start);
-            let crossing = (before > 0).then(|| Crossing { behind, free: permutation(batches - before, stripe, 1) });
-            let behind = crossing.as_ref().map_or(0, |crossing| crossing.behind);
-            Stripe { crossing, rest: permutation(batches - behind, stripe, 0) }
+            let (before, after) = (start - starts[class], ends[class] - start);
+            let crossing = (before > 0).then(|| Crossing { after, free: permutation(batches - before, stripe, 1) });
+            let after = crossing.as_ref().map_or(0, |crossing| crossing.after);
+            Stripe { crossing, rest: permutation(batches - after, stripe, 0) }
         });
         let stripes = stripes.collect();
         Self { batches, ends, stripes }
@@ -79,9 +79,9 @@ impl StratifiedDeal {
 impl Stripe {
     /// Returns the place in this stripe of the batch that had `place` in the previous stripe.
     fn next(&self, place: u64) -> u64 {
-        let Some(Crossing { behind, free }) = &self.crossing else { return self.rest.index_at(place) };
+        let Some(Crossing { after, free }) = &self.crossing else { return self.rest.index_at(place) };
         // The batches that have a card of the class are the last ones of the previous stripe.
         let place = if place < free.len() { free.index_at(place) } else { place };
-        if place < *behind { place } else { behind + self.rest.index_at(place - behind) }
+        if place < *after { place } else { after + self.rest.index_at(place - after) }
     }
 }

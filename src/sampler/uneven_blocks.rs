@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_of_one_size_are_ordered_as_by_arithmetic() {
+    fn equal_blocks_have_the_order_of_even_blocks() {
         for (len, block, window) in [(5, 5, 1), (21, 3, 2), (20, 3, 2), (1199, 4, 9), (5000, 2, 1000), (191, 10, 99)] {
             let keys = (7, 3);
             let sizes = (0..u64::div_ceil(len, block)).map(|number| Ok(block.min(len - number * block) as usize));

@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_earliest_of_several_blocks_come_in_their_order() {
+    fn the_earliest_of_several_blocks_are_in_order() {
         let len = SORTED_AT_ONCE + 1000;
         let arrival = |index: usize| (in_total_order((index.wrapping_mul(0x9e37_79b9) % 5003) as f64 / 7.0), index);
         let mut all: Vec<(i64, usize)> = (0..len).map(arrival).collect();

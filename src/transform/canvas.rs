@@ -122,15 +122,15 @@ impl<'a> Canvas<'a> {
     }
 
     fn resize(&mut self, size: [usize; 2], interpolation: Interpolation, antialias: Antialias) -> Result<(), Reason> {
-        let has_a_direction = matches!(interpolation, Interpolation::Nearest | Interpolation::NearestExact);
-        if !self.levels.is_empty() || (has_a_direction && self.flips != Flips::default()) {
+        let is_asymmetric = matches!(interpolation, Interpolation::Nearest | Interpolation::NearestExact);
+        if !self.levels.is_empty() || (is_asymmetric && self.flips != Flips::default()) {
             let picture = self.picture()?;
             self.put(picture);
         }
         if [self.part.width, self.part.height] == size {
             return Ok(());
         }
-        let is_smooth = !has_a_direction && antialias == Antialias::On;
+        let is_smooth = !is_asymmetric && antialias == Antialias::On;
         let (picture, part) = match &self.source {
             Source::Encoded(encoded) => {
                 let eighths = match self.scale {

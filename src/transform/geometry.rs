@@ -53,7 +53,7 @@ impl Operation {
     pub(super) fn moves_pixels(&self) -> bool {
         use Operation::{Affine, Crop, HorizontalFlip, Pad, Perspective, Resize, Rotate, VerticalFlip};
         matches!(
-            self.either_way(),
+            self.unwrapped(),
             Crop { .. }
                 | Resize { .. }
                 | HorizontalFlip

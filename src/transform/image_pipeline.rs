@@ -232,7 +232,7 @@ impl ImagePipeline {
     ) -> Result<TransformedImage, Reason> {
         let Some(cache) = &self.cache else { return self.run_with_boxes(encoded(), boxes, generator) };
         if let Some((picture, size)) = cache.get(number) {
-            return self.go_on(picture, size, boxes, generator);
+            return self.run_rest(picture, size, boxes, generator);
         }
         let (mut canvas, shape) = self.open(encoded())?;
         let size = [shape.height, shape.width];
@@ -240,7 +240,7 @@ impl ImagePipeline {
         match canvas.picture()? {
             AnyPicture::Bytes(picture) => {
                 cache.keep(number, &picture, size);
-                self.go_on(picture, size, boxes, generator)
+                self.run_rest(picture, size, boxes, generator)
             }
             AnyPicture::Floats(_) => Err("float images can't be cached".into()),
         }
@@ -253,7 +253,7 @@ impl ImagePipeline {
     }
 
     /// Returns the transforms that are applied before an image is cached.
-    fn kept_behind(&self) -> &[ImageTransform] {
+    fn cached_transforms(&self) -> &[ImageTransform] {
         let stays =
             |each: &ImageTransform| !each.is_random() && matches!(each.output(3, DType::UInt8), Ok((_, DType::UInt8)));
         let end = self.transforms.iter().position(|each| !stays(each)).unwrap_or(self.transforms.len());
@@ -265,19 +265,19 @@ impl ImagePipeline {
         let mut operations = Vec::new();
         // None of these transforms is random.
         let mut generator = TorchGenerator::new(0);
-        draw_all(self.kept_behind(), &mut shape, &mut generator, &mut operations)?;
+        draw_all(self.cached_transforms(), &mut shape, &mut generator, &mut operations)?;
         Ok(operations)
     }
 
     /// Applies the remaining transforms to an image that had this height and width before the first ones.
-    fn go_on(
+    fn run_rest(
         &self,
         picture: Picture<u8>,
         [height, width]: [usize; 2],
         boxes: Option<Boxes>,
         generator: Option<&mut TorchGenerator>,
     ) -> Result<TransformedImage, Reason> {
-        let rest = &self.transforms[self.kept_behind().len()..];
+        let rest = &self.transforms[self.cached_transforms().len()..];
         let shape = ImageShape { height, width, channels: picture.channels, dtype: DType::UInt8 };
         let mut moves = Moves::new(height, width);
         moves.extend(&self.first_operations(shape)?);

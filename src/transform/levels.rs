@@ -12,7 +12,7 @@ impl Operation {
     /// True if the result for a value depends only on the value and its channel.
     pub(super) fn is_of_levels(&self) -> bool {
         matches!(
-            self.either_way(),
+            self.unwrapped(),
             Self::Brightness { .. }
                 | Self::Invert
                 | Self::Normalize { .. }

@@ -12,7 +12,7 @@ impl ImageShape {
     /// Updates the shape to the image after `operation`.
     pub(super) fn follow(&mut self, operation: &Operation) {
         (self.height, self.width) = operation.size_after(self.height, self.width);
-        match operation.either_way() {
+        match operation.unwrapped() {
             Operation::Grayscale { channels } | Operation::RepeatChannels { channels } => self.channels = *channels,
             Operation::ToDtype { dtype, .. } => self.dtype = *dtype,
             _ => {}
@@ -159,7 +159,7 @@ impl ImageTransform {
 }
 
 /// Returns the height and the width of every image of this size after `transforms`, or None if they are random.
-pub(super) fn size_behind(transforms: &[ImageTransform], size: [usize; 2]) -> Option<[usize; 2]> {
+pub(super) fn output_size(transforms: &[ImageTransform], size: [usize; 2]) -> Option<[usize; 2]> {
     let mut known = Some(size);
     for each in transforms {
         known = each.size_after(known);

@@ -10,7 +10,7 @@ use super::image_transform::ImageTransform;
 use super::level_tables::LevelTables;
 use super::levels::Levels;
 use super::operation::PaddingMode;
-use super::outcome::size_behind;
+use super::outcome::output_size;
 use super::picture::Picture;
 use super::pixels::by_channel;
 use crate::{DType, TorchGenerator};
@@ -135,7 +135,7 @@ impl Direct {
             ImageTransform::ToDtype { dtype, .. } => matches!(dtype, DType::UInt8 | DType::Float32),
             _ => false,
         };
-        if !rest.iter().all(looks_at_values) || !fills_alike(moves, shape.channels, &mut fill) {
+        if !rest.iter().all(looks_at_values) || !fills_with_one_color(moves, shape.channels, &mut fill) {
             return Ok(None);
         }
         // Nothing is random here, so the generator does not advance.
@@ -183,7 +183,7 @@ fn moves(transform: &ImageTransform) -> bool {
 /// True if all transforms that fill the area outside the image use one color, and none of them is followed by a
 /// reflection, which would put filled pixels between pixels of the image. `fill` is the color before the transforms,
 /// and is updated to the color after them.
-fn fills_alike(transforms: &[ImageTransform], channels: usize, fill: &mut Option<Vec<f32>>) -> bool {
+fn fills_with_one_color(transforms: &[ImageTransform], channels: usize, fill: &mut Option<Vec<f32>>) -> bool {
     let is_one = |color: &[f32], fill: &mut Option<Vec<f32>>| {
         let color: Vec<f32> = by_channel(color, channels).collect();
         *fill.get_or_insert_with(|| color.clone()) == color
@@ -194,7 +194,7 @@ fn fills_alike(transforms: &[ImageTransform], channels: usize, fill: &mut Option
         | ImageTransform::RandomCrop { fill: color, padding_mode: PaddingMode::Constant, .. } => is_one(color, fill),
         ImageTransform::Pad { .. } | ImageTransform::RandomCrop { .. } => fill.is_none(),
         ImageTransform::Compose { transforms } | ImageTransform::RandomApply { transforms, .. } => {
-            fills_alike(transforms, channels, fill)
+            fills_with_one_color(transforms, channels, fill)
         }
         _ => true,
     })
@@ -210,7 +210,7 @@ fn form(transforms: &[ImageTransform], shape: ImageShape) -> Result<ImageForm, R
     image.to_bytes()?;
     let before = (shape.channels, DType::UInt8);
     let after = transforms.iter().try_fold(before, |(channels, dtype), each| each.output(channels, dtype))?;
-    let size = size_behind(transforms, [shape.height, shape.width]);
+    let size = output_size(transforms, [shape.height, shape.width]);
     if size.is_none_or(|[height, width]| form.shape != [after.0, height, width]) || form.dtype != after.1 {
         return Err("the resulting images differ in shape; end with a transform that gives all of them one".into());
     }

@@ -13,7 +13,7 @@ use crate::dataset::Dataset;
 use crate::detach::detach_long;
 use crate::error::to_python;
 use crate::image::decoder::ImageDecoder;
-use crate::image::pipeline::signals_are_seen_to;
+use crate::image::pipeline::handle_signals;
 
 /// The files of a folder, with classes or without. Threads may share it.
 #[pyclass(frozen, module = "sluicegate._core")]
@@ -64,7 +64,7 @@ impl FolderFiles {
         decoder: &ImageDecoder,
         index_folder: Option<PathBuf>,
     ) -> PyResult<(Vec<usize>, Vec<String>)> {
-        let find = || self.0.broken_images(&indices, &decoder.options, index_folder, signals_are_seen_to);
+        let find = || self.0.broken_images(&indices, &decoder.options, index_folder, handle_signals);
         let BrokenImages { indices, damages } = detach_long(py, "reading images", find)?;
         Ok((indices, damages))
     }

@@ -83,8 +83,8 @@ pub(crate) fn file_images(
     ask_torch_for_exp();
     let transforms = transforms_of(transforms)?;
     let made = mode.parse::<FileMode>().and_then(|mode| {
-        let beside = if arrays.is_empty() { None } else { Some(in_memory(arrays)?) };
-        FileImages::new("0", paths, mode, transforms, beside, Arc::new(InPython(others, mode.channels())))
+        let other_fields = if arrays.is_empty() { None } else { Some(in_memory(arrays)?) };
+        FileImages::new("0", paths, mode, transforms, other_fields, Arc::new(InPython(others, mode.channels())))
     });
     made.map(|images| Dataset(Arc::new(images.relative_to(folder)))).map_err(|error| to_python(py, error))
 }

@@ -258,8 +258,8 @@ pub(crate) fn round_products(rounding: &str) -> PyResult<()> {
         "fused" => ProductRounding::Fused.set(),
         "separate" => ProductRounding::Separate.set(),
         _ => {
-            let said = format!("rounding: expected 'fused' or 'separate', but got {rounding:?}");
-            return Err(PyValueError::new_err(said));
+            let message = format!("rounding: expected 'fused' or 'separate', but got {rounding:?}");
+            return Err(PyValueError::new_err(message));
         }
     }
     Ok(())

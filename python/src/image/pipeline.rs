@@ -291,8 +291,7 @@ pub(crate) fn broken_images(
     };
     let fields: Vec<_> = fields.into_iter().map(encoded).collect();
     let sources = ImageSources { paths, parameters, index_folder, links: image_links(&links) };
-    let broken =
-        detach(py, || sluicegate::internal::broken_images(&*dataset.0, &fields, &sources, signals_are_seen_to))?;
+    let broken = detach(py, || sluicegate::internal::broken_images(&*dataset.0, &fields, &sources, handle_signals))?;
     Ok((broken.indices, broken.damages))
 }
 
@@ -312,6 +311,6 @@ pub(crate) fn linked_image<'py>(py: Python<'py>, path: &str, folder: Option<Path
 }
 
 /// Handles signals. Called regularly by work that may take minutes, so that an interrupt takes effect soon.
-pub(crate) fn signals_are_seen_to() -> sluicegate::Result<()> {
+pub(crate) fn handle_signals() -> sluicegate::Result<()> {
     Python::attach(|py| py.check_signals()).map_err(|error| sluicegate::Error::User(Box::new(error)))
 }

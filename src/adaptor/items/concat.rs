@@ -58,10 +58,10 @@ impl<D: ItemDataset> ConcatItems<D> {
             asked[part].1.extend(keys.map(|keys| keys[row]));
         }
         let mut found = Vec::with_capacity(self.parts.len());
-        for (part, (indices, its_keys)) in self.parts.iter().zip(&asked) {
+        for (part, (indices, part_keys)) in self.parts.iter().zip(&asked) {
             let items = match indices.is_empty() {
                 true => Vec::new(),
-                false => read(part, indices, keys.map(|_| its_keys.as_slice()))?,
+                false => read(part, indices, keys.map(|_| part_keys.as_slice()))?,
             };
             check_item_count(items.len(), indices.len())?;
             found.push(items.into_iter());

@@ -169,8 +169,8 @@ impl SampleStream for Prefetched {
     }
 
     fn would_wait(&self) -> bool {
-        let here = self.reading.as_ref().filter(|reading| reading.process == process::id());
-        here.is_some_and(|reading| {
+        let own = self.reading.as_ref().filter(|reading| reading.process == process::id());
+        own.is_some_and(|reading| {
             let state = reading.queue.lock();
             state.ready.is_empty() && !state.is_over
         })

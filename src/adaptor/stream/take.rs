@@ -41,7 +41,7 @@ struct Taken {
 
 impl Taken {
     /// True if one of the remaining samples may belong to this part; otherwise waiting for one would be futile.
-    fn may_go_on(&self) -> bool {
+    fn has_own_samples_left(&self) -> bool {
         let end = self.samples.min(self.next.saturating_add(LOOK));
         end < self.samples || (self.next..end).any(|ordinal| self.part.owns(ordinal))
     }
@@ -53,7 +53,7 @@ impl SampleStream for Taken {
     }
 
     fn advance(&mut self, into: &mut SampleBlock) -> Result<Advance> {
-        if !self.may_go_on() {
+        if !self.has_own_samples_left() {
             return Ok(Advance::End);
         }
         if self.stream.advance(into)? == Advance::End {

@@ -68,11 +68,11 @@ struct Windows {
 impl Windows {
     /// Discards the samples before `first`, where a window begins.
     fn begin_at(&mut self, first: u64) {
-        let gone = first.saturating_sub(self.begin).min(self.count as u64) as usize;
+        let dropped = first.saturating_sub(self.begin).min(self.count as u64) as usize;
         for (kept, typed) in self.kept.iter_mut().zip(&self.fields) {
-            kept.drain(..gone * (typed.field().bytes() / self.samples));
+            kept.drain(..dropped * (typed.field().bytes() / self.samples));
         }
-        self.count -= gone;
+        self.count -= dropped;
         self.begin = first;
     }
 }

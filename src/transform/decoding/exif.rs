@@ -28,7 +28,7 @@ pub(in crate::transform) fn orientation(
 fn jpeg_segment(encoded: &[u8]) -> Option<&[u8]> {
     let mut rest = encoded.get(2..)?;
     loop {
-        let (&[0xff, marker], behind) = rest.split_first_chunk::<2>()? else { return None };
+        let (&[0xff, marker], after) = rest.split_first_chunk::<2>()? else { return None };
         match marker {
             // Fill bytes.
             0xff => {
@@ -39,11 +39,11 @@ fn jpeg_segment(encoded: &[u8]) -> Option<&[u8]> {
             0xda | 0xd9 => return None,
             _ => {}
         }
-        let (length, _) = behind.split_first_chunk::<2>()?;
-        let segment = behind.get(2..usize::from(u16::from_be_bytes(*length)))?;
+        let (length, _) = after.split_first_chunk::<2>()?;
+        let segment = after.get(2..usize::from(u16::from_be_bytes(*length)))?;
         match segment.strip_prefix(b"Exif\0\0") {
             Some(exif) if marker == 0xe1 => return Some(exif),
-            _ => rest = &behind[segment.len() + 2..],
+            _ => rest = &after[segment.len() + 2..],
         }
     }
 }

@@ -104,7 +104,7 @@ fn decode_region(
         pixels.fill(0);
     }
     match decoder.decode(encoded, header, eighths, region, colors, &mut pixels) {
-        Err(fault) if !is_forgiven(&fault, encoded, options) => return Err(words(fault)),
+        Err(fault) if !is_tolerated(&fault, encoded, options) => return Err(words(fault)),
         _ => {}
     }
     Ok(match colors {
@@ -115,12 +115,12 @@ fn decode_region(
 
 /// True if the image is accepted although the decoder reported a problem. Only its first problem is reported, so check
 /// separately that the end exists.
-fn is_forgiven(fault: &JpegFault, encoded: &[u8], options: &DecodeOptions) -> bool {
+fn is_tolerated(fault: &JpegFault, encoded: &[u8], options: &DecodeOptions) -> bool {
     match fault {
         JpegFault::Fatal(_) => false,
-        JpegFault::Damaged(said) => match options.truncated {
+        JpegFault::Damaged(message) => match options.truncated {
             Truncated::Fill => true,
-            Truncated::Refuse => has_end(encoded) && HARMLESS.iter().any(|harmless| said.contains(harmless)),
+            Truncated::Refuse => has_end(encoded) && HARMLESS.iter().any(|harmless| message.contains(harmless)),
             Truncated::RefuseAny => false,
         },
     }
@@ -147,12 +147,12 @@ fn has_end(encoded: &[u8]) -> bool {
 
 fn words(fault: JpegFault) -> Reason {
     match fault {
-        JpegFault::Damaged(said) if said.contains(ENDS_EARLY) => {
-            format!("the image is truncated ({said}); pass truncated=\"fill\" to decode the part that is there")
+        JpegFault::Damaged(message) if message.contains(ENDS_EARLY) => {
+            format!("the image is truncated ({message}); pass truncated=\"fill\" to decode the part that is there")
         }
-        JpegFault::Damaged(said) => {
-            format!("the image is damaged ({said}); pass truncated=\"fill\" to decode the part that is there")
+        JpegFault::Damaged(message) => {
+            format!("the image is damaged ({message}); pass truncated=\"fill\" to decode the part that is there")
         }
-        JpegFault::Fatal(said) => format!("it can't be decoded as JPEG ({said})"),
+        JpegFault::Fatal(message) => format!("it can't be decoded as JPEG ({message})"),
     }
 }

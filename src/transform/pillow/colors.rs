@@ -10,9 +10,9 @@ pub(super) trait OfColor {
     fn of(&self, color: [i32; 3]) -> [i32; 3];
 }
 
-struct Each<'a, F>(&'a mut [[u8; 3]], F);
+struct MapPixels<'a, F>(&'a mut [[u8; 3]], F);
 
-impl<F: OfColor> Kernel for Each<'_, F> {
+impl<F: OfColor> Kernel for MapPixels<'_, F> {
     type Output = ();
 
     #[inline(always)]
@@ -34,5 +34,5 @@ impl<F: OfColor> Kernel for Each<'_, F> {
 
 /// Replaces the colors of these pixels with the results of `function`.
 pub(super) fn map(pixels: &mut [u8], function: impl OfColor) {
-    run_on_vectors(Each(pixels.as_chunks_mut().0, function));
+    run_on_vectors(MapPixels(pixels.as_chunks_mut().0, function));
 }

@@ -51,7 +51,7 @@ impl Operation {
     }
 
     /// Returns the inner operation of a Pillow image's step, or the operation itself.
-    pub(super) fn either_way(&self) -> &Self {
+    pub(super) fn unwrapped(&self) -> &Self {
         match self {
             Self::OfPillow { operation, .. } => operation,
             operation => operation,

@@ -20,9 +20,9 @@ impl<A: Level, B: Level> Kernel for Times<'_, A, B> {
 }
 
 /// Converts each value to another type after dividing it by white.
-struct Over<'a, A, B>(&'a [A], &'a mut [B]);
+struct DivideByWhite<'a, A, B>(&'a [A], &'a mut [B]);
 
-impl<A: Level, B: Level> Kernel for Over<'_, A, B> {
+impl<A: Level, B: Level> Kernel for DivideByWhite<'_, A, B> {
     type Output = ();
 
     #[inline(always)]
@@ -39,7 +39,7 @@ pub(in super::super) fn convert<A: Level, B: Level>(picture: &Picture<A>, values
     match values {
         Values::Kept => run_on_vectors(Times(&picture.pixels, 1.0, &mut pixels)),
         Values::Scaled => run_on_vectors(Times(&picture.pixels, A::TO_UNIT * B::FROM_UNIT, &mut pixels)),
-        Values::Divided => run_on_vectors(Over(&picture.pixels, &mut pixels)),
+        Values::Divided => run_on_vectors(DivideByWhite(&picture.pixels, &mut pixels)),
     }
     Picture::new(picture.width, picture.height, picture.channels, pixels)
 }

@@ -20,6 +20,6 @@ pub(in super::super) fn refuse_floats() -> Reason {
     "JPEG needs an image of bytes, but this one has floats; put JPEG before the conversion".into()
 }
 
-fn words((JpegFault::Fatal(said) | JpegFault::Damaged(said)): JpegFault) -> Reason {
-    format!("it can't be encoded as JPEG ({said})")
+fn words((JpegFault::Fatal(message) | JpegFault::Damaged(message)): JpegFault) -> Reason {
+    format!("it can't be encoded as JPEG ({message})")
 }

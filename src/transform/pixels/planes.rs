@@ -15,9 +15,9 @@ pub(super) trait OfColors {
     fn of<M: MultiplyAdd>(&self, planes: &mut Planes);
 }
 
-struct EachBlock<'a, T, F>(&'a mut [T], F);
+struct MapBlocks<'a, T, F>(&'a mut [T], F);
 
-impl<T: Level, F: OfColors> Kernel for EachBlock<'_, T, F> {
+impl<T: Level, F: OfColors> Kernel for MapBlocks<'_, T, F> {
     type Output = ();
 
     #[inline(always)]
@@ -44,5 +44,5 @@ pub(super) fn load<T: Level>(pixels: &[T], planes: &mut Planes) {
 
 /// Replaces the colors of these pixels with the results of `function`.
 pub(super) fn map<T: Level>(pixels: &mut [T], function: impl OfColors) {
-    run_on_vectors(EachBlock(pixels, function));
+    run_on_vectors(MapBlocks(pixels, function));
 }

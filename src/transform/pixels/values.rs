@@ -8,9 +8,9 @@ pub(super) trait OfValue {
     fn of<M: MultiplyAdd>(&self, value: f32) -> f32;
 }
 
-struct Each<'a, T, F>(&'a mut [T], F);
+struct MapValues<'a, T, F>(&'a mut [T], F);
 
-impl<T: Level, F: OfValue> Kernel for Each<'_, T, F> {
+impl<T: Level, F: OfValue> Kernel for MapValues<'_, T, F> {
     type Output = ();
 
     #[inline(always)]
@@ -23,5 +23,5 @@ impl<T: Level, F: OfValue> Kernel for Each<'_, T, F> {
 
 /// Replaces each value with the result of `function`.
 pub(super) fn map<T: Level>(values: &mut [T], function: impl OfValue) {
-    run_on_vectors(Each(values, function));
+    run_on_vectors(MapValues(values, function));
 }

@@ -102,12 +102,12 @@ impl NpyForm {
 /// Returns the size of the array in a file of `all` bytes with this header. Fails if the file is too short.
 fn bytes_of(header: &NpyHeader, all: u64) -> Result<usize, String> {
     let size = header.shape.iter().try_fold(header.dtype.bytes(), |bytes, &size| bytes.checked_mul(size));
-    let there = all.saturating_sub(header.data_offset as u64);
+    let available = all.saturating_sub(header.data_offset as u64);
     match size {
-        Some(size) if size as u64 <= there => Ok(size),
-        Some(size) => Err(format!("the file is truncated: it has {there} of the {size} bytes of its array")),
+        Some(size) if size as u64 <= available => Ok(size),
+        Some(size) => Err(format!("the file is truncated: it has {available} of the {size} bytes of its array")),
         None => Err(format!(
-            "the file has {there} bytes of data, but its header declares an array too large for any memory"
+            "the file has {available} bytes of data, but its header declares an array too large for any memory"
         )),
     }
 }
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_in_fortran_order_are_turned() {
+    fn fortran_order_arrays_are_transposed() {
         let file = file("(2, 3)", "True", &[0, 3, 1, 4, 2, 5]);
         let form = NpyForm::new(&file, FirstAxis::Fixed).unwrap();
         let mut into = [9; 6];
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ragged_array_has_any_length_but_one_trailing_shape() {
+    fn ragged_arrays_share_their_trailing_shape() {
         let form = NpyForm::new(&file("(1, 2)", "False", &[1, 2]), FirstAxis::Ragged).unwrap();
         assert_eq!(form.field("x"), Field::variable("x", crate::DType::UInt8, [2]));
         for (other, expected) in [

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_structures_and_foreign_byte_order_are_refused_with_a_way_out() {
+    fn unsupported_dtypes_are_refused_with_a_remedy() {
         let refusal = |descr: &str| {
             NpyHeader::parse(&header(&format!("{{'descr': {descr}, 'fortran_order': False, 'shape': (2,)}}")))
                 .unwrap_err()

@@ -312,7 +312,7 @@ impl TableColumn {
             let follow = rest.iter().zip(row..).take_while(|&(&place, row)| place == (batch, row));
             let run = if items.per_row == 1 { follow.count() } else { 1 };
             let row = items.of_row(row);
-            let (room, behind) = into.split_at_mut(run * room);
+            let (room, after) = into.split_at_mut(run * room);
             match &self.pieces[batch] {
                 Piece::Numbers(values) => {
                     let bytes = elements * from.bytes().expect("bits are in another piece");
@@ -325,7 +325,7 @@ impl TableColumn {
                 }
                 Piece::Bytes { .. } | Piece::Lists { .. } => unreachable!("a column of numbers has no such piece"),
             }
-            into = behind;
+            into = after;
             rest = &rest[run..];
         }
     }

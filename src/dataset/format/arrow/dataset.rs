@@ -46,7 +46,7 @@ type Found = (Vec<Arc<ArrowBatch>>, Places);
 
 /// The purpose for which rows are looked up.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Asking {
+enum LookupPurpose {
     Sizes,
     Values,
 }
@@ -168,12 +168,12 @@ impl Arrow {
     }
 
     /// Returns the batches that contain the rows at `indices`; and for each row, the index of its batch among them, and
-    /// its row there. `asking` is the purpose.
-    fn find(&self, indices: &[usize], asking: Asking) -> Result<Found> {
+    /// its row there. `purpose` is why they are looked up.
+    fn find(&self, indices: &[usize], purpose: LookupPurpose) -> Result<Found> {
         let starts = &self.files.starts;
         let FoundBlocks { blocks, counts, of_rows } = starts.find(indices)?;
         // Rows of variable size are looked up twice, for their sizes and then for their values, but count as read once.
-        let is_counted = (asking == Asking::Sizes) == self.columns.schema().is_variable();
+        let is_counted = (purpose == LookupPurpose::Sizes) == self.columns.schema().is_variable();
         let counts = counts.into_iter().map(|count| if is_counted { count } else { 0 });
         let batches = self.files.batches(&self.columns, blocks.iter().copied().zip(counts))?;
         let first: Vec<usize> = blocks.iter().map(|&batch| starts.samples_of(batch).start).collect();
@@ -182,7 +182,7 @@ impl Arrow {
     }
 
     fn write(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
-        let (batches, places) = self.find(indices, Asking::Values)?;
+        let (batches, places) = self.find(indices, LookupPurpose::Values)?;
         let blocks = batches.iter().map(|batch| &batch.block).collect();
         let written = self.files.read(&batches, || Ok(Picks::new(blocks, &places).write(&self.columns, into)))?;
         written.map_err(|refusal| self.refuse(indices[refusal.row], refusal.column, &refusal.reason))
@@ -245,7 +245,7 @@ impl ReadMany for Arrow {
 
 impl VariableSize for Arrow {
     fn sizes(&self, indices: &[usize], into: &mut SizesWriter<'_>) -> Result<()> {
-        let (batches, places) = self.find(indices, Asking::Sizes)?;
+        let (batches, places) = self.find(indices, LookupPurpose::Sizes)?;
         let blocks = batches.iter().map(|batch| &batch.block).collect();
         self.files.read(&batches, || {
             Picks::new(blocks, &places).sizes(&self.columns, into);

@@ -34,10 +34,10 @@ const LOOK: Duration = Duration::from_millis(50);
 /// waits for part of its own): it would wait for itself, so it decodes the block a second time.
 pub(crate) struct BlockCache<K, B> {
     limit: usize,
-    shelf: PerProcess<Shelf<K, B>>,
+    shared: PerProcess<SharedBlocks<K, B>>,
 }
 
-struct Shelf<K, B> {
+struct SharedBlocks<K, B> {
     blocks: Mutex<Blocks<K, B>>,
     /// Signaled when a block was decoded, or failed to be.
     settled: Condvar,
@@ -50,7 +50,7 @@ struct Blocks<K, B> {
     /// The number of lookups, as a clock.
     clock: u64,
     /// The number of evicted blocks that may still be in use.
-    given_up: usize,
+    evicted: usize,
     decoded: u64,
     decoded_in_part: u64,
     found: u64,
@@ -96,13 +96,13 @@ enum Entry<B> {
         /// The number of samples not read since it was decoded.
         unread: usize,
     },
-    GivenUp(Weak<B>),
+    Evicted(Weak<B>),
 }
 
 impl<K: Eq + Hash + Clone + Send + Sync, B: Send + Sync> BlockCache<K, B> {
     /// Creates a cache of at most `limit` bytes.
     pub(crate) fn new(limit: usize) -> Self {
-        Self { limit, shelf: PerProcess::new() }
+        Self { limit, shared: PerProcess::new() }
     }
 
     /// Returns this cache with another limit in bytes.
@@ -123,8 +123,8 @@ impl<K: Eq + Hash + Clone + Send + Sync, B: Send + Sync> BlockCache<K, B> {
     /// # Errors
     /// Errors of `decode`, or of a watcher while waiting.
     pub(crate) fn read(&self, key: &K, reads: Reads, decode: impl FnOnce() -> Result<(B, usize)>) -> Result<Arc<B>> {
-        let shelf = self.shelf.get_or_make(Shelf::default);
-        let mut blocks = shelf.lock();
+        let shared = self.shared.get_or_make(SharedBlocks::default);
+        let mut blocks = shared.lock();
         loop {
             blocks.clock += 1;
             let now = blocks.clock;
@@ -135,22 +135,22 @@ impl<K: Eq + Hash + Clone + Send + Sync, B: Send + Sync> BlockCache<K, B> {
                     blocks.found += 1;
                     return Ok(block);
                 }
-                Some(Entry::GivenUp(block)) => {
+                Some(Entry::Evicted(block)) => {
                     if let Some(block) = block.upgrade() {
                         blocks.found += 1;
                         return Ok(block);
                     }
-                    blocks.given_up -= 1;
+                    blocks.evicted -= 1;
                 }
                 Some(Entry::Decoding(thread)) if *thread == thread::current().id() => {
                     drop(blocks);
                     return Ok(Arc::new(decode()?.0));
                 }
                 Some(Entry::Decoding(_)) => {
-                    drop(shelf.settled.wait_timeout(blocks, LOOK).unwrap_or_else(PoisonError::into_inner));
+                    drop(shared.settled.wait_timeout(blocks, LOOK).unwrap_or_else(PoisonError::into_inner));
                     // Without the lock: watchers may run arbitrary code.
                     watch::advance(0)?;
-                    blocks = shelf.lock();
+                    blocks = shared.lock();
                     continue;
                 }
                 None => {}
@@ -159,7 +159,7 @@ impl<K: Eq + Hash + Clone + Send + Sync, B: Send + Sync> BlockCache<K, B> {
             break;
         }
         drop(blocks);
-        let turn = Turn { shelf, key };
+        let turn = Turn { shared, key };
         let (block, bytes) = decode()?;
         let block = Arc::new(block);
         let surplus = turn.settle(&block, bytes, reads, self.limit);
@@ -170,7 +170,7 @@ impl<K: Eq + Hash + Clone + Send + Sync, B: Send + Sync> BlockCache<K, B> {
 
     /// Returns the block of `key` if it is cached or in use; `reads` says how many of its samples are read.
     pub(crate) fn peek(&self, key: &K, reads: Reads) -> Option<Arc<B>> {
-        let mut blocks = self.shelf.get_or_make(Shelf::default).lock();
+        let mut blocks = self.shared.get_or_make(SharedBlocks::default).lock();
         blocks.clock += 1;
         let now = blocks.clock;
         let found = match blocks.entries.get_mut(key)? {
@@ -178,7 +178,7 @@ impl<K: Eq + Hash + Clone + Send + Sync, B: Send + Sync> BlockCache<K, B> {
                 (*asked, *unread) = (now, reads.leave(*unread));
                 Some(Arc::clone(block))
             }
-            Entry::GivenUp(block) => block.upgrade(),
+            Entry::Evicted(block) => block.upgrade(),
             Entry::Decoding(_) => None,
         };
         blocks.found += u64::from(found.is_some());
@@ -188,14 +188,14 @@ impl<K: Eq + Hash + Clone + Send + Sync, B: Send + Sync> BlockCache<K, B> {
     /// Counts a block that was decoded only in part, and is not cached.
     #[cfg(feature = "parquet")]
     pub(crate) fn count_part(&self) {
-        self.shelf.get_or_make(Shelf::default).lock().decoded_in_part += 1;
+        self.shared.get_or_make(SharedBlocks::default).lock().decoded_in_part += 1;
     }
 
     /// True if the block of `key` is cached, in use, or being decoded.
-    pub(crate) fn is_here(&self, key: &K) -> bool {
-        match self.shelf.get_or_make(Shelf::default).lock().entries.get(key) {
+    pub(crate) fn has(&self, key: &K) -> bool {
+        match self.shared.get_or_make(SharedBlocks::default).lock().entries.get(key) {
             Some(Entry::Kept { .. } | Entry::Decoding(_)) => true,
-            Some(Entry::GivenUp(block)) => block.strong_count() > 0,
+            Some(Entry::Evicted(block)) => block.strong_count() > 0,
             None => false,
         }
     }
@@ -207,7 +207,7 @@ impl<K: Eq + Hash + Clone + Send + Sync, B: Send + Sync> BlockCache<K, B> {
 
     /// Returns its counters, and what it holds.
     pub(crate) fn info(&self) -> CacheInfo {
-        let blocks = self.shelf.get_or_make(Shelf::default).lock();
+        let blocks = self.shared.get_or_make(SharedBlocks::default).lock();
         CacheInfo {
             decoded: blocks.decoded,
             decoded_in_part: blocks.decoded_in_part,
@@ -219,15 +219,15 @@ impl<K: Eq + Hash + Clone + Send + Sync, B: Send + Sync> BlockCache<K, B> {
     }
 }
 
-impl<K, B> Default for Shelf<K, B> {
+impl<K, B> Default for SharedBlocks<K, B> {
     fn default() -> Self {
         let entries = HashMap::new();
-        let blocks = Blocks { entries, bytes: 0, clock: 0, given_up: 0, decoded: 0, decoded_in_part: 0, found: 0 };
+        let blocks = Blocks { entries, bytes: 0, clock: 0, evicted: 0, decoded: 0, decoded_in_part: 0, found: 0 };
         Self { blocks: Mutex::new(blocks), settled: Condvar::new() }
     }
 }
 
-impl<K, B> Shelf<K, B> {
+impl<K, B> SharedBlocks<K, B> {
     fn lock(&self) -> MutexGuard<'_, Blocks<K, B>> {
         self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -235,24 +235,24 @@ impl<K, B> Shelf<K, B> {
 
 /// Guards an entry in the state `Decoding`. If it is dropped without [`settle`](Turn::settle), decoding has failed.
 struct Turn<'a, K: Eq + Hash, B> {
-    shelf: &'a Shelf<K, B>,
+    shared: &'a SharedBlocks<K, B>,
     key: &'a K,
 }
 
 impl<K: Eq + Hash + Clone, B> Turn<'_, K, B> {
     /// Caches the block. Returns evicted blocks, to be dropped without the lock.
     fn settle(self, block: &Arc<B>, bytes: usize, reads: Reads, limit: usize) -> Vec<Arc<B>> {
-        let mut blocks = self.shelf.lock();
+        let mut blocks = self.shared.lock();
         blocks.decoded += 1;
         let (asked, unread) = (blocks.clock, reads.leave(reads.all()));
         // A block larger than the limit is not kept; it is found only while it is in use.
         let entry = match bytes > limit {
-            true => Entry::GivenUp(Arc::downgrade(block)),
+            true => Entry::Evicted(Arc::downgrade(block)),
             false => Entry::Kept { block: Arc::clone(block), bytes, asked, unread },
         };
         match entry {
             Entry::Kept { .. } => blocks.bytes += bytes,
-            _ => blocks.given_up += 1,
+            _ => blocks.evicted += 1,
         }
         blocks.entries.insert(self.key.clone(), entry);
         blocks.shrink(limit)
@@ -261,12 +261,12 @@ impl<K: Eq + Hash + Clone, B> Turn<'_, K, B> {
 
 impl<K: Eq + Hash, B> Drop for Turn<'_, K, B> {
     fn drop(&mut self) {
-        let mut blocks = self.shelf.lock();
+        let mut blocks = self.shared.lock();
         if matches!(blocks.entries.get(self.key), Some(Entry::Decoding(_))) {
             blocks.entries.remove(self.key);
         }
         drop(blocks);
-        self.shelf.settled.notify_all();
+        self.shared.settled.notify_all();
     }
 }
 
@@ -283,17 +283,17 @@ impl<K: Eq + Hash + Clone, B> Blocks<K, B> {
             let entry = self.entries.get_mut(&oldest).expect("it was found just now");
             if let Entry::Kept { block, bytes, .. } = entry {
                 self.bytes -= *bytes;
-                let given_up = Entry::GivenUp(Arc::downgrade(block));
-                if let Entry::Kept { block, .. } = std::mem::replace(entry, given_up) {
+                let evicted = Entry::Evicted(Arc::downgrade(block));
+                if let Entry::Kept { block, .. } = std::mem::replace(entry, evicted) {
                     surplus.push(block);
                 }
-                self.given_up += 1;
+                self.evicted += 1;
             }
         }
         // Clean up from time to time, so that the keys of dropped blocks do not pile up.
-        if self.given_up > 64 && self.given_up > self.entries.len() / 2 {
-            self.entries.retain(|_, entry| !matches!(entry, Entry::GivenUp(block) if block.strong_count() == 0));
-            self.given_up = self.entries.values().filter(|entry| matches!(entry, Entry::GivenUp(_))).count();
+        if self.evicted > 64 && self.evicted > self.entries.len() / 2 {
+            self.entries.retain(|_, entry| !matches!(entry, Entry::Evicted(block) if block.strong_count() == 0));
+            self.evicted = self.entries.values().filter(|entry| matches!(entry, Entry::Evicted(_))).count();
         }
         surplus
     }
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn the_block_that_was_not_asked_for_the_longest_goes_first() {
+    fn the_least_recently_used_block_is_evicted_first() {
         let cache = BlockCache::new(30);
         assert!([1, 2, 3].iter().all(|&key| decoded(&cache, key)));
         assert!(!decoded(&cache, 1));
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_reads_is_found_again_though_it_was_given_up() {
+    fn an_evicted_block_in_use_is_found_again() {
         let cache = BlockCache::new(10);
         let held = cache.get(&1, || Ok((vec![1; 10], 10))).unwrap();
         assert!(decoded(&cache, 2) && !decoded(&cache, 1));
@@ -341,18 +341,18 @@ mod tests {
     }
 
     #[test]
-    fn a_block_larger_than_the_bound_is_given_out_and_not_kept() {
+    fn a_block_larger_than_the_cache_is_returned_but_not_cached() {
         let cache = BlockCache::new(9);
         assert!(decoded(&cache, 1) && decoded(&cache, 1));
         assert_eq!(cache.info().bytes, 0);
         for key in 0..1000 {
             decoded(&cache, key);
         }
-        assert!(cache.shelf.get_or_make(Shelf::default).lock().entries.len() < 200);
+        assert!(cache.shared.get_or_make(SharedBlocks::default).lock().entries.len() < 200);
     }
 
     #[test]
-    fn many_threads_that_ask_for_one_block_have_it_decoded_once() {
+    fn concurrent_requests_decode_a_block_once() {
         let (cache, decodings, start) = (BlockCache::new(100), AtomicUsize::new(0), Barrier::new(8));
         thread::scope(|scope| {
             for _ in 0..8 {
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_or_a_panic_wakes_those_who_wait() {
+    fn an_error_or_a_panic_wakes_waiting_threads() {
         let (cache, start) = (BlockCache::<u8, u8>::new(100), Barrier::new(3));
         let fails = |is_panic: bool| {
             start.wait();

@@ -11,7 +11,7 @@ use super::starts::BlockStarts;
 use crate::{Error, Permutation, watch};
 
 #[test]
-fn what_was_read_whole_goes_before_what_was_not() {
+fn fully_read_blocks_are_evicted_first() {
     let cache = BlockCache::new(30);
     let read = |key: usize, now| {
         let mut was_decoded = false;
@@ -72,7 +72,7 @@ fn largest_window(sizes: &[usize], window: usize) -> usize {
 
 proptest! {
     #[test]
-    fn a_cache_of_one_window_has_each_block_decoded_once_an_epoch(
+    fn a_cache_of_one_window_decodes_each_block_once_per_epoch(
         sizes in proptest::collection::vec(1_usize..40, 1..60), window in 1_usize..9, batch in 1_usize..100,
     ) {
         let (limit, blocks) = (largest_window(&sizes, window), sizes.len() as u64);
@@ -83,7 +83,7 @@ proptest! {
 }
 
 #[test]
-fn by_the_time_of_use_alone_one_window_is_not_enough() {
+fn plain_lru_needs_more_than_one_window() {
     let sizes: Vec<usize> = (0..220).map(|block| 20 + block * 37 % 91).collect();
     let limit = largest_window(&sizes, 2);
     assert!(decodings(&sizes, 2, 400, limit, true) <= 440);
@@ -91,13 +91,13 @@ fn by_the_time_of_use_alone_one_window_is_not_enough() {
 }
 
 #[test]
-fn half_a_window_is_not_enough_for_anybody() {
+fn half_a_window_is_too_small_for_any_policy() {
     let sizes: Vec<usize> = (0..220).map(|block| 20 + block * 37 % 91).collect();
     assert!(decodings(&sizes, 8, 64, largest_window(&sizes, 8) / 2, true) > 1_000);
 }
 
 #[test]
-fn a_thread_that_asks_for_what_it_decodes_does_not_wait_for_itself() {
+fn a_thread_does_not_wait_for_the_block_it_decodes() {
     let cache = BlockCache::new(100);
     let inner = || cache.get(&1, || Ok((2, 1)));
     let block = cache.get(&1, || Ok((*inner()? + 5, 1)));

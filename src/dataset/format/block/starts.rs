@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn so_it_is_in_blocks_far_from_each_other() {
+    fn every_sample_is_found_in_distant_blocks() {
         let starts = BlockStarts::new((1..=100_000).map(|end| end * 3));
         check(&starts, &[299_999, 0, 1, 150_000, 299_998, 0]);
         check(&starts, &[]);

@@ -181,7 +181,7 @@ fn fixed_block(
     decimals: Decimals,
 ) -> Result<LeafBlock, Reason> {
     ended(path)?;
-    is_as_planned(leaf, array.data_type(), decimals)?;
+    check_type(leaf, array.data_type(), decimals)?;
     let FixedValues { mut bytes, width, nulls, mut broken } = FixedValues::of(&**array, decimals, &leaf.nulls)?;
     let mut nulls = union(outer, nulls.as_ref());
     let elements = (leaf.nulls == LeafNulls::MaskElements).then(|| {
@@ -238,7 +238,7 @@ fn list_block(
         (items, path) = child_of(items, path)?;
     }
     ended(path)?;
-    is_as_planned(leaf, items.data_type(), decimals)?;
+    check_type(leaf, items.data_type(), decimals)?;
     let mut fixed = FixedValues::of(&**items, decimals, &leaf.nulls)?;
     inside = union(inside.as_ref(), fixed.nulls.as_ref());
     if let (LeafNulls::Fill(fill), Some(null)) = (&leaf.nulls, &inside) {
@@ -258,13 +258,13 @@ fn list_block(
         let is_whole = |row| values.elements(row).all(|item| inside.is_valid(item));
         NullBuffer::from_iter((0..array.len()).map(is_whole))
     });
-    let without_those_of_nulls = |values: VariableValues| match &nulls {
+    let without_null_rows = |values: VariableValues| match &nulls {
         // A null list may still have elements.
         Some(nulls) if leaf.nulls != LeafNulls::Refuse => values.filled(nulls, &[]),
         _ => values,
     };
-    let values = BlockValues::Variable(without_those_of_nulls(values));
-    let elements = elements.map(|elements| BlockValues::Variable(without_those_of_nulls(elements)));
+    let values = BlockValues::Variable(without_null_rows(values));
+    let elements = elements.map(|elements| BlockValues::Variable(without_null_rows(elements)));
     let nulls = nulls.filter(|_| !matches!(leaf.nulls, LeafNulls::Fill(_)));
     Ok(LeafBlock { values, nulls, broken: union(broken.as_ref(), None), elements })
 }
@@ -292,7 +292,7 @@ fn ended(path: &[String]) -> Result<(), Reason> {
 }
 
 /// Fails if values of type `found` are not what the leaf had when the dataset was opened.
-fn is_as_planned(leaf: &Leaf, found: &DataType, decimals: Decimals) -> Result<(), Reason> {
+fn check_type(leaf: &Leaf, found: &DataType, decimals: Decimals) -> Result<(), Reason> {
     let meaning = rule_of(found, decimals)?;
     match leaf.meaning.is_like(&meaning) {
         true => Ok(()),

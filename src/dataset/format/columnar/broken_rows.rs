@@ -17,7 +17,7 @@ impl Block {
     ) {
         for row in 0..self.rows() {
             let leaves = columns.leaves().iter().enumerate();
-            let broken = leaves.filter_map(|(number, leaf)| Some((leaf, what_is_wrong(self.leaf(number), leaf, row)?)));
+            let broken = leaves.filter_map(|(number, leaf)| Some((leaf, find_defect(self.leaf(number), leaf, row)?)));
             if let Some((leaf, reason)) = broken.into_iter().next() {
                 visit(row, leaf.name(), reason);
             }
@@ -25,7 +25,7 @@ impl Block {
     }
 }
 
-fn what_is_wrong(block: &LeafBlock, leaf: &Leaf, row: usize) -> Option<Reason> {
+fn find_defect(block: &LeafBlock, leaf: &Leaf, row: usize) -> Option<Reason> {
     let LeafBlock { values, nulls, broken, .. } = block;
     if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
         return (leaf.nulls == LeafNulls::Refuse).then(|| "it is null".into());

@@ -53,7 +53,7 @@ impl Columns {
     pub(in crate::dataset::format) fn new(schema: &ArrowSchema, options: &ColumnarOptions) -> Result<Self, Reason> {
         let all = leaves(schema.fields());
         let mut asked: Vec<usize> = Vec::with_capacity(all.len());
-        let mut is_asked = vec![false; all.len()];
+        let mut is_selected = vec![false; all.len()];
         match &options.columns {
             None => asked.extend(0..all.len()),
             Some(columns) => {
@@ -62,7 +62,7 @@ impl Columns {
                     if found.is_empty() {
                         return Err(unknown(&all, column));
                     }
-                    asked.extend(found.into_iter().filter(|&place| !std::mem::replace(&mut is_asked[place], true)));
+                    asked.extend(found.into_iter().filter(|&place| !std::mem::replace(&mut is_selected[place], true)));
                 }
             }
         }

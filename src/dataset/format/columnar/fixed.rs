@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_that_is_null_takes_its_own_numbers_along_and_no_others() {
+    fn filtering_a_null_row_removes_only_its_own_values() {
         let rows = [Some([Some(1), Some(2)]), None, Some([Some(3), None]), Some([Some(4), Some(5)])];
         let lists = FixedSizeListArray::from_iter_primitive::<Int64Type, _, _>(rows, 2);
         assert_eq!(presence(&lists), [1, 1, 0, 0, 1, 0, 1, 1]);

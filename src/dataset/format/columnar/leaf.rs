@@ -121,7 +121,7 @@ impl Leaf {
     /// Describes the values, for errors about files that differ.
     pub(super) fn describe(&self) -> String {
         let unit = if self.meaning.unit.is_empty() { String::new() } else { format!(" ({})", self.meaning.unit) };
-        let what = match &self.meaning.rule {
+        let element = match &self.meaning.rule {
             Rule::Fixed { dtype, shape, .. } if shape.is_empty() => format!("{dtype}{unit}"),
             Rule::Fixed { dtype, shape, .. } => format!("{dtype}{shape:?}{unit}"),
             Rule::FixedBytes(bytes) => format!("byte strings of {bytes} bytes"),
@@ -129,7 +129,7 @@ impl Leaf {
             Rule::Bytes => "byte strings".into(),
             Rule::Nested(nested) => nested.as_type().to_string(),
         };
-        if self.form == Form::List { format!("lists of {what}") } else { what }
+        if self.form == Form::List { format!("lists of {element}") } else { element }
     }
 
     /// True if samples of both fit into one field. They may differ in whether they have nulls, since the null rule of

@@ -15,14 +15,14 @@ const DEEPEST: usize = 64;
 /// A level of a nested column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Nested {
-    pub(super) what: What,
+    pub(super) contents: LevelContents,
     /// How nulls are handled. A null list is filled by an empty list, and a null dictionary by the fills of its parts.
     pub(super) nulls: LeafNulls,
 }
 
 /// The contents of a level.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum LevelContents {
     Number(DType),
     Text,
     Bytes,
@@ -32,26 +32,26 @@ pub(super) enum What {
 }
 
 impl Nested {
-    /// Creates the outermost list that contains `found`, with its leaves for which `is_asked` returns true.
+    /// Creates the outermost list that contains `found`, with its leaves for which `is_selected` returns true.
     pub(super) fn new(
         found: &Found<'_>,
         options: &ColumnarOptions,
-        is_asked: &dyn Fn(usize) -> bool,
+        is_selected: &dyn Fn(usize) -> bool,
     ) -> Result<Self, Reason> {
         let outer = found.outer.as_ref().ok_or("it is not a list")?;
         let path = found.path[..outer.names].to_vec();
-        let mut builder = Builder { options, is_asked, leaf: outer.leaf, path };
+        let mut builder = Builder { options, is_selected, leaf: outer.leaf, path };
         builder.level(outer.of, 0)?.ok_or_else(|| "none of its parts is selected".into())
     }
 
     /// Returns the type of its values.
     pub(super) fn as_type(&self) -> NestedType {
-        match &self.what {
-            What::Number(dtype) => NestedType::Number(*dtype),
-            What::Text => NestedType::Text,
-            What::Bytes => NestedType::Bytes,
-            What::List(item) => NestedType::List(Box::new(item.as_type())),
-            What::Dict(parts) => {
+        match &self.contents {
+            LevelContents::Number(dtype) => NestedType::Number(*dtype),
+            LevelContents::Text => NestedType::Text,
+            LevelContents::Bytes => NestedType::Bytes,
+            LevelContents::List(item) => NestedType::List(Box::new(item.as_type())),
+            LevelContents::Dict(parts) => {
                 NestedType::Dict(parts.iter().map(|(name, part)| (name.clone(), part.as_type())).collect())
             }
         }
@@ -64,7 +64,7 @@ impl Nested {
 
 struct Builder<'a> {
     options: &'a ColumnarOptions,
-    is_asked: &'a dyn Fn(usize) -> bool,
+    is_selected: &'a dyn Fn(usize) -> bool,
     /// The index of the next leaf.
     leaf: usize,
     /// The names on the path to the current level.
@@ -76,27 +76,27 @@ impl Builder<'_> {
         if depth > DEEPEST {
             return Err(format!("it is nested more than {DEEPEST} levels deep"));
         }
-        let what = match of {
+        let contents = match of {
             DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
                 let item = self.level(item.data_type(), depth + 1)?;
-                item.map(|item| What::List(Box::new(item)))
+                item.map(|item| LevelContents::List(Box::new(item)))
             }
             DataType::Struct(fields) if !fields.is_empty() => {
                 let mut parts: Vec<(String, Nested)> = Vec::new();
                 for field in fields {
                     self.part(field, depth, &mut parts)?;
                 }
-                Some(parts).filter(|parts| !parts.is_empty()).map(What::Dict)
+                Some(parts).filter(|parts| !parts.is_empty()).map(LevelContents::Dict)
             }
             of => {
                 let leaf = self.leaf;
                 self.leaf += count(of);
-                return if (self.is_asked)(leaf) { self.innermost(of).map(Some) } else { Ok(None) };
+                return if (self.is_selected)(leaf) { self.innermost(of).map(Some) } else { Ok(None) };
             }
         };
-        let Some(what) = what else { return Ok(None) };
-        let nulls = self.nulls_of(&what)?;
-        Ok(Some(Nested { what, nulls }))
+        let Some(contents) = contents else { return Ok(None) };
+        let nulls = self.nulls_of(&contents)?;
+        Ok(Some(Nested { contents, nulls }))
     }
 
     fn part(&mut self, field: &FieldRef, depth: usize, parts: &mut Vec<(String, Nested)>) -> Result<(), Reason> {
@@ -124,22 +124,22 @@ impl Builder<'_> {
             },
             Some((NullRule::Refuse, _)) | None => LeafNulls::Refuse,
         };
-        let what = match rule {
-            Rule::Fixed { dtype, shape, .. } if shape.is_empty() => What::Number(dtype),
-            Rule::Text if self.options.strings == Strings::Objects => What::Text,
-            Rule::Text | Rule::Bytes | Rule::FixedBytes(_) => What::Bytes,
+        let contents = match rule {
+            Rule::Fixed { dtype, shape, .. } if shape.is_empty() => LevelContents::Number(dtype),
+            Rule::Text if self.options.strings == Strings::Objects => LevelContents::Text,
+            Rule::Text | Rule::Bytes | Rule::FixedBytes(_) => LevelContents::Bytes,
             Rule::Fixed { .. } | Rule::Nested(_) => {
                 return Err(format!("values of type {of} are not supported in a list"));
             }
         };
-        Ok(Nested { what, nulls })
+        Ok(Nested { contents, nulls })
     }
 
     /// Returns how nulls of a list or dictionary are handled.
-    fn nulls_of(&self, what: &What) -> Result<LeafNulls, Reason> {
-        let is_filled = match what {
-            What::List(item) => item.is_filled(),
-            What::Dict(parts) => parts.iter().any(|(_, part)| part.is_filled()),
+    fn nulls_of(&self, contents: &LevelContents) -> Result<LeafNulls, Reason> {
+        let is_filled = match contents {
+            LevelContents::List(item) => item.is_filled(),
+            LevelContents::Dict(parts) => parts.iter().any(|(_, part)| part.is_filled()),
             _ => false,
         };
         Ok(match rule_at(&self.path, self.options) {

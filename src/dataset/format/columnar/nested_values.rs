@@ -9,7 +9,7 @@ use arrow_schema::DataType;
 
 use super::fixed::FixedValues;
 use super::leaf::LeafNulls;
-use super::nested::{Nested, What};
+use super::nested::{LevelContents, Nested};
 use super::nested_room::NestedRoom;
 use super::nulls::union;
 use super::rule::{Rule, rule_of};
@@ -83,24 +83,24 @@ impl<'a> NestedValues<'a> {
     fn new(nested: &'a Nested, array: &ArrayRef, decimals: Decimals) -> Result<Self, Reason> {
         let found = array.data_type();
         let unexpected = || format!("expected values of type {}, got {found}", nested.as_type());
-        let (rows, nulls) = match (&nested.what, found) {
-            (What::List(item), DataType::FixedSizeList(_, len)) => {
+        let (rows, nulls) = match (&nested.contents, found) {
+            (LevelContents::List(item), DataType::FixedSizeList(_, len)) => {
                 let len = usize::try_from(*len).map_err(|_| "a list has a negative length".to_owned())?;
                 let list = array.as_fixed_size_list();
                 let items = Self::new(item, list.values(), decimals)?;
                 (Rows::Arrays { len, items: Box::new(items) }, list.nulls().cloned())
             }
-            (What::List(item), DataType::List(_)) => {
+            (LevelContents::List(item), DataType::List(_)) => {
                 let list = array.as_list::<i32>();
                 let offsets = Offsets::Small(list.offsets().inner().clone());
                 (Self::lists(item, offsets, list.values(), decimals)?, list.nulls().cloned())
             }
-            (What::List(item), DataType::LargeList(_)) => {
+            (LevelContents::List(item), DataType::LargeList(_)) => {
                 let list = array.as_list::<i64>();
                 let offsets = Offsets::Large(list.offsets().inner().clone());
                 (Self::lists(item, offsets, list.values(), decimals)?, list.nulls().cloned())
             }
-            (What::Dict(parts), DataType::Struct(_)) => {
+            (LevelContents::Dict(parts), DataType::Struct(_)) => {
                 let array = array.as_struct();
                 let part = |(name, part): &'a (String, Nested)| {
                     let child = array.column_by_name(name).ok_or_else(|| format!("the struct has no `{name}`"))?;
@@ -108,19 +108,22 @@ impl<'a> NestedValues<'a> {
                 };
                 (Rows::Dicts(parts.iter().map(part).collect::<Result<_, Reason>>()?), array.nulls().cloned())
             }
-            (What::Number(dtype), found) => {
-                let is_it = |rule: Rule| matches!(rule, Rule::Fixed { dtype: found, ref shape, .. } if found == *dtype && shape.is_empty());
-                if !rule_of(found, decimals).is_ok_and(|meaning| is_it(meaning.rule)) {
+            (LevelContents::Number(dtype), found) => {
+                let fits = |rule: Rule| match rule {
+                    Rule::Fixed { dtype: found, shape, .. } => found == *dtype && shape.is_empty(),
+                    _ => false,
+                };
+                if !rule_of(found, decimals).is_ok_and(|meaning| fits(meaning.rule)) {
                     return Err(unexpected());
                 }
                 let FixedValues { bytes, width, nulls, .. } = FixedValues::of(&**array, decimals, &LeafNulls::Refuse)?;
                 (Rows::Fixed { bytes, width }, nulls)
             }
-            (What::Text | What::Bytes, DataType::FixedSizeBinary(_)) => {
+            (LevelContents::Text | LevelContents::Bytes, DataType::FixedSizeBinary(_)) => {
                 let FixedValues { bytes, width, nulls, .. } = FixedValues::of(&**array, decimals, &LeafNulls::Refuse)?;
                 (Rows::Strings(VariableValues::of_fixed(bytes, width, array.len())?), nulls)
             }
-            (What::Text | What::Bytes, _) => {
+            (LevelContents::Text | LevelContents::Bytes, _) => {
                 let (values, nulls) = VariableValues::strings(&**array)?;
                 (Rows::Strings(values), nulls)
             }
@@ -186,14 +189,14 @@ impl<'a> NestedValues<'a> {
 
 /// Appends the replacement for a null of `nested`, whose fill is `fill`.
 fn put_fill(nested: &Nested, fill: &[u8], room: &mut NestedRoom) -> Result<(), Reason> {
-    match &nested.what {
-        What::Number(_) => room.put(fill),
-        What::Text | What::Bytes => room.put_string(fill),
-        What::List(_) => {
+    match &nested.contents {
+        LevelContents::Number(_) => room.put(fill),
+        LevelContents::Text | LevelContents::Bytes => room.put_string(fill),
+        LevelContents::List(_) => {
             room.put_len(0)?;
             room.put(&[0])
         }
-        What::Dict(parts) => parts.iter().try_for_each(|(_, part)| match &part.nulls {
+        LevelContents::Dict(parts) => parts.iter().try_for_each(|(_, part)| match &part.nulls {
             LeafNulls::Fill(fill) => {
                 room.put(&[0])?;
                 put_fill(part, fill, room)

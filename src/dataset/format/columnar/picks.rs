@@ -301,9 +301,9 @@ impl<'a> Picks<'a> {
 /// Copies `bytes` to the start of `rest`, and advances `rest` past them.
 #[inline]
 fn put(rest: &mut &mut [u8], bytes: &[u8]) {
-    let (here, behind) = std::mem::take(rest).split_at_mut(bytes.len());
-    here.copy_from_slice(bytes);
-    *rest = behind;
+    let (target, after) = std::mem::take(rest).split_at_mut(bytes.len());
+    target.copy_from_slice(bytes);
+    *rest = after;
 }
 
 /// Like `put` with the first `len` of `bytes`, but may overwrite bytes of `rest` beyond them.

@@ -52,14 +52,14 @@ pub(super) struct Meaning {
 impl Meaning {
     /// True if both give the same values once they have been converted.
     pub(super) fn is_like(&self, other: &Self) -> bool {
-        let is_alike = match (&self.rule, &other.rule) {
+        let is_equal = match (&self.rule, &other.rule) {
             (Rule::Fixed { dtype, shape, .. }, Rule::Fixed { dtype: other, shape: axes, .. }) => {
                 (dtype, shape) == (other, axes)
             }
             (Rule::Nested(nested), Rule::Nested(other)) => nested.as_type().is_like(&other.as_type()),
             (rule, other) => rule == other,
         };
-        is_alike && self.unit == other.unit
+        is_equal && self.unit == other.unit
     }
 }
 

@@ -54,10 +54,10 @@ struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     fn field(&self, field: &'a FieldRef, leaf: &mut usize, found: &mut Vec<Found<'a>>) {
-        let mut here = self.clone();
-        here.path.push(field.name().clone());
-        here.is_nullable |= field.is_nullable();
-        here.values(field.data_type(), leaf, found);
+        let mut inner = self.clone();
+        inner.path.push(field.name().clone());
+        inner.is_nullable |= field.is_nullable();
+        inner.values(field.data_type(), leaf, found);
     }
 
     fn values(&self, values: &'a DataType, leaf: &mut usize, found: &mut Vec<Found<'a>>) {
@@ -88,11 +88,11 @@ impl<'a> Walk<'a> {
         leaf: &mut usize,
         found: &mut Vec<Found<'a>>,
     ) {
-        let mut here = self.clone();
-        here.lists += lists;
-        here.is_nullable |= item.is_nullable();
-        here.outer.get_or_insert(Outer { names: self.path.len(), leaf: *leaf, of: values });
-        here.values(item.data_type(), leaf, found);
+        let mut inner = self.clone();
+        inner.lists += lists;
+        inner.is_nullable |= item.is_nullable();
+        inner.outer.get_or_insert(Outer { names: self.path.len(), leaf: *leaf, of: values });
+        inner.values(item.data_type(), leaf, found);
     }
 }
 
@@ -163,7 +163,7 @@ pub(super) fn starts_with(path: &[String], column: &str) -> bool {
     let Some((name, rest)) = path.split_first() else { return false };
     match column.strip_prefix(name.as_str()) {
         Some("") => true,
-        Some(behind) => behind.strip_prefix('.').is_some_and(|inner| starts_with(rest, inner)),
+        Some(after) => after.strip_prefix('.').is_some_and(|inner| starts_with(rest, inner)),
         None => false,
     }
 }

@@ -33,23 +33,23 @@ impl<'a> Cells<'a> {
             let Some(found) = memchr::memchr(b'"', &rest[at..]) else {
                 return Err((start, "a quote is opened here and never closed".into()));
             };
-            let (part, behind) = (&rest[at..at + found], at + found + 1);
+            let (part, after) = (&rest[at..at + found], at + found + 1);
             match &mut text {
                 Cow::Borrowed([]) => text = Cow::Borrowed(part),
                 text => text.to_mut().extend(part),
             }
-            if rest.get(behind) == Some(&b'"') {
+            if rest.get(after) == Some(&b'"') {
                 // Two quotes represent one.
                 text.to_mut().push(b'"');
-                at = behind + 1;
+                at = after + 1;
                 continue;
             }
-            self.next = match rest.get(behind) {
+            self.next = match rest.get(after) {
                 None => None,
-                Some(&byte) if byte == self.delimiter => Some(start + behind + 1),
+                Some(&byte) if byte == self.delimiter => Some(start + after + 1),
                 Some(_) => {
                     return Err((
-                        start + behind,
+                        start + after,
                         "unexpected text after a closing quote; double a quote inside quotes".into(),
                     ));
                 }

@@ -58,7 +58,7 @@ pub(super) fn first_row(file: &OpenFile, delimiter: u8) -> Result<Option<(u64, V
 /// Calls `visit` with each row until it returns false.
 fn visit_rows(file: &OpenFile, delimiter: u8, mut visit: impl FnMut(Span) -> bool) -> Result<()> {
     let start = text_start(file)?;
-    let mut goes_on = true;
+    let mut is_wanted = true;
     let (mut row, mut place, mut before, mut quote) = (start, Place::Plain, b'\n', start);
     blocks(file, start, file.bytes(), |offset, block| {
         let mut at = 0;
@@ -74,7 +74,7 @@ fn visit_rows(file: &OpenFile, delimiter: u8, mut visit: impl FnMut(Span) -> boo
             if block[found] != b'"' {
                 // Skips empty rows, such as the one between a carriage return and its line feed.
                 if end > row && !visit(Span::new(file, row, end)?) {
-                    goes_on = false;
+                    is_wanted = false;
                     return Ok(false);
                 }
                 row = end + 1;
@@ -86,7 +86,7 @@ fn visit_rows(file: &OpenFile, delimiter: u8, mut visit: impl FnMut(Span) -> boo
         before = block[block.len() - 1];
         Ok(true)
     })?;
-    if !goes_on {
+    if !is_wanted {
         return Ok(());
     }
     if place == Place::Quoted {

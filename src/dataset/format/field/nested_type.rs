@@ -64,11 +64,11 @@ impl NestedType {
 
     fn sequence<'a>(&self, bytes: &mut NestedBytes<'a>, len: usize) -> Option<Vec<NestedValue<'a>>> {
         let presence = bytes.presence(len)?;
-        let value = |row| if presence.is_there(row) { self.there(bytes) } else { Some(NestedValue::Null) };
+        let value = |row| if presence.is_present(row) { self.present_value(bytes) } else { Some(NestedValue::Null) };
         (0..len).map(value).collect()
     }
 
-    fn there<'a>(&self, bytes: &mut NestedBytes<'a>) -> Option<NestedValue<'a>> {
+    fn present_value<'a>(&self, bytes: &mut NestedBytes<'a>) -> Option<NestedValue<'a>> {
         Some(match self {
             Self::Number(dtype) => bytes.number(*dtype)?,
             Self::Text | Self::Bytes => NestedValue::Bytes(bytes.string()?),
@@ -125,7 +125,7 @@ pub enum Presence<'a> {
 }
 
 impl Presence<'_> {
-    pub fn is_there(&self, place: usize) -> bool {
+    pub fn is_present(&self, place: usize) -> bool {
         match self {
             Self::All => true,
             Self::Some(marks) => marks[place] != 0,
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_half_is_the_number_that_arrow_says() {
+    fn half_floats_convert_like_arrow() {
         type Half = <arrow_array::types::Float16Type as arrow_array::ArrowPrimitiveType>::Native;
         for bits in 0..=u16::MAX {
             let (ours, theirs) = (half(bits), Half::from_bits(bits).to_f64());

@@ -60,13 +60,13 @@ pub(in crate::dataset::format) fn folder_of(path: &Path) -> &Path {
 
 /// True if `file` is the one at `path` itself, not the target of a link there.
 pub(in crate::dataset::format) fn is_at(file: &File, path: &Path) -> bool {
-    let (Ok(ours), Ok(there)) = (file.metadata(), fs::symlink_metadata(path)) else { return false };
-    (ours.dev(), ours.ino()) == (there.dev(), there.ino())
+    let (Ok(ours), Ok(current)) = (file.metadata(), fs::symlink_metadata(path)) else { return false };
+    (ours.dev(), ours.ino()) == (current.dev(), current.ino())
 }
 
 /// True if the file at `path`, in a folder that everyone may write to, is owned by someone other than this user, root
 /// or the owner of the folder.
-pub(in crate::dataset::format) fn is_of_stranger(metadata: &Metadata, path: &Path) -> bool {
+pub(in crate::dataset::format) fn is_owned_by_others(metadata: &Metadata, path: &Path) -> bool {
     let Ok(folder) = fs::metadata(folder_of(path)) else { return true };
     let known = [geteuid().as_raw(), 0, folder.uid()];
     folder.mode() & 0o002 != 0 && !known.contains(&metadata.uid())
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_files_allow_what_each_of_them_does() {
+    fn access_to_two_files_is_what_both_allow() {
         let access = |mode, group| FileAccess { mode, group };
         assert_eq!(access(0o644, 7).and(access(0o640, 7)), access(0o640, 7));
         assert_eq!(access(0o640, 7).and(access(0o640, 8)), access(0o600, 7));

@@ -137,7 +137,7 @@ impl NewBlockSums {
         self.sums.iter().for_each(|sum| all.extend(sum.to_le_bytes()));
         let sum = crc32c::crc32c(&all);
         all.extend(sum.to_le_bytes());
-        let new = NewFile::beside(path)?;
+        let new = NewFile::create(path)?;
         new.file().write_all(&all)?;
         new.put(path.file_name().unwrap_or_default(), access)
     }
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_changed_block_is_found_when_it_is_read_and_no_other() {
+    fn a_changed_block_fails_only_its_own_reads() {
         let folder = TempDir::new().unwrap();
         let (copy, path) = (folder.path().join("copy"), folder.path().join("sums"));
         let contents: Vec<u8> = (0..3 * BLOCK + 100).map(|number| (number % 251) as u8).collect();
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_checksums_and_those_of_others_are_none() {
+    fn damaged_or_foreign_checksums_are_ignored() {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("sums");
         let mut new = NewBlockSums::default();

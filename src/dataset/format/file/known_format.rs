@@ -20,7 +20,7 @@ const SIGNATURES: &[(&[u8], &str, &str)] = &[
     (b"TNTIDX\0\0", "an old Megatron index", "convert it with Megatron's tools"),
     (b"\x88\xd8\x34\x01", "an llm.c token file", "read it with TokensDataset"),
     (b"\xa1\xd9\x34\x01", "an llm.c token file", "read it with TokensDataset"),
-    (b"\x8a\xd8\x34\x01", "an llm.c evaluation file", "it does not hold samples of one size or tokens alone"),
+    (b"\x8a\xd8\x34\x01", "an llm.c evaluation file", "it contains more than plain tokens or samples of one size"),
     (b"\xc6\xd7\x34\x01", "an llm.c checkpoint", "it holds a model, not data"),
     (b"GGUF", "a GGUF file", "it holds a model, not data"),
     (b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", "a torch.save file", PICKLE),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_made_of_few_or_plain_bytes() {
+    fn short_or_plain_bytes_are_not_recognized() {
         for start in [b"".as_slice(), b"P", b"\x1f\x8b", &[0; 512], &[255; 512], &[7, 0, 9, 0]] {
             assert_eq!(foreign(start, ""), None, "{start:?}");
         }

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_read_of_a_file_that_is_cut_meanwhile_is_not_believed() {
+    fn bytes_read_while_a_file_is_truncated_are_rejected() {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("file");
         fs::write(&path, [7; 3000]).unwrap();

@@ -21,16 +21,16 @@ impl NamePattern {
         let mut rest = vec![false; path.len() + 1];
         rest[path.len()] = true;
         for component in self.components.iter().rev() {
-            let mut here = vec![false; path.len() + 1];
+            let mut current = vec![false; path.len() + 1];
             let folders = component.as_slice() == [STAR, STAR];
             for at in (0..path.len()).rev() {
-                here[at] = match folders {
+                current[at] = match folders {
                     // A trailing `**` matches at least one name: a file is not below itself.
-                    true => rest[at] || ((here[at + 1] || rest[at + 1]) && !path[at].starts_with(&[DOT])),
+                    true => rest[at] || ((current[at + 1] || rest[at + 1]) && !path[at].starts_with(&[DOT])),
                     false => rest[at + 1] && name_matches(component, &path[at]),
                 };
             }
-            rest = here;
+            rest = current;
         }
         rest[0]
     }
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_mean_what_they_mean_in_a_shell() {
+    fn patterns_match_like_in_a_shell() {
         let cases: [(&str, &[&str], &[&str]); 9] = [
             ("*.jpg", &["a.jpg", "a.b.jpg"], &["a.jpeg", "x/a.jpg", ".jpg", ".a.jpg"]),
             ("*/*.jpg", &["x/a.jpg"], &["a.jpg", "x/y/a.jpg", ".x/a.jpg"]),
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn each_byte_that_is_not_utf_8_is_a_letter() {
+    fn each_invalid_utf_8_byte_is_one_character() {
         let name = b"\xe6\x97.\xff";
         let matches = |pattern: &str| NamePattern::new(pattern.as_bytes()).matches(name);
         assert!(matches("??.?") && !matches("?.?"));
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_of_many_stars_is_matched_in_little_time() {
+    fn many_stars_match_in_linear_time() {
         let pattern = NamePattern::new("*a*a*a*a*a*a*a*a*a*a*b".as_bytes());
         assert!(!pattern.matches(&[b'a'; 5000]));
         let folders = NamePattern::new("**/".repeat(50).as_bytes());

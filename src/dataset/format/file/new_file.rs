@@ -32,7 +32,7 @@ pub(in crate::dataset::format) struct NewFile {
 
 impl NewFile {
     /// Creates the file that will be at `path`, in an existing folder.
-    pub(in crate::dataset::format) fn beside(path: &Path) -> io::Result<Self> {
+    pub(in crate::dataset::format) fn create(path: &Path) -> io::Result<Self> {
         let folder = openat(CWD, folder_of(path), OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         for _ in 0..ATTEMPTS {
             let mut name = path.file_name().unwrap_or_default().to_owned();
@@ -104,21 +104,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_gets_its_name_when_it_is_whole_and_replaces_a_link_not_its_target() {
+    fn a_complete_file_is_renamed_and_replaces_a_link_not_its_target() {
         let folder = TempDir::new().unwrap();
         let (path, other) = (folder.path().join("file"), folder.path().join("other"));
         fs::write(&other, "of others").unwrap();
         fs::set_permissions(&other, fs::Permissions::from_mode(0o640)).unwrap();
         symlink(&other, &path).unwrap();
         let access = FileAccess::of(&fs::metadata(&other).unwrap());
-        drop(NewFile::beside(&path).unwrap());
+        drop(NewFile::create(&path).unwrap());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "an unfinished file is removed");
-        let new = NewFile::beside(&path).unwrap();
+        let new = NewFile::create(&path).unwrap();
         new.file().write_all(b"new").unwrap();
         new.put(OsStr::new("file"), access).unwrap();
         assert_eq!((fs::read(&path).unwrap(), fs::read(&other).unwrap()), (b"new".to_vec(), b"of others".to_vec()));
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
-        let second = NewFile::beside(&path).unwrap();
+        let second = NewFile::create(&path).unwrap();
         second.put_first(OsStr::new("file"), access).unwrap();
         assert_eq!((fs::read(&path).unwrap(), fs::read_dir(folder.path()).unwrap().count()), (b"new".to_vec(), 2));
     }

@@ -146,7 +146,7 @@ impl OpenFile {
         self.compare(offset, into.len())?;
         match self.file.read_exact_at(into, offset) {
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
-                let reason = "it was cut".into();
+                let reason = "it was truncated".into();
                 Err(Error::Changed { path: path.clone(), reason })
             }
             result => result.map_err(|source| Error::Io { path: path.clone(), source }),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mapped_file_gives_what_an_unmapped_one_does() {
+    fn mapped_and_unmapped_files_read_the_same() {
         let folder = TempDir::new().unwrap();
         let contents: Vec<u8> = (0..10_000).map(|number| (number % 251) as u8).collect();
         let file = open(&folder, &contents);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_cut_under_its_mapping_is_an_error() {
+    fn truncating_a_mapped_file_is_an_error() {
         let folder = TempDir::new().unwrap();
         let file = open(&folder, &[7; 20_000]);
         for _ in 0..=READS_BEFORE_MAPPING {
@@ -201,7 +201,7 @@ mod tests {
         fs::File::options().write(true).open(folder.path().join("file")).unwrap().set_len(100).unwrap();
         for _ in 0..2 {
             let error = copied(&file, 15_000, 5_000).unwrap_err();
-            assert!(matches!(&error, Error::Changed { reason, .. } if reason == "it was cut"), "{error}");
+            assert!(matches!(&error, Error::Changed { reason, .. } if reason == "it was truncated"), "{error}");
         }
         assert_eq!(copied(&file, 50, 50).unwrap(), [7; 50]);
     }

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_are_announced_only_while_that_is_of_use() {
+    fn prefetch_hints_stop_when_useless() {
         let cache = PageCache { left: AtomicU32::new(0), disk_reads: || WAITED.get() };
         assert_eq!(read(&cache, 100, |_, _| false), (0, 0), "all lies in memory");
         assert_eq!(read(&cache, 651, |_, is_announced| !is_announced), (651, 11), "one row in 65 batches waits");

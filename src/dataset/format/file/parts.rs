@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn files_beyond_the_bound_are_read_like_the_others_and_few_of_them_are_mapped() {
+    fn files_beyond_the_mapping_limit_are_still_read() {
         let (folder, paths) = files(200);
         let parts = parts(&paths, 2).unwrap();
         let indices: Vec<usize> = (0..600).rev().collect();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_beyond_the_bound_that_is_another_is_an_error_that_names_it() {
+    fn a_replaced_file_beyond_the_mapping_limit_is_named() {
         let (_folder, paths) = files(100);
         let parts = parts(&paths, 1).unwrap();
         fs::write(&paths[50], [7; 4]).unwrap();

@@ -139,13 +139,13 @@ fn path_of(bytes: &[u8]) -> &Path {
 
 /// Returns the names and file types of the matching entries of `folder`. It reads all entries before returning, so that
 /// only one folder is open at a time.
-fn entries(folder: &[u8], is_meant: impl Fn(&[u8]) -> bool) -> Result<Vec<(Vec<u8>, Option<FileType>)>> {
+fn entries(folder: &[u8], is_wanted: impl Fn(&[u8]) -> bool) -> Result<Vec<(Vec<u8>, Option<FileType>)>> {
     let list = || -> io::Result<Vec<DirEntry>> { fs::read_dir(path_of(folder))?.collect() };
     let mut found = Vec::new();
-    for entry in unless_skipped(folder, list())?.unwrap_or_default() {
+    for entry in none_if_skipped(folder, list())?.unwrap_or_default() {
         watch::advance(1)?;
         let name = entry.file_name().into_vec();
-        if is_meant(&name) {
+        if is_wanted(&name) {
             let kind = entry.file_type().ok();
             found.push((name, kind));
         }
@@ -157,7 +157,7 @@ fn entries(folder: &[u8], is_meant: impl Fn(&[u8]) -> bool) -> Result<Vec<(Vec<u
 fn is_folder(path: &[u8], kind: Option<FileType>) -> Result<bool> {
     match kind {
         Some(kind) if !kind.is_symlink() => Ok(kind.is_dir()),
-        _ => Ok(unless_skipped(path, fs::metadata(path_of(path)))?.is_some_and(|about| about.is_dir())),
+        _ => Ok(none_if_skipped(path, fs::metadata(path_of(path)))?.is_some_and(|about| about.is_dir())),
     }
 }
 
@@ -165,10 +165,10 @@ fn is_folder(path: &[u8], kind: Option<FileType>) -> Result<bool> {
 fn look(path: &[u8]) -> Result<Option<Metadata>> {
     let follows = path.is_empty() || path.ends_with(b"/");
     let found = if follows { fs::metadata(path_of(path)) } else { fs::symlink_metadata(path_of(path)) };
-    unless_skipped(path, found)
+    none_if_skipped(path, found)
 }
 
-fn unless_skipped<T>(path: &[u8], found: io::Result<T>) -> Result<Option<T>> {
+fn none_if_skipped<T>(path: &[u8], found: io::Result<T>) -> Result<Option<T>> {
     match found {
         Ok(found) => Ok(Some(found)),
         Err(error) if is_skipped(&error) => Ok(None),
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_that_must_not_be_read_is_skipped_and_a_failing_disk_is_not() {
+    fn unreadable_folders_are_skipped_but_disk_errors_are_not() {
         let skipped = |number| is_skipped(&io::Error::from_raw_os_error(number));
         assert!(skipped(libc::EACCES) && skipped(libc::ENOENT));
         assert!(!skipped(libc::EIO) && !skipped(libc::EMFILE));

@@ -72,7 +72,7 @@ impl FilePool {
     }
 
     /// As [`file`](Self::file), for callers that call [`check_open`](Self::check_open) after reading.
-    pub(super) fn file_to_be_checked(&self, number: usize) -> Result<Arc<OpenFile>> {
+    pub(super) fn unchecked_file(&self, number: usize) -> Result<Arc<OpenFile>> {
         self.take_open(number).map_or_else(|| self.open(number), Ok)
     }
 
@@ -87,7 +87,7 @@ impl FilePool {
     fn open(&self, number: usize) -> Result<Arc<OpenFile>> {
         // Without holding the lock: opening is slow on slow storage, and opening a file twice does no harm.
         let file = match OpenFile::open(self.files.files()[number].clone()) {
-            Err(error) if is_of_too_many(&error) => {
+            Err(error) if is_too_many_files(&error) => {
                 // Close the cached files, so that the requested one can be opened.
                 drop(std::mem::take(&mut *self.lock()));
                 OpenFile::open(self.files.files()[number].clone())
@@ -138,7 +138,7 @@ impl FilePool {
 }
 
 /// True if opening failed because too many files are open.
-fn is_of_too_many(error: &Error) -> bool {
+fn is_too_many_files(error: &Error) -> bool {
     matches!(error, Error::Io { source, .. } if matches!(source.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)))
 }
 
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn many_threads_read_many_files_and_few_stay_open() {
+    fn many_threads_read_many_files_with_few_open() {
         let folder = TempDir::new().unwrap();
         let pool = pool(&folder, 40, 3);
         thread::scope(|scope| {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_what_it_was_is_named_with_the_reason() {
+    fn a_changed_file_is_named_with_the_reason() {
         let folder = TempDir::new().unwrap();
         let path = |number: usize| folder.path().join(number.to_string());
         type Change<'a> = (&'a dyn Fn(), &'a str);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_removed_is_read_to_its_end() {
+    fn an_open_file_is_readable_after_its_removal() {
         let folder = TempDir::new().unwrap();
         let pool = pool(&folder, 1, 1);
         pool.file(0).unwrap();
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_read_outside_of_a_file() {
+    fn reads_outside_a_file_fail() {
         let folder = TempDir::new().unwrap();
         let pool = pool(&folder, 1, 1);
         let file = pool.file(0).unwrap();

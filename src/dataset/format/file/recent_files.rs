@@ -33,7 +33,7 @@ impl<'a> RecentFiles<'a> {
                     let (number, file) = self.files.remove(0);
                     self.pool.check_open(number, &file)?;
                 }
-                self.files.push((number, self.pool.file_to_be_checked(number)?));
+                self.files.push((number, self.pool.unchecked_file(number)?));
                 self.files.len() - 1
             }
         };
@@ -61,7 +61,7 @@ mod tests {
     use crate::Error;
 
     #[test]
-    fn what_was_read_of_a_file_that_is_cut_meanwhile_is_not_believed() {
+    fn bytes_read_while_a_file_is_truncated_are_rejected() {
         let folder = TempDir::new().unwrap();
         let paths: Vec<_> = (0..3).map(|number| folder.path().join(number.to_string())).collect();
         paths.iter().for_each(|path| fs::write(path, [7; 3000]).unwrap());

@@ -31,7 +31,7 @@ pub(in crate::dataset::format) fn scan<T: Sync, R: Send>(
         .thread_name(|thread| format!("sluice-scan-{thread}"))
         .build()
         .map_err(|error| Error::Threads { threads, reason: error.to_string() })?;
-    watch::elsewhere(|caller| {
+    watch::on_other_threads(|caller| {
         let watched = |item| caller.watch(|| watch::advance(0).and_then(|()| work(item)));
         let all: Vec<Result<R>> = pool.install(|| items.par_iter().map(watched).collect());
         all.into_iter().collect()

@@ -72,7 +72,7 @@ impl FileFacts {
     }
 
     /// True if these are the facts of a folder that stands for its files.
-    pub(in crate::dataset::format) fn stands_for_many(&self) -> bool {
+    pub(in crate::dataset::format) fn represents_folder(&self) -> bool {
         self.identity == (0, 0)
     }
 

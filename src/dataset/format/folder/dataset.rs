@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::walk::{FolderClasses, FolderOptions, first_component, join, walk};
 use crate::dataset::format::file::data_file::open_regular;
-use crate::dataset::format::index::broken::{Broken, is_of_the_file};
+use crate::dataset::format::index::broken::{Broken, is_file_error};
 use crate::dataset::format::index::damages::Damages;
 use crate::dataset::format::index::whole_samples::WholeSamples;
 use crate::dataset::{Dataset, VariableSize};
@@ -89,7 +89,7 @@ impl Folder {
                 let path = self.place(index)?;
                 match open_regular(&path) {
                     Ok(_) => {}
-                    Err(error) if is_of_the_file(&error) => broken.push(index..index + 1, || error),
+                    Err(error) if is_file_error(&error) => broken.push(index..index + 1, || error),
                     Err(error) => return Err(error),
                 }
             }

@@ -10,7 +10,7 @@ use crate::dataset::format::file::data_file::open_regular;
 use crate::dataset::format::file::scan::scan;
 use crate::dataset::format::file::source_files::{FileFacts, SourceFiles};
 use crate::dataset::format::image::broken_images::{BrokenImages, kept_or_found, parameters, undecoded};
-use crate::dataset::format::index::broken::{Broken, is_of_the_file};
+use crate::dataset::format::index::broken::{Broken, is_file_error};
 use crate::dataset::format::index::damages::Damages;
 use crate::dataset::format::index::file::digest_of;
 use crate::rng::digest;
@@ -44,12 +44,12 @@ impl Folder {
     ///
     /// Opens all files, and decodes each once, in parallel. If they have 4 MiB or more, the result is kept in
     /// `index_folder`, or in the user's cache folder (`$SLUICEGATE_CACHE`, `$XDG_CACHE_HOME/sluicegate` or
-    /// `~/.cache/sluicegate`), and used until the size or a timestamp of a file changes. `go_on` is called about once a
-    /// second while images are decoded.
+    /// `~/.cache/sluicegate`), and used until the size or a timestamp of a file changes. `check_interrupt` is
+    /// called about once a second while images are decoded.
     ///
     /// # Errors
     /// [`Error::Io`] for a file that was opened but can't be read, or if no more files can be opened at all;
-    /// [`Error::IndexOutOfRange`]; the error of `go_on`.
+    /// [`Error::IndexOutOfRange`]; the error of `check_interrupt`.
     ///
     /// # Example
     /// ```
@@ -67,10 +67,10 @@ impl Folder {
         indices: &[usize],
         options: &DecodeOptions,
         index_folder: Option<PathBuf>,
-        go_on: impl FnMut() -> Result<()>,
+        check_interrupt: impl FnMut() -> Result<()>,
     ) -> Result<BrokenImages> {
         let (files, unopened) = self.open_each(indices)?;
-        let undecoded = self.undecoded(&files, options, index_folder, go_on)?;
+        let undecoded = self.undecoded(&files, options, index_folder, check_interrupt)?;
         let not_decoded = undecoded.runs().iter().flat_map(|run| run.clone().map(|place| files[place].index));
         let not_opened = unopened.runs().iter().flat_map(|run| run.clone().map(|place| indices[place]));
         let mut found: Vec<usize> = not_opened.chain(not_decoded).collect();
@@ -88,7 +88,7 @@ impl Folder {
                 let path = self.place(index)?;
                 match facts_of(&path) {
                     Ok(found) => Ok(Ok(Opened { index, path, facts: FileFacts::of(&found) })),
-                    Err(error) if is_of_the_file(&error) => Ok(Err(error)),
+                    Err(error) if is_file_error(&error) => Ok(Err(error)),
                     Err(error) => Err(error),
                 }
             };
@@ -110,21 +110,21 @@ impl Folder {
         files: &[Opened],
         options: &DecodeOptions,
         index_folder: Option<PathBuf>,
-        go_on: impl FnMut() -> Result<()>,
+        check_interrupt: impl FnMut() -> Result<()>,
     ) -> Result<Broken> {
         let bytes = files.iter().map(|file| file.facts.bytes).fold(0, u64::saturating_add);
         let kind = ("images 1", &parameters(options)[..]);
         kept_or_found(
             (files.len(), bytes),
-            || self.stand_in(files, bytes),
+            || self.combined_facts(files, bytes),
             kind,
             index_folder,
-            || undecoded(files.len(), |place| why_not(&files[place], options), go_on),
+            || undecoded(files.len(), |place| decode_error(&files[place], options), check_interrupt),
         )
     }
 
     /// Returns one entry that stands for all files, which may be millions; it changes if any of them does.
-    fn stand_in(&self, files: &[Opened], bytes: u64) -> Result<SourceFiles> {
+    fn combined_facts(&self, files: &[Opened], bytes: u64) -> Result<SourceFiles> {
         let root = std::path::absolute(self.root()).map_err(|source| Error::Io { path: self.root().into(), source })?;
         let names = files.iter().map(|file| Ok(digest_of(self.path(file.index)?))).collect::<Result<Vec<_>>>()?;
         let facts = files
@@ -138,7 +138,7 @@ impl Folder {
 }
 
 /// Returns why a file can't be decoded, if it can't.
-fn why_not(file: &Opened, options: &DecodeOptions) -> Result<Option<String>> {
+fn decode_error(file: &Opened, options: &DecodeOptions) -> Result<Option<String>> {
     let size = file.facts.bytes;
     if size > LARGEST_FILE {
         return Ok(Some(format!("it has {size} bytes, but an image may have at most {LARGEST_FILE}")));

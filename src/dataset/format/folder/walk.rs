@@ -86,7 +86,7 @@ pub(in crate::dataset::format) fn walk(
     let real_root = fs::canonicalize(root).map_err(|source| Error::Io { path: root.to_path_buf(), source })?;
     let pattern = options.pattern.as_ref().map(|pattern| NamePattern::new(pattern.as_bytes()));
     let extensions: Vec<Vec<u8>> = options.extensions.iter().map(|end| end.to_ascii_lowercase().into_bytes()).collect();
-    let is_meant = |folder: &[u8], name: &[u8]| {
+    let is_wanted = |folder: &[u8], name: &[u8]| {
         let ends = |end: &Vec<u8>| name.len() >= end.len() && name[name.len() - end.len()..].eq_ignore_ascii_case(end);
         (extensions.is_empty() || extensions.iter().any(ends))
             && pattern.as_ref().is_none_or(|pattern| pattern.matches(&join(folder, name)))
@@ -96,7 +96,7 @@ pub(in crate::dataset::format) fn walk(
     while !level.is_empty() {
         let listings = scan(&level, |place| {
             let mut listing = list(root, place, &real_root, options.links, damages)?;
-            listing.files.retain(|name| is_meant(&place.path, name));
+            listing.files.retain(|name| is_wanted(&place.path, name));
             listing.files.sort_unstable();
             Ok(listing)
         })?;

@@ -55,10 +55,10 @@ pub struct ImageSources {
 ///
 /// Each image is decoded once, in parallel. For files of 4 MiB and more, the result is kept (`$SLUICEGATE_CACHE`,
 /// `$XDG_CACHE_HOME/sluicegate` or `~/.cache/sluicegate`) and used until the size or a timestamp of a file changes.
-/// `go_on` is called about once a second while images are decoded.
+/// `check_interrupt` is called about once a second while images are decoded.
 ///
 /// # Errors
-/// Those of reading a sample; [`Error::Io`] for a missing file; the error of `go_on`.
+/// Those of reading a sample; [`Error::Io`] for a missing file; the error of `check_interrupt`.
 ///
 /// # Example
 /// ```
@@ -74,7 +74,7 @@ pub fn broken_images(
     dataset: &dyn Dataset,
     fields: &[EncodedField],
     sources: &ImageSources,
-    go_on: impl FnMut() -> Result<()>,
+    check_interrupt: impl FnMut() -> Result<()>,
 ) -> Result<BrokenImages> {
     let files = SourceFiles::look(sources.paths.clone())?;
     let options: Vec<_> = fields.iter().map(|field| (field.field, parameters(&field.options))).collect();
@@ -85,14 +85,14 @@ pub fn broken_images(
         || Ok(files),
         kind,
         folder,
-        || undecoded(dataset.len(), |index| why_not(dataset, index, (fields, &sources.links)), go_on),
+        || undecoded(dataset.len(), |index| decode_error(dataset, index, (fields, &sources.links)), check_interrupt),
     )?;
     let indices = broken.runs().iter().cloned().flatten().collect();
     Ok(BrokenImages { indices, damages: broken.into_texts() })
 }
 
 /// Returns why an image of the sample at `index` can't be decoded, if there is one that can't.
-fn why_not(
+fn decode_error(
     dataset: &dyn Dataset,
     index: usize,
     (fields, links): (&[EncodedField], &[ImageLink]),
@@ -136,22 +136,22 @@ pub(in crate::dataset::format) fn kept_or_found(
     })
 }
 
-/// Returns which of this many images can't be decoded; `why_not` returns the reason for one image.
+/// Returns which of this many images can't be decoded; `decode_error` returns the reason for one image.
 pub(in crate::dataset::format) fn undecoded(
     images: usize,
-    why_not: impl Fn(usize) -> Result<Option<String>> + Sync,
-    mut go_on: impl FnMut() -> Result<()>,
+    decode_error: impl Fn(usize) -> Result<Option<String>> + Sync,
+    mut check_interrupt: impl FnMut() -> Result<()>,
 ) -> Result<Broken> {
     let (mut broken, mut start, mut lot) = (Broken::default(), 0, FIRST_LOT);
     while start < images {
-        go_on()?;
+        check_interrupt()?;
         let begun = Instant::now();
         let end = (start + lot).min(images);
         let places: Vec<usize> = (start..end).collect();
         broken.append(Broken::find(&places, |&place| {
             let mut found = Broken::default();
-            if let Some(reason) = why_not(place)? {
-                found.push_told(place, || reason);
+            if let Some(reason) = decode_error(place)? {
+                found.push_text(place, || reason);
             }
             Ok(found)
         })?);

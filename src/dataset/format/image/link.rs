@@ -53,8 +53,8 @@ impl ImageLink {
                 path.display()
             ));
         }
-        let beside = self.folder.as_ref().map(|folder| folder.join(path)).filter(|beside| beside.exists());
-        let found = beside.as_deref().unwrap_or(path);
+        let in_folder = self.folder.as_ref().map(|folder| folder.join(path)).filter(|in_folder| in_folder.exists());
+        let found = in_folder.as_deref().unwrap_or(path);
         let refuse = |reason: String| {
             let problem = format!("the image has no bytes, and its path cannot be read: {reason}");
             match &self.folder {

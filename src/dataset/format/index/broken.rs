@@ -21,7 +21,7 @@ pub(in crate::dataset::format) fn is_damage(error: &Error) -> bool {
 
 /// True if the file itself is the reason why it can't be opened, now and later. Temporary errors, and those of the
 /// machine, must not leave samples out: each process checks for itself, and they would disagree.
-pub(in crate::dataset::format) fn is_of_the_file(error: &Error) -> bool {
+pub(in crate::dataset::format) fn is_file_error(error: &Error) -> bool {
     use libc::{EAGAIN, EINTR, EIO, EMFILE, ENFILE, ENOMEM, ESTALE, ETIMEDOUT};
     match error {
         Error::Io { source, .. } => {
@@ -38,7 +38,7 @@ pub(in crate::dataset::format) struct Broken {
     runs: Vec<Range<usize>>,
     texts: Vec<String>,
     /// The number of errors that have no text.
-    untold: u64,
+    unlisted: u64,
 }
 
 /// Columns of the index: per run, its first sample and its length; per text, its end offset; the texts; and the number
@@ -47,7 +47,7 @@ const STARTS: usize = 0;
 const LENGTHS: usize = 1;
 const TEXT_ENDS: usize = 2;
 const TEXTS: usize = 3;
-const UNTOLD: usize = 4;
+const UNLISTED: usize = 4;
 
 impl Broken {
     /// Calls `find` for these parts of a dataset in parallel and joins the results.
@@ -69,16 +69,16 @@ impl Broken {
     pub(in crate::dataset::format) fn push(&mut self, run: Range<usize>, error: impl FnOnce() -> Error) {
         match run.len() {
             0 => return,
-            1 => self.tell(|| error().to_string()),
-            samples => self.tell(|| format!("{} ({samples} samples)", error())),
+            1 => self.add_text(|| error().to_string()),
+            samples => self.add_text(|| format!("{} ({samples} samples)", error())),
         }
         self.extend(run);
     }
 
     /// Adds sample `index`, which comes after all that were pushed before, with its own text.
     #[cfg(feature = "image")]
-    pub(in crate::dataset::format) fn push_told(&mut self, index: usize, text: impl FnOnce() -> String) {
-        self.tell(text);
+    pub(in crate::dataset::format) fn push_text(&mut self, index: usize, text: impl FnOnce() -> String) {
+        self.add_text(text);
         self.extend(index..index + 1);
     }
 
@@ -90,7 +90,7 @@ impl Broken {
 
     /// Adds an error without samples, because the affected samples are unknown.
     pub(in crate::dataset::format) fn push_rest(&mut self, error: &Error) {
-        self.tell(|| error.to_string());
+        self.add_text(|| error.to_string());
     }
 
     /// Appends `others`, whose samples all come after these.
@@ -102,14 +102,14 @@ impl Broken {
 
     /// Appends the errors only, because the samples of `others` are numbered differently.
     pub(in crate::dataset::format) fn append_texts(&mut self, others: Self) {
-        others.texts.into_iter().for_each(|text| self.tell(|| text));
-        self.untold = self.untold.saturating_add(others.untold);
+        others.texts.into_iter().for_each(|text| self.add_text(|| text));
+        self.unlisted = self.unlisted.saturating_add(others.unlisted);
     }
 
     /// Takes a closure, because making a text may be slow, and is skipped once the list is full.
-    fn tell(&mut self, text: impl FnOnce() -> String) {
+    fn add_text(&mut self, text: impl FnOnce() -> String) {
         match self.texts.len() {
-            MOST_TEXTS.. => self.untold = self.untold.saturating_add(1),
+            MOST_TEXTS.. => self.unlisted = self.unlisted.saturating_add(1),
             _ => self.texts.push(text()),
         }
     }
@@ -128,8 +128,8 @@ impl Broken {
 
     /// Returns the errors, one line each.
     pub(in crate::dataset::format) fn into_texts(mut self) -> Vec<String> {
-        if self.untold > 0 {
-            self.texts.push(format!("and {} more", self.untold));
+        if self.unlisted > 0 {
+            self.texts.push(format!("and {} more", self.unlisted));
         }
         self.texts
     }
@@ -146,7 +146,7 @@ impl Broken {
             IndexColumn::U64(self.runs.iter().map(|run| run.len() as u64).collect()),
             IndexColumn::U64(ends.collect()),
             IndexColumn::U8(self.texts.concat().into_bytes()),
-            IndexColumn::U64(vec![self.untold, self.digest()]),
+            IndexColumn::U64(vec![self.unlisted, self.digest()]),
         ]
     }
 
@@ -154,7 +154,7 @@ impl Broken {
         let mut bytes = Vec::new();
         let numbers = self.runs.iter().flat_map(|run| [run.start as u64, run.len() as u64]);
         let lengths = self.texts.iter().map(|text| text.len() as u64);
-        numbers.chain(lengths).chain([self.untold]).for_each(|number| bytes.extend(number.to_le_bytes()));
+        numbers.chain(lengths).chain([self.unlisted]).for_each(|number| bytes.extend(number.to_le_bytes()));
         self.texts.iter().for_each(|text| bytes.extend(text.as_bytes()));
         digest_of(&bytes)
     }
@@ -167,7 +167,7 @@ impl Broken {
         let fits = index.columns() == 5
             && index.len(STARTS) == index.len(LENGTHS)
             && index.len(TEXT_ENDS) <= MOST_TEXTS
-            && index.len(UNTOLD) == 2;
+            && index.len(UNLISTED) == 2;
         if !fits {
             return Ok(None);
         }
@@ -176,11 +176,11 @@ impl Broken {
             index.get_range(column, 0, &mut numbers)?;
             Ok(numbers)
         };
-        let (mut broken, mut behind) = (Self { untold: index.get(UNTOLD, 0)?, ..Self::default() }, None);
+        let (mut broken, mut last_end) = (Self { unlisted: index.get(UNLISTED, 0)?, ..Self::default() }, None);
         for (start, length) in column(STARTS)?.into_iter().zip(column(LENGTHS)?) {
             let end = start.checked_add(length).filter(|&end| end <= samples as u64 && length > 0);
-            let (Some(end), true) = (end, behind.is_none_or(|behind| start > behind)) else { return Ok(None) };
-            behind = Some(end);
+            let (Some(end), true) = (end, last_end.is_none_or(|last_end| start > last_end)) else { return Ok(None) };
+            last_end = Some(end);
             broken.runs.push(start as usize..end as usize);
         }
         let mut start = 0;
@@ -193,7 +193,7 @@ impl Broken {
             start = end;
         }
         index.check_whole()?;
-        Ok((index.get(UNTOLD, 1)? == broken.digest()).then_some(broken))
+        Ok((index.get(UNLISTED, 1)? == broken.digest()).then_some(broken))
     }
 }
 
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_touch_are_one_and_an_index_has_them_as_they_were() {
+    fn adjacent_runs_are_merged_and_survive_the_index() {
         let mut broken = Broken::default();
         broken.push(2..3, || damage("a"));
         broken.push(3..5, || damage("b"));
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_places_the_rest_is_counted() {
+    fn only_the_first_places_are_listed() {
         let mut broken = Broken::default();
         (0..MOST_TEXTS + 5).for_each(|number| broken.push(2 * number..2 * number + 1, || damage("a")));
         assert_eq!(broken.runs().len(), MOST_TEXTS + 5);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_whose_columns_do_not_fit_is_none() {
+    fn an_index_with_mismatched_columns_is_rejected() {
         let mut broken = Broken::default();
         broken.push(2..4, || damage("a"));
         broken.push(6..7, || damage("b"));
@@ -249,7 +249,7 @@ mod tests {
         assert!(refused(LENGTHS, IndexColumn::U64(vec![u64::MAX, 1])));
         assert!(refused(TEXT_ENDS, IndexColumn::U64(vec![5, 1 << 40])));
         assert!(refused(TEXT_ENDS, IndexColumn::U64(vec![5, 4])));
-        assert!(refused(UNTOLD, IndexColumn::U64(Vec::new())));
+        assert!(refused(UNLISTED, IndexColumn::U64(Vec::new())));
         assert!(refused(STARTS, IndexColumn::U64(vec![1, 6])), "they are others");
         assert!(!refused(STARTS, IndexColumn::U64(vec![2, 6])));
     }

@@ -219,7 +219,7 @@ mod tests {
         }
 
         #[test]
-        fn damage_is_seen(place in 0_usize..400, bit in 0_u8..8) {
+        fn damage_is_detected(place in 0_usize..400, bit in 0_u8..8) {
             let (header, end) = header(&[(8, 3), (4, 2)]);
             let mut bytes = encode(&header);
             let place = place % bytes.len();

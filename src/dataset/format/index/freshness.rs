@@ -82,7 +82,7 @@ impl IndexedFile {
 /// Returns a digest of parts of `file`: all of a small one; 0 for a folder that stands for files.
 pub(in crate::dataset::format) fn sample_of(file: &SourceFile) -> Result<u64> {
     let io = |source| Error::Io { path: file.path.clone(), source };
-    if file.facts.stands_for_many() {
+    if file.facts.represents_folder() {
         return Ok(0);
     }
     let open = open_at_once(&file.path).map_err(io)?;

@@ -50,7 +50,7 @@ impl Lock {
         let path = PathBuf::from(lock);
         let (begin, mut sleep) = (Instant::now(), Duration::from_millis(1));
         let mut file = loop {
-            let Some(mut file) = open_own(&path) else { return Ok(None) };
+            let Some(mut file) = open_if_own(&path) else { return Ok(None) };
             // Polled, because the blocking system call has no timeout.
             match fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Err(Errno::ACCESS | Errno::AGAIN | Errno::INTR) => {}
@@ -84,7 +84,7 @@ impl Drop for Lock {
 
 /// Opens the lock file at `path`, creating it if needed; `None` if this user did not make what is there, which must not
 /// be written to.
-fn open_own(path: &Path) -> Option<File> {
+fn open_if_own(path: &Path) -> Option<File> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).ok()?);
     let found = file.metadata().ok()?;
@@ -93,8 +93,8 @@ fn open_own(path: &Path) -> Option<File> {
 }
 
 fn deadline() -> Duration {
-    let said = env::var("SLUICEGATE_LOCK_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
-    said.map_or(DEADLINE, Duration::from_secs)
+    let seconds = env::var("SLUICEGATE_LOCK_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
+    seconds.map_or(DEADLINE, Duration::from_secs)
 }
 
 fn too_long(path: PathBuf, file: &mut File, deadline: Duration) -> Error {
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_have_put_in_the_place_of_a_lock_is_left_alone() {
+    fn foreign_files_at_the_lock_path_are_not_touched() {
         let folder = TempDir::new().unwrap();
         let (path, lock, other) =
             (folder.path().join("index"), folder.path().join("index.lock"), folder.path().join("other"));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_waited_for_until_the_deadline_and_its_holder_is_named() {
+    fn waiting_for_a_lock_times_out_and_names_its_holder() {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("a/index");
         drop(Lock::at(&path).unwrap().unwrap());

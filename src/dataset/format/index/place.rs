@@ -44,9 +44,9 @@ impl IndexPlace {
         match self {
             // Files are named relative to their folder, so that a folder that is moved keeps its index.
             Self::Beside => {
-                let beside = IndexPath::new(folder, files, folder, kind);
+                let next_to_files = IndexPath::new(folder, files, folder, kind);
                 let cache = user_cache().filter(|cache| check_writable("SLUICEGATE_CACHE", cache).is_ok());
-                [beside].into_iter().chain(cache.map(|cache| anywhere(&cache))).collect()
+                [next_to_files].into_iter().chain(cache.map(|cache| anywhere(&cache))).collect()
             }
             Self::Folder(path) => vec![anywhere(path)],
         }

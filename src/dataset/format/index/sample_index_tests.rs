@@ -70,7 +70,7 @@ fn assert_holds_columns(index: &SampleIndex) {
 }
 
 #[test]
-fn an_index_is_made_once_and_made_anew_when_a_file_changes() {
+fn an_index_is_rebuilt_only_when_a_file_changes() {
     let mut case = Case::new();
     assert!(case.is_scanned("x") && !case.is_scanned("x"));
     assert!(case.is_scanned("y") && !case.is_scanned("y") && !case.is_scanned("x"));
@@ -94,7 +94,7 @@ fn an_index_moves_with_its_folder() {
 }
 
 #[test]
-fn a_damaged_index_is_none() {
+fn a_damaged_index_is_rebuilt() {
     let case = Case::new();
     assert!(case.is_scanned("x"));
     let path = case.kept().remove(0);
@@ -113,7 +113,7 @@ fn a_damaged_index_is_none() {
 }
 
 #[test]
-fn an_index_that_is_cut_while_it_is_used_is_named() {
+fn truncating_an_index_in_use_is_an_error_that_names_it() {
     let case = Case::new();
     let (index, _) = case.open("x", &IndexPlace::Beside);
     let path = index.path().unwrap().to_path_buf();
@@ -122,7 +122,7 @@ fn an_index_that_is_cut_while_it_is_used_is_named() {
 }
 
 #[test]
-fn where_nothing_can_be_written_the_index_is_in_memory() {
+fn without_a_writable_folder_the_index_stays_in_memory() {
     let case = Case::new();
     let blocked = case.folder.path().join("a.tar/no folder");
     let (index, was_scanned) = case.open("x", &IndexPlace::Folder(blocked));
@@ -136,7 +136,7 @@ fn where_nothing_can_be_written_the_index_is_in_memory() {
 }
 
 #[test]
-fn an_error_of_the_scan_is_passed_on_and_leaves_nothing() {
+fn a_failed_scan_leaves_no_files() {
     let case = Case::new();
     let files = SourceFiles::look(case.paths.clone()).unwrap();
     let refused: Result<SampleIndex> = SampleIndex::open_or_build(&files, ("t", "x"), &IndexPlace::Beside, || {
@@ -147,7 +147,7 @@ fn an_error_of_the_scan_is_passed_on_and_leaves_nothing() {
 }
 
 #[test]
-fn threads_that_begin_at_once_all_have_the_whole_index() {
+fn concurrent_opens_share_one_complete_index() {
     let case = Case::new();
     let files = SourceFiles::look(case.paths.clone()).unwrap();
     let scans = AtomicUsize::new(0);
@@ -170,7 +170,7 @@ fn threads_that_begin_at_once_all_have_the_whole_index() {
 /// `cargo test --release sample_index_tests::the_time -- --ignored --nocapture`
 #[test]
 #[ignore = "it measures"]
-fn the_time_that_opening_a_large_index_takes() {
+fn time_to_open_a_large_index() {
     for numbers in [12_500_000, 125_000_000] {
         let case = Case::new();
         let files = SourceFiles::look(case.paths.clone()).unwrap();
@@ -188,7 +188,7 @@ fn the_time_that_opening_a_large_index_takes() {
 }
 
 #[test]
-fn any_changed_byte_of_an_index_is_found() {
+fn any_changed_byte_of_an_index_is_detected() {
     let case = Case::new();
     assert!(case.is_scanned("x"));
     let path = case.kept().remove(0);
@@ -317,7 +317,7 @@ impl Parts {
 }
 
 #[test]
-fn only_files_that_are_in_no_index_are_scanned() {
+fn only_unindexed_files_are_scanned() {
     let parts = Parts::new();
     let opens: [(&[usize], &[usize]); 8] = [
         (&[5, 0, 3], &[5, 0, 3]),
@@ -345,7 +345,7 @@ fn only_files_that_are_in_no_index_are_scanned() {
 }
 
 #[test]
-fn a_damaged_index_of_other_files_is_none() {
+fn a_damaged_index_of_other_files_is_ignored() {
     let parts = Parts::new();
     parts.open(&[4, 5]);
     let path = parts.kept().remove(0);
@@ -364,7 +364,7 @@ fn a_damaged_index_of_other_files_is_none() {
 }
 
 #[test]
-fn an_index_whose_opening_is_interrupted_is_not_taken_for_damaged() {
+fn interrupting_an_open_does_not_mark_the_index_damaged() {
     let case = Case::new();
     assert!(case.is_scanned("x"));
     let kept = case.kept();

@@ -12,7 +12,7 @@ use super::file::{
     lay_out,
 };
 use super::freshness::Fit;
-use crate::dataset::format::file::access::{FileAccess, is_of_stranger};
+use crate::dataset::format::file::access::{FileAccess, is_owned_by_others};
 use crate::dataset::format::file::data_file::open_at_once;
 use crate::dataset::format::file::new_file::NewFile;
 use crate::dataset::format::file::notices::notice;
@@ -45,7 +45,7 @@ impl StoredIndex {
     pub(super) fn open(path: &Path, fits: impl FnOnce(&IndexKey, bool) -> Option<Fit>) -> Result<Option<(Self, Fit)>> {
         let Ok(file) = open_at_once(path) else { return Ok(None) };
         let Some(metadata) = file.metadata().ok().filter(fs::Metadata::is_file) else { return Ok(None) };
-        if is_of_stranger(&metadata, path) {
+        if is_owned_by_others(&metadata, path) {
             return Ok(None);
         }
         match Self::read(path, file, &metadata, fits) {
@@ -99,7 +99,7 @@ impl StoredIndex {
     /// # Errors
     /// It can't be written there.
     pub(super) fn renew(&self, path: &Path, key: IndexKey, access: FileAccess) -> io::Result<()> {
-        let new = NewFile::beside(path)?;
+        let new = NewFile::create(path)?;
         let contents = IndexContents { inode: new.file().metadata()?.ino(), ..self.header.contents };
         let header = encode(&IndexHeader { key, columns: self.header.columns.clone(), contents });
         if header.len() as u64 != self.header_bytes {
@@ -119,7 +119,7 @@ impl StoredIndex {
 /// It can't be written there; the error of the watcher.
 pub(super) fn write_index(path: &Path, key: IndexKey, columns: &[IndexColumn], access: FileAccess) -> Result<()> {
     let io = |source| Error::Io { path: path.to_path_buf(), source };
-    let new = NewFile::beside(path).map_err(io)?;
+    let new = NewFile::create(path).map_err(io)?;
     let forms: Vec<_> = columns.iter().map(IndexColumn::form).collect();
     let (places, bytes) = lay_out(&key, &forms);
     let contents = IndexContents { inode: new.file().metadata().map_err(io)?.ino(), bytes, sum: 0 };

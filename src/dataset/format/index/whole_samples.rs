@@ -137,7 +137,7 @@ mod tests {
     use crate::InMemory;
 
     #[test]
-    fn indices_pass_over_what_is_left_out() {
+    fn indices_skip_omitted_samples() {
         let cases: [&[(usize, usize)]; 7] =
             [&[], &[(0, 1)], &[(0, 3), (5, 6)], &[(2, 4), (9, 12)], &[(0, 12)], &[(11, 12)], &[(1, 2), (3, 4), (5, 6)]];
         for runs in cases.map(|runs| runs.iter().map(|&(start, end)| start..end).collect::<Vec<_>>()) {

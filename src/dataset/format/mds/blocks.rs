@@ -25,7 +25,7 @@ impl Blocks for Shards {
     }
 
     fn announce(&self, number: usize) {
-        if !self.unpacked.is_here(&number)
+        if !self.unpacked.has(&number)
             && let Ok(file) = self.pool.file(number)
         {
             file.will_read_all(0, file.bytes());

@@ -104,16 +104,16 @@ impl MdsColumn {
         match &self.encoding {
             Encoding::Plain => push_numbers(value, field.dtype(), into),
             Encoding::Text => {
-                let text = std::str::from_utf8(value).map_err(|error| no_text(&error))?;
+                let text = std::str::from_utf8(value).map_err(|error| not_utf8(&error))?;
                 into.extend(text.as_bytes());
             }
             Encoding::Json => {
-                let text = std::str::from_utf8(value).map_err(|error| no_text(&error))?;
+                let text = std::str::from_utf8(value).map_err(|error| not_utf8(&error))?;
                 crate::dataset::format::field::json_text::check(text).map_err(|(_, reason)| reason)?;
                 into.extend(text.as_bytes());
             }
             Encoding::Digits(dtype) => {
-                let text = std::str::from_utf8(value).map_err(|error| no_text(&error))?;
+                let text = std::str::from_utf8(value).map_err(|error| not_utf8(&error))?;
                 let number = Number::parse(text.trim(), *dtype);
                 let shown: String = text.chars().take(60).collect();
                 number.ok_or_else(|| format!("{shown:?} is not a valid {dtype}"))?.push(*dtype, into)?;
@@ -134,7 +134,7 @@ impl MdsColumn {
     }
 }
 
-fn no_text(error: &std::str::Utf8Error) -> Reason {
+fn not_utf8(error: &std::str::Utf8Error) -> Reason {
     format!("the value is not UTF-8 text from byte {} on", error.valid_up_to())
 }
 
@@ -201,8 +201,8 @@ impl<'a> Array<'a> {
         let dtype = match dtype {
             Some(dtype) => dtype,
             None => {
-                let (&number, behind) = rest.split_first().ok_or_else(short)?;
-                rest = behind;
+                let (&number, after) = rest.split_first().ok_or_else(short)?;
+                rest = after;
                 let found = ARRAYS.iter().find(|(of, _)| *of == number);
                 found.ok_or_else(|| format!("the data type number {number} is unknown"))?.1
             }
@@ -210,10 +210,10 @@ impl<'a> Array<'a> {
         let shape = match shape {
             Some(shape) => shape,
             None => {
-                let (&form, behind) = rest.split_first().ok_or_else(short)?;
+                let (&form, after) = rest.split_first().ok_or_else(short)?;
                 let (axes, width) = (usize::from(form >> 2), 1 << (form & 3));
-                let (sizes, behind) = behind.split_at_checked(axes * width).ok_or_else(short)?;
-                rest = behind;
+                let (sizes, after) = after.split_at_checked(axes * width).ok_or_else(short)?;
+                rest = after;
                 let size = |bytes: &[u8]| {
                     let mut word = [0; 8];
                     word[..width].copy_from_slice(bytes);

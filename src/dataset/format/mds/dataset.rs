@@ -343,9 +343,9 @@ impl Shards {
         let mut values = Vec::with_capacity(self.forms.len());
         for form in &self.forms {
             let size = form.bytes.or_else(|| sizes.next()).and_then(|size| usize::try_from(size).ok());
-            let (value, behind) = size.and_then(|size| rest.split_at_checked(size)).ok_or_else(cut)?;
+            let (value, after) = size.and_then(|size| rest.split_at_checked(size)).ok_or_else(cut)?;
             values.push(value);
-            rest = behind;
+            rest = after;
         }
         if rest.is_empty() {
             Ok(values)

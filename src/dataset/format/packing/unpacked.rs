@@ -13,7 +13,7 @@ use flate2::read::MultiGzDecoder;
 
 use super::unpacked_room::{Lease, Room, UNPACKED, sums_of};
 use super::zstd_frames::ZstdFrames;
-use crate::dataset::format::file::access::{is_of_stranger, make_private_folder};
+use crate::dataset::format::file::access::{is_owned_by_others, make_private_folder};
 use crate::dataset::format::file::block_sums::{BlockSums, NewBlockSums};
 use crate::dataset::format::file::data_file::open_at_once;
 use crate::dataset::format::file::notices::notice;
@@ -206,7 +206,9 @@ fn look_for(target: &Path) -> Copy {
     // Read after opening the copy, because its checksums are written first.
     let sums = BlockSums::read(&sums_of(target), target.file_name().unwrap_or_default().as_bytes());
     match sums {
-        Some(sums) if metadata.is_file() && metadata.len() == sums.bytes() && !is_of_stranger(&metadata, target) => {
+        Some(sums)
+            if metadata.is_file() && metadata.len() == sums.bytes() && !is_owned_by_others(&metadata, target) =>
+        {
             // Not the modification time: processes that have the file open would report a change. This fails in a
             // folder that others own or that is read-only; the order of removal is then not maintained.
             let _ = file.set_times(FileTimes::new().set_accessed(SystemTime::now()));

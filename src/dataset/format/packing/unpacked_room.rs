@@ -85,7 +85,7 @@ impl<'a> Room<'a> {
 
     /// Begins the copy that will be at `target`; it counts as abandoned once this process has ended.
     pub(super) fn begin(&self, target: &Path) -> io::Result<NewFile> {
-        let new = NewFile::beside(target)?;
+        let new = NewFile::create(target)?;
         // Without locks, abandoned copies are not removed.
         let _ = flock(new.file(), FlockOperation::NonBlockingLockShared);
         Ok(new)

@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_in_both_ranges_is_left() {
+    fn the_intersection_of_ranges_remains() {
         assert_eq!(intersection(&[0..5, 8..9], &[2..3, 4..8]), [2..3, 4..5]);
         assert_eq!(intersection(&[0..4, 4..10], &[1..2, 3..5, 9..10]), [1..2, 3..4, 4..5, 9..10]);
         assert!(intersection(&[0..4, 4..10], &[]).is_empty());

@@ -316,7 +316,7 @@ impl Blocks for Parquet {
     }
 
     fn announce(&self, group: usize) {
-        if !self.decoded.is_here(&group) {
+        if !self.decoded.has(&group) {
             // Errors are ignored here: the read reports them.
             let _ = self.source.announce(group);
         }

@@ -192,9 +192,10 @@ impl Request<'_> {
             let batch = batch.map_err(|error| match error {
                 arrow_schema::ArrowError::ExternalError(error) => Trouble::Parquet(ParquetError::External(error)),
                 error => {
-                    let said = error.to_string();
+                    let message = error.to_string();
                     Trouble::Words(
-                        said.trim_start_matches("Parquet argument error: ")
+                        message
+                            .trim_start_matches("Parquet argument error: ")
                             .trim_start_matches("Parquet error: ")
                             .into(),
                     )
@@ -269,8 +270,8 @@ impl Trouble {
             },
             // The crate prefixes its messages.
             Self::Parquet(error) => {
-                let said = error.to_string();
-                refuse(said.strip_prefix("Parquet error: ").unwrap_or(&said).to_owned())
+                let message = error.to_string();
+                refuse(message.strip_prefix("Parquet error: ").unwrap_or(&message).to_owned())
             }
         }
     }
@@ -282,8 +283,8 @@ fn guarded<T>(work: impl FnOnce() -> std::result::Result<T, Trouble>) -> std::re
 }
 
 fn words(panic: &(dyn Any + Send)) -> String {
-    let said = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-    format!("it can't be decoded ({})", said.unwrap_or("the decoder gave up"))
+    let message = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    format!("it can't be decoded ({})", message.unwrap_or("the decoder gave up"))
 }
 
 /// A file as the crate reads it, with some ranges already read.

@@ -9,7 +9,7 @@ use parquet::file::metadata::PageIndexPolicy;
 
 use super::bounds::{Condition, can_hold, possible_rows};
 use super::file::{Footer, Request, refuse};
-use super::groups::{FoundGroup, Left};
+use super::groups::{FoundGroup, KeptRows};
 use super::source::LARGEST_GROUP;
 use crate::Result;
 use crate::dataset::format::columnar::{Block, ColumnarOptions, Columns, FillValue, Strings, Value};
@@ -93,9 +93,9 @@ impl Relation {
             least.compare(other) != Some(Ordering::Greater) && greatest.compare(other) != Some(Ordering::Less)
         };
         let is_all = |other: &FillValue| {
-            let is_it = |bound: &Value<'_>| bound.compare(other) == Some(Ordering::Equal);
+            let equals = |bound: &Value<'_>| bound.compare(other) == Some(Ordering::Equal);
             // Bounds ignore NaN, which is not equal to anything.
-            is_it(least) && is_it(greatest) && !matches!(least, Value::Float(_))
+            equals(least) && equals(greatest) && !matches!(least, Value::Float(_))
         };
         match self {
             Self::Equal(other) => is_within(other),
@@ -154,7 +154,7 @@ impl Filter {
             let mut left = Vec::with_capacity(run.len());
             for &(number, group) in *run {
                 if !can_hold(&footer, group, &conditions) {
-                    left.push(Left::None);
+                    left.push(KeptRows::None);
                     continue;
                 }
                 if !std::mem::replace(&mut is_bounded, true) {
@@ -163,7 +163,7 @@ impl Filter {
                 }
                 left.push(match self.left_of(&file, &footer, &conditions, group, found[number][group].rows) {
                     // Keep all rows for now: the scan for broken rows leaves them out.
-                    Err(error) if damages == Damages::LeaveOut && is_damage(&error) => Left::All,
+                    Err(error) if damages == Damages::LeaveOut && is_damage(&error) => KeptRows::All,
                     left => left?,
                 });
             }
@@ -192,10 +192,10 @@ impl Filter {
         conditions: &[Condition<'_>],
         group: usize,
         rows: usize,
-    ) -> Result<Left> {
+    ) -> Result<KeptRows> {
         let ranges = possible_rows(footer, group, rows, conditions);
         if ranges.is_empty() {
-            return Ok(Left::None);
+            return Ok(KeptRows::None);
         }
         let is_all = ranges.first() == Some(&(0..rows));
         let mut possible = ranges.iter().cloned().flatten();
@@ -225,9 +225,9 @@ impl Filter {
             Ok(())
         })?;
         Ok(match count {
-            0 => Left::None,
-            count if count == rows => Left::All,
-            count => Left::Some(count, bits),
+            0 => KeptRows::None,
+            count if count == rows => KeptRows::All,
+            count => KeptRows::Some(count, bits),
         })
     }
 

@@ -16,12 +16,12 @@ const MANY_FILES: usize = 64;
 pub(super) struct FoundGroup {
     pub(super) rows: usize,
     /// The rows that a filter keeps.
-    pub(super) left: Left,
+    pub(super) left: KeptRows,
 }
 
 /// The rows of a row group that a filter keeps.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Left {
+pub(super) enum KeptRows {
     All,
     None,
     /// The number of rows, and a bitmap of all rows in 64-bit words.
@@ -121,9 +121,9 @@ fn columns(files: &[Vec<FoundGroup>]) -> Vec<IndexColumn> {
     for groups in files {
         for group in groups {
             let left = match &group.left {
-                Left::All => group.rows,
-                Left::None => 0,
-                Left::Some(left, bits) => {
+                KeptRows::All => group.rows,
+                KeptRows::None => 0,
+                KeptRows::Some(left, bits) => {
                     words.extend(bits);
                     *left
                 }

@@ -70,8 +70,8 @@ impl NestedArray {
             self.valid.resize(self.valid.len() + len, true);
             return Some(());
         }
-        (0..len).try_for_each(|row| match presence.is_there(row) {
-            true => self.there(bytes),
+        (0..len).try_for_each(|row| match presence.is_present(row) {
+            true => self.push_present(bytes),
             false => {
                 self.absent();
                 Some(())
@@ -79,7 +79,7 @@ impl NestedArray {
         })
     }
 
-    fn there(&mut self, bytes: &mut NestedBytes<'_>) -> Option<()> {
+    fn push_present(&mut self, bytes: &mut NestedBytes<'_>) -> Option<()> {
         self.valid.push(true);
         match &mut self.made {
             Made::Numbers(dtype, values) => values.extend(bytes.take(dtype.bytes())?),

@@ -50,9 +50,9 @@ impl Reuse {
         let of_group = found.share;
         seen.groups.push_back(found);
         while seen.bytes > self.limit {
-            let Some(gone) = seen.groups.pop_front() else { break };
-            seen.bytes = seen.bytes.saturating_sub(gone.bytes);
-            seen.share = (seen.share + gone.share.min(1.0)) / 2.0;
+            let Some(oldest) = seen.groups.pop_front() else { break };
+            seen.bytes = seen.bytes.saturating_sub(oldest.bytes);
+            seen.share = (seen.share + oldest.share.min(1.0)) / 2.0;
         }
         seen.share.max(of_group).min(1.0)
     }
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn in_order_all_of_a_group_is_read() {
+    fn sequential_reads_decode_the_whole_group() {
         let reuse = Reuse::new(100);
         for group in 0..50 {
             for _ in 0..10 {
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn at_random_little_of_it_is_until_it_fits() {
+    fn random_reads_decode_pages_until_the_group_fits() {
         let reuse = Reuse::new(100);
         for step in 0..100 {
             reuse.touch(step * 7 % 50, 40, 1000, 1);

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_is_one() {
+    fn a_valid_schema_tree_is_accepted() {
         assert_eq!(check_schema(&footer(&[2, 0, 0])), Ok(()));
         assert_eq!(check_schema(&footer(&[2, 1, 0, 3, 0, 0, 0])), Ok(()));
         assert_eq!(check_schema(&footer(&[0])), Ok(()));
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn children_that_are_not_there_are_none() {
+    fn missing_children_are_refused() {
         for wrong in [&[3, 0, 0][..], &[1], &[2, 1, 0], &[i64::from(i32::MAX), 0], &[1 << 32, 0], &[2, 2, 0, 0]] {
             let refused = check_schema(&footer(wrong));
             assert!(
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_too_early_is_none() {
+    fn truncated_schemas_are_refused() {
         let whole = footer(&[2, 1, 0, 0]);
         for end in 0..whole.len() {
             assert!(check_schema(&whole[..end]).is_err(), "{end}");

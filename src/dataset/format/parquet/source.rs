@@ -11,7 +11,7 @@ use parquet::file::metadata::PageIndexPolicy;
 use super::dataset::ParquetOptions;
 use super::file::{Footer, Request, refuse};
 use super::filter::Filter;
-use super::groups::{FoundGroup, Groups, Left};
+use super::groups::{FoundGroup, Groups, KeptRows};
 use crate::dataset::format::block::cache::BlockCache;
 use crate::dataset::format::columnar::{Block, ColumnarOptions, Columns};
 use crate::dataset::format::file::pool::{FilePool, OPEN_FILES};
@@ -328,7 +328,7 @@ fn find_groups(
             return Err(refuse(&file, file.bytes(), reason));
         }
         let groups = footer.groups().iter();
-        Ok(groups.map(|group| FoundGroup { rows: group.num_rows() as usize, left: Left::All }).collect::<Vec<_>>())
+        Ok(groups.map(|group| FoundGroup { rows: group.num_rows() as usize, left: KeptRows::All }).collect::<Vec<_>>())
     })?;
     let samples = found.iter().flatten().try_fold(0_usize, |samples, group| samples.checked_add(group.rows));
     if samples.is_none_or(|samples| isize::try_from(samples).is_err()) {

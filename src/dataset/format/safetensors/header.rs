@@ -106,9 +106,12 @@ fn check_cover(tensors: &[Tensor], data: u64, file_bytes: u64) -> Result<(), Ref
         let place = &tensor.place;
         if place.start != end {
             let what = if place.start > end { "a hole" } else { "an overlap" };
-            let behind = before.map_or("the header".to_owned(), |before| format!("tensor `{}`", before.name));
-            let reason =
-                format!("{what} of {} bytes between {behind} and tensor `{}`", place.start.abs_diff(end), tensor.name);
+            let previous = before.map_or("the header".to_owned(), |before| format!("tensor `{}`", before.name));
+            let reason = format!(
+                "{what} of {} bytes between {previous} and tensor `{}`",
+                place.start.abs_diff(end),
+                tensor.name
+            );
             return Err((place.start.min(end), reason));
         }
         end = place.end;

@@ -22,9 +22,10 @@ const MAGIC: usize = 6;
 const MAGICS: [&[u8]; 5] = [b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18", b"BZh1", b"\xfd7zXZ\0"];
 
 /// True if `head` is a proper prefix of `magic`, where 0x50 stands for 0x50 to 0x5f, and `1` for any digit.
-fn is_begun(magic: &[u8], head: &[u8]) -> bool {
-    let alike = |(&a, &b): (&u8, &u8)| a == b || (a == 0x50 && b & 0xf0 == 0x50) || (a == b'1' && b.is_ascii_digit());
-    head.len() < magic.len() && magic.iter().zip(head).all(alike)
+fn may_begin(magic: &[u8], head: &[u8]) -> bool {
+    let may_match =
+        |(&a, &b): (&u8, &u8)| a == b || (a == 0x50 && b & 0xf0 == 0x50) || (a == b'1' && b.is_ascii_digit());
+    head.len() < magic.len() && magic.iter().zip(head).all(may_match)
 }
 
 /// How a stream is compressed.
@@ -81,7 +82,7 @@ impl ByteStream {
     fn look_at_head(&mut self) -> Found<()> {
         let Unpacking::Plain(head) = &mut self.reader else { return Ok(()) };
         // Reads no byte more than it takes: the rest may come much later.
-        while head.bytes.len() < MAGIC && MAGICS.iter().any(|magic| is_begun(magic, &head.bytes)) {
+        while head.bytes.len() < MAGIC && MAGICS.iter().any(|magic| may_begin(magic, &head.bytes)) {
             let mut more = [0; MAGIC];
             let room = MAGIC - head.bytes.len();
             match head.source.read(&mut more[..room]) {
@@ -200,8 +201,8 @@ impl ByteStream {
             if left == 0 {
                 break;
             }
-            if let Some(there) = self.leap(left)? {
-                left -= there;
+            if let Some(skipped) = self.leap(left)? {
+                left -= skipped;
                 break;
             }
             if !self.more()? {
@@ -218,9 +219,9 @@ impl ByteStream {
         }
         let Some(size) = self.source().and_then(SourceBytes::bytes) else { return Ok(None) };
         let begin = if let Unpacking::Plain(head) = &self.reader { head.begin } else { None };
-        let there = bytes.min(size.saturating_sub(begin.unwrap_or(0)).saturating_sub(self.offset));
-        self.seek(self.offset + there)?;
-        Ok(Some(there))
+        let skipped = bytes.min(size.saturating_sub(begin.unwrap_or(0)).saturating_sub(self.offset));
+        self.seek(self.offset + skipped)?;
+        Ok(Some(skipped))
     }
 
     /// Appends this many bytes to `into`, or as many as there are; returns how many. Memory is allocated as they

@@ -54,7 +54,7 @@ impl StreamProcess {
         if let Some(stderr) = &stderr
             && let Ok(flags) = fcntl_getfl(stderr)
         {
-            // If this fails, `hear` may block until the command writes more or exits.
+            // If this fails, `read_stderr` may block until the command writes more or exits.
             let _ = fcntl_setfl(stderr, flags | OFlags::NONBLOCK);
         }
         let handle = pid(&child).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
@@ -66,13 +66,13 @@ impl StreamProcess {
         }
     }
 
-    /// When this is readable, [`hear`](Self::hear) should be called.
+    /// When this is readable, [`read_stderr`](Self::read_stderr) should be called.
     pub(super) fn stderr(&self) -> Option<BorrowedFd<'_>> {
         self.stderr.as_ref().map(AsFd::as_fd)
     }
 
     /// Reads its standard error, because the program would block once the pipe is full.
-    pub(super) fn hear(&mut self) {
+    pub(super) fn read_stderr(&mut self) {
         let mut text = [0; 4096];
         while let Some(stderr) = &mut self.stderr {
             match stderr.read(&mut text) {
@@ -99,13 +99,13 @@ impl StreamProcess {
                 Ok(None) => {}
                 Ok(Some(status)) => {
                     self.has_ended = true;
-                    self.hear();
+                    self.read_stderr();
                     return if status.success() { Ok(()) } else { Err(self.failure(status.to_string())) };
                 }
                 // Other code has waited for it, or SIGCHLD is ignored. It may have failed, with samples missing.
                 Err(_) => {
                     self.has_ended = true;
-                    self.hear();
+                    self.read_stderr();
                     let status = "unknown exit status, because this program ignores SIGCHLD or waits for any child \
                                   process; use the default action of SIGCHLD, and wait for child processes by their \
                                   process IDs";
@@ -121,7 +121,7 @@ impl StreamProcess {
                 return Err(self.failure(status));
             }
             self.wait(left, Some(stop));
-            self.hear();
+            self.read_stderr();
         }
         Ok(())
     }

@@ -160,7 +160,7 @@ impl SourceBytes {
             if files.get(2).is_some_and(|stderr| !stderr.revents().is_empty())
                 && let Some(process) = &mut self.process
             {
-                process.hear();
+                process.read_stderr();
             }
             match polled {
                 Ok(_) if is_ready => return Ok(()),

@@ -164,8 +164,8 @@ impl Samples {
                 );
                 return Err(Error::State { reason });
             }
-            let there = self.parse.go_to(bytes, to.offset);
-            return there.map_err(|trouble| self.error(trouble));
+            let outcome = self.parse.go_to(bytes, to.offset);
+            return outcome.map_err(|trouble| self.error(trouble));
         }
         self.at.ordinal = to.first_of_source;
         while self.at.ordinal < to.ordinal {

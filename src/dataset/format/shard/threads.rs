@@ -62,11 +62,11 @@ pub(in crate::dataset::format) struct ShardThreads<Piece: Send + 'static> {
     waiting: usize,
     current: Option<SyncSender<Sent<Piece>>>,
     begun: usize,
-    heard: usize,
+    reported: usize,
     /// The sender is `None` once no more shards will be begun.
     outcomes: (Option<Sender<Numbered>>, Mutex<Receiver<Numbered>>),
     /// By number, the paths of the shards that were begun and have no outcome yet.
-    unheard: BTreeMap<usize, PathBuf>,
+    unreported: BTreeMap<usize, PathBuf>,
     /// Complete shards that were not returned yet, because they are new or another shard had failed.
     written: Vec<WrittenShard>,
     /// Set when unfinished shards are no longer wanted.
@@ -100,9 +100,9 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
             waiting,
             current: None,
             begun: 0,
-            heard: 0,
+            reported: 0,
             outcomes: (Some(sender), Mutex::new(receiver)),
-            unheard: BTreeMap::new(),
+            unreported: BTreeMap::new(),
             written: Vec::new(),
             is_given_up: Arc::default(),
             ended: Mutex::default(),
@@ -119,7 +119,7 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
         let (sender, arriving) = sync_channel(self.waiting);
         let (number, outcomes) = (self.begun, self.outcomes.0.clone());
         let is_given_up = Arc::clone(&self.is_given_up);
-        self.unheard.insert(number, path);
+        self.unreported.insert(number, path);
         self.threads.spawn(move || {
             // An uncaught panic would abort the process.
             let outcome = match catch(|| write_shard(create, number, &arriving, &is_given_up)) {
@@ -176,9 +176,9 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
         let outcomes = self.outcomes.1.lock().unwrap_or_else(PoisonError::into_inner);
         // A shard may fail before it is ended.
         let (begun, ended) = (self.begun, self.begun - usize::from(self.current.is_some()));
-        while self.heard < begun {
+        while self.reported < begun {
             let outcome = match wait {
-                Wait::ForAll if self.heard < ended => match outcomes.recv_timeout(PATIENCE) {
+                Wait::ForAll if self.reported < ended => match outcomes.recv_timeout(PATIENCE) {
                     Err(RecvTimeoutError::Timeout) => {
                         watch::advance(0)?;
                         continue;
@@ -188,8 +188,8 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
                 _ => outcomes.try_recv().ok(),
             };
             let Some((number, outcome)) = outcome else { break };
-            self.heard += 1;
-            self.unheard.remove(&number);
+            self.reported += 1;
+            self.unreported.remove(&number);
             match outcome {
                 Outcome::Whole(shard) => self.written.push(shard),
                 Outcome::Failed(error) => return Err(error),
@@ -220,7 +220,7 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
             match outcomes.recv_timeout(PATIENCE) {
                 Ok((number, outcome)) => {
                     last = Instant::now();
-                    self.unheard.remove(&number);
+                    self.unreported.remove(&number);
                     if let Outcome::Whole(shard) = outcome {
                         self.written.push(shard);
                     }
@@ -229,7 +229,7 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
                 Err(RecvTimeoutError::Timeout) => {}
             }
             let refused = watch::advance(0).err();
-            let refused = refused.or_else(|| (last.elapsed() >= grace).then(|| hangs(&self.unheard, grace)));
+            let refused = refused.or_else(|| (last.elapsed() >= grace).then(|| hanging_error(&self.unreported, grace)));
             if let Some(error) = refused {
                 // Dropping this must not wait again.
                 *outcomes = channel().1;
@@ -248,9 +248,9 @@ impl<Piece: Send + 'static> Drop for ShardThreads<Piece> {
     }
 }
 
-fn hangs(unheard: &BTreeMap<usize, PathBuf>, grace: Duration) -> Error {
-    let path = unheard.first_key_value().map(|(_, path)| path.clone()).unwrap_or_default();
-    let others = match unheard.len().saturating_sub(1) {
+fn hanging_error(unreported: &BTreeMap<usize, PathBuf>, grace: Duration) -> Error {
+    let path = unreported.first_key_value().map(|(_, path)| path.clone()).unwrap_or_default();
+    let others = match unreported.len().saturating_sub(1) {
         0 => String::new(),
         others => format!(" (and those of {others} other shards)"),
     };
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_is_told_once_and_what_is_whole_all_the_same() {
+    fn a_failure_is_reported_once_with_the_finished_shards() {
         // With one thread, they end in the order in which they were begun.
         let mut threads = ShardThreads::new(1, 4).unwrap();
         [5, 0, 6].into_iter().for_each(|piece| shard(&mut threads, piece));
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_that_finish_before_the_end_are_known_after_it() {
+    fn early_finished_shards_are_reported_at_the_end() {
         let mut threads = ShardThreads::new(1, 4).unwrap();
         shard(&mut threads, 5);
         while threads.written.is_empty() {

@@ -62,7 +62,7 @@ impl ExtendedHeaders {
                 if kind == TarKind::Pax {
                     self.pax = records;
                 } else if records != PaxRecords::default() {
-                    let reason = "a global header gives all members one path or size; pack the archive again";
+                    let reason = "a global header gives all members one path or size; create the archive again";
                     return Err((at, reason.into()));
                 }
             }

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_what_their_text_says_or_refused() {
+    fn numbers_are_parsed_or_refused() {
         let int = |text: &str| number(TarValue::Int, text.as_bytes()).map(i64::from_ne_bytes);
         let float = |text: &str| number(TarValue::Float, text.as_bytes()).map(f64::from_ne_bytes);
         assert_eq!((int(" -12\n"), int("+7"), int("9223372036854775807")), (Ok(-12), Ok(7), Ok(i64::MAX)));

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_octal_or_binary_and_never_above_what_a_file_can_have() {
+    fn sizes_are_octal_or_binary_up_to_the_file_limit() {
         let size = |field: &[u8; 12]| parse(|block| block[124..136].copy_from_slice(field)).map(|header| header.bytes);
         assert_eq!(size(b"00000000017\0"), Ok(15));
         assert_eq!(size(b"777777777777"), Ok((1 << 36) - 1));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_prefix_counts_in_posix_archives_alone() {
+    fn the_name_prefix_is_used_only_in_posix_archives() {
         let name = |magic: &[u8; 8]| {
             let header = parse(|block| {
                 block[257..265].copy_from_slice(magic);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn both_checksums_are_taken_and_no_other() {
+    fn signed_and_unsigned_checksums_are_accepted() {
         let mut signed = block(|block| block[0] = 0xe9);
         let sum = format!("{:06o}\0 ", checksums(&signed).1);
         signed[148..156].copy_from_slice(sum.as_bytes());
@@ -188,7 +188,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_bytes_there_is_no_panic(bytes in prop::collection::vec(any::<u8>(), BLOCK), is_summed in any::<bool>()) {
+        fn arbitrary_headers_do_not_panic(bytes in prop::collection::vec(any::<u8>(), BLOCK), is_summed in any::<bool>()) {
             let mut block: [u8; BLOCK] = bytes.try_into().unwrap();
             if is_summed {
                 let sum = format!("{:06o}\0 ", checksums(&block).0);

@@ -35,13 +35,13 @@ pub(super) fn kept_samples(
             excluded.entry(file).or_default().insert(key);
         }
     }
-    let must_have_all = options.on_missing == OnMissing::Skip;
+    let skips_incomplete = options.on_missing == OnMissing::Skip;
     if !options.excluded.is_empty() {
         let mut all: Vec<(usize, &[u8])> =
             excluded.iter().flat_map(|(&file, keys)| keys.iter().map(move |&key| (file, key))).collect();
         all.sort_unstable();
         let digest = digest_of(format!("{all:?}").as_bytes());
-        parameters.push_str(&format!(" {must_have_all} without {digest:016x}"));
+        parameters.push_str(&format!(" {skips_incomplete} without {digest:016x}"));
     }
     SampleIndex::open_or_build(pool.files(), ("tar samples 1", &parameters), place, || {
         let (mut kept, mut found) = (Vec::new(), TarSample::default());
@@ -54,7 +54,7 @@ pub(super) fn kept_samples(
             }
             index.read_sample(sample, &mut found)?;
             let mut members = fields.iter().filter_map(|(_, numbers)| *numbers);
-            if !must_have_all || members.all(|wanted| found.member(wanted).is_some()) {
+            if !skips_incomplete || members.all(|wanted| found.member(wanted).is_some()) {
                 kept.push(sample as u64);
             }
         }

@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_split_at_the_first_dot_of_the_last_component() {
+    fn names_split_at_the_first_dot_of_the_file_name() {
         let split = |name: &'static str| {
             split_name(name.as_bytes()).map(|(key, ext)| (str::from_utf8(key).unwrap(), str::from_utf8(ext).unwrap()))
         };
@@ -38,7 +38,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn key_dot_and_extension_are_the_name(name in "[a./_]{0,12}") {
+        fn key_and_extension_join_to_the_name(name in "[a./_]{0,12}") {
             if let Some((key, extension)) = split_name(name.as_bytes()) {
                 prop_assert_eq!([key, b".", extension].concat(), name.as_bytes());
                 prop_assert!(!extension.contains(&b'/') && !key.is_empty());

@@ -54,7 +54,7 @@ pub(super) struct TarDamage {
     pub(super) member: Option<Vec<u8>>,
     pub(super) error: Error,
     /// True if reading can continue after it.
-    pub(super) is_passable: bool,
+    pub(super) can_continue: bool,
 }
 
 impl<'a> TarMembers<'a> {
@@ -114,7 +114,7 @@ impl<'a> TarMembers<'a> {
             if is_sparse {
                 let reason = format!("member {} is {SPARSE}", shown(&name));
                 let error = Error::Format { path: self.file.source().path.clone(), offset: at, reason };
-                return Err(TarDamage { member: Some(name), error, is_passable: true });
+                return Err(TarDamage { member: Some(name), error, can_continue: true });
             }
             if kind == TarKind::File && !name.ends_with(b"/") {
                 return Ok(Some(TarMember { name, header: at, data, bytes }));
@@ -129,7 +129,7 @@ impl<'a> TarMembers<'a> {
             if block.iter().any(|&byte| byte != 0) {
                 let header = TarHeader::parse(&block);
                 return header.map(|header| Some((at, header))).map_err(|reason| {
-                    let reason = if at == 0 { no_archive(&block) } else { reason };
+                    let reason = if at == 0 { describe_non_archive(&block) } else { reason };
                     self.fatal(at, format!("{reason}; the archive is damaged here"))
                 });
             }
@@ -161,7 +161,7 @@ impl<'a> TarMembers<'a> {
             }
             let mut block = [0; BLOCK];
             block[..self.window.len()].copy_from_slice(&self.window);
-            let what = if at == 0 { no_archive(&block) } else { "the file is truncated".into() };
+            let what = if at == 0 { describe_non_archive(&block) } else { "the file is truncated".into() };
             return Err(self.fatal(at, format!("expected a header of 512 bytes, but {left} are left: {what}")));
         }
         Ok(from(&self.window, at))
@@ -182,12 +182,12 @@ impl<'a> TarMembers<'a> {
 
     fn broken(&mut self, error: Error) -> TarDamage {
         self.has_ended = true;
-        TarDamage { member: None, error, is_passable: false }
+        TarDamage { member: None, error, can_continue: false }
     }
 }
 
 /// Describes a file that does not begin with a header.
-pub(super) fn no_archive(block: &[u8; BLOCK]) -> String {
+pub(super) fn describe_non_archive(block: &[u8; BLOCK]) -> String {
     let kinds: [(&[u8], &str); 4] =
         [(b"\x1f\x8b", ".tar.gz"), (b"\x28\xb5\x2f\xfd", ".tar.zst"), (b"BZh", ".tar.bz2"), (b"\xfd7zXZ", ".tar.xz")];
     match kinds.iter().find(|(magic, _)| block.starts_with(magic)) {

@@ -6,7 +6,7 @@ use super::field::{LONGEST_NUMBER, MayBeMissing, TarField, TarValue, field_of, n
 use super::key::split_name;
 use super::members::{TarEnd, shown};
 use super::options::OnMissing;
-use super::walk::{TarWalk, WalkedMember, cut, pass_over, pass_padding};
+use super::walk::{TarWalk, WalkedMember, cut, pass_padding, skip_member};
 use crate::dataset::format::array::form::NpyForm;
 use crate::dataset::format::field::decoding::Decoded;
 use crate::dataset::format::field::typed_field::TypedField;
@@ -104,7 +104,7 @@ impl TarParse {
             if split_name(&member.name).is_some() {
                 return Ok(Some(member));
             }
-            pass_over(bytes, member.begin, &member.name, member.bytes)?;
+            skip_member(bytes, member.begin, &member.name, member.bytes)?;
         }
         Ok(None)
     }
@@ -179,7 +179,7 @@ impl TarParse {
         whole: u64,
     ) -> Found<std::result::Result<(), (u64, String)>> {
         let (at, size) = (bytes.offset(), member.bytes);
-        let pass = |bytes: &mut ByteStream| pass_over(bytes, member.begin, &member.name, size);
+        let pass = |bytes: &mut ByteStream| skip_member(bytes, member.begin, &member.name, size);
         let refuse = |reason: String| Ok(Err((at, format!("member {}: {reason}", shown(&member.name)))));
         let extension = split_name(&member.name).map_or(&b""[..], |(_, extension)| extension);
         self.lower.clear();

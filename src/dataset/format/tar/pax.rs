@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn path_and_size_are_found_among_others() {
+    fn path_and_size_are_found_among_other_records() {
         let text = b"30 mtime=1350244992.023960108\n13 path=a\xff=b\n16 size=1048576\n\0\0\0";
         let expected = PaxRecords { path: Some(b"a\xff=b".to_vec()), bytes: Some(1 << 20), is_sparse: false };
         assert_eq!(PaxRecords::parse(text), Ok(expected));
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_is_named_by_its_place() {
+    fn invalid_records_are_named_by_position() {
         let wrong: [&[u8]; 9] = [
             b"x",
             b"0 a=b\n",
@@ -92,12 +92,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_bytes_there_is_no_panic_and_an_end(text in "[0-9]{0,3} ?(path|size|GNU.sparse.)?=?[0-9\\PC]{0,20}\n?([0-9]{1,2} [a-z=\n]{0,9}){0,3}") {
+        fn arbitrary_records_terminate_without_panic(text in "[0-9]{0,3} ?(path|size|GNU.sparse.)?=?[0-9\\PC]{0,20}\n?([0-9]{1,2} [a-z=\n]{0,9}){0,3}") {
             let _ = PaxRecords::parse(text.as_bytes());
         }
 
         #[test]
-        fn noise_is_survived(text in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn random_bytes_do_not_panic(text in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = PaxRecords::parse(&text);
         }
     }

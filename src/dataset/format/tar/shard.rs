@@ -114,7 +114,7 @@ impl Groups {
             // The owner of a missing member is unknown, but it is probably the last sample.
             None => self.broken.extend(self.last),
         }
-        if !damage.is_passable && damage.member.is_some() {
+        if !damage.can_continue && damage.member.is_some() {
             self.broken.extend(self.last);
         }
         self.shard.damages.push(damage.error);

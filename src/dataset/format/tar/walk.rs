@@ -2,7 +2,7 @@
 
 use super::extended::{ExtendedHeaders, SPARSE, Stored, TRUNCATED};
 use super::header::{BLOCK, TarHeader, TarKind};
-use super::members::{TarEnd, no_archive, shown};
+use super::members::{TarEnd, describe_non_archive, shown};
 use crate::dataset::format::sequential::byte_stream::ByteStream;
 use crate::dataset::format::sequential::parse::{Found, Trouble};
 
@@ -64,7 +64,7 @@ impl TarWalk {
                 self.has_members = true;
                 return Ok(Some(WalkedMember { name, begin: first, bytes: size, refusal }));
             }
-            pass_over(bytes, at, &name, size)?;
+            skip_member(bytes, at, &name, size)?;
         }
         begin.map_or(Ok(None), |at| Err(rest(at, TRUNCATED.into())))
     }
@@ -83,7 +83,7 @@ impl TarWalk {
             };
             if block.iter().any(|&byte| byte != 0) {
                 return TarHeader::parse(&block).map(|header| Some((at, header))).map_err(|reason| {
-                    let reason = if at == 0 { no_archive(&block) } else { reason };
+                    let reason = if at == 0 { describe_non_archive(&block) } else { reason };
                     rest(at, format!("{reason}; the archive is damaged here"))
                 });
             }
@@ -117,7 +117,7 @@ fn block(bytes: &mut ByteStream) -> Found<Option<[u8; BLOCK]>> {
     }
     let mut block = [0; BLOCK];
     block[..left].copy_from_slice(bytes.window());
-    let what = if at == 0 { no_archive(&block) } else { "it is truncated".into() };
+    let what = if at == 0 { describe_non_archive(&block) } else { "it is truncated".into() };
     Err(rest(at, format!("expected a header of 512 bytes, but {left} are left: {what}")))
 }
 
@@ -136,7 +136,7 @@ fn extension(bytes: &mut ByteStream, at: u64, size: u64) -> Found<Vec<u8>> {
 }
 
 /// Skips the contents of a member of `size` bytes, and their padding.
-pub(super) fn pass_over(bytes: &mut ByteStream, at: u64, name: &[u8], size: u64) -> Found<()> {
+pub(super) fn skip_member(bytes: &mut ByteStream, at: u64, name: &[u8], size: u64) -> Found<()> {
     let found = bytes.skip(size)?;
     if found < size { Err(cut(at, name, size, found)) } else { pass_padding(bytes, size) }
 }

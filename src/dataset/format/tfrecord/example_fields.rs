@@ -125,14 +125,14 @@ pub(in crate::dataset::format) struct Inference {
 impl Inference {
     /// Takes one more sample into account.
     pub(in crate::dataset::format) fn see(&mut self, example: &[u8]) -> Result<(), String> {
-        let mut here = std::collections::BTreeMap::new();
+        let mut found_features = std::collections::BTreeMap::new();
         features(example, |name, feature| {
-            here.insert(name, feature);
+            found_features.insert(name, feature);
             Ok(())
         })
         .map_err(|reason| format!("not a tf.train.Example: {reason}"))?;
         self.samples += 1;
-        for (name, feature) in here {
+        for (name, feature) in found_features {
             let Some(kind) = feature.kind() else { continue };
             let is_one = feature.count(1).map_err(|reason| format!("feature `{name}`: {reason}"))? == 1;
             let (before, one, samples) = self.found.entry(name.to_owned()).or_insert((kind, true, 0));

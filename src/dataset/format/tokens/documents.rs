@@ -84,7 +84,7 @@ impl TokenDocuments {
         let mut room = room.into_iter();
         self.read_places(&places, |_, place| {
             let into = room.next().filter(|into| into.len() == place.tokens * size_of::<i64>());
-            self.read_at(place, into.ok_or_else(no_room)?)
+            self.read_at(place, into.ok_or_else(wrong_room)?)
         })
     }
 
@@ -117,13 +117,13 @@ impl TokenDocuments {
 
     /// Lets `read` read the places in order, while the next ones are prefetched.
     fn read_places(&self, places: &[Place], mut read: impl FnMut(usize, Place) -> Result<()>) -> Result<()> {
-        let is_something = |place: &&Place| place.tokens > 0;
+        let has_tokens = |place: &&Place| place.tokens > 0;
         let prefetch = |place: &Place| self.files.stream(place.stream).prefetch(place.start, place.tokens);
         let will_read = |place: &Place| self.files.stream(place.stream).will_read(place.start, place.tokens);
-        let mut batch = self.page_cache.batch(|| places.iter().filter(is_something).for_each(will_read));
-        places.iter().take(AHEAD).filter(is_something).for_each(prefetch);
+        let mut batch = self.page_cache.batch(|| places.iter().filter(has_tokens).for_each(will_read));
+        places.iter().take(AHEAD).filter(has_tokens).for_each(prefetch);
         let result = places.iter().enumerate().try_for_each(|(number, &place)| {
-            places.get(number + AHEAD).into_iter().filter(is_something).for_each(prefetch);
+            places.get(number + AHEAD).into_iter().filter(has_tokens).for_each(prefetch);
             let result = read(number, place);
             batch.was_read();
             result
@@ -137,7 +137,7 @@ impl TokenDocuments {
     }
 }
 
-fn no_room() -> Error {
+fn wrong_room() -> Error {
     Error::InvalidArgument { argument: "room", reason: "each piece must have room for exactly its tokens".into() }
 }
 

@@ -102,7 +102,7 @@ impl ZarrArray {
     }
 
     /// True if decoding a chunk takes longer than starting a thread. Not for readers that other threads may not call.
-    pub(super) fn is_worth_helping(&self) -> bool {
+    pub(super) fn benefits_from_helpers(&self) -> bool {
         !matches!(self.chunks, ChunkPlaces::Read(_)) && self.chunk_bytes().1 >= LARGE_CHUNK
     }
 

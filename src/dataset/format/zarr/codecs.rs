@@ -17,7 +17,7 @@ pub(super) struct Codecs {
 }
 
 /// The parsed codecs of a Zarr v3 array.
-pub(super) enum Described {
+pub(super) enum ParsedCodecs {
     Chunks(Codecs),
     /// Chunks of shape `inner`, in shards.
     Shards {
@@ -32,7 +32,7 @@ pub(super) enum Described {
 pub(super) fn codecs_v2(metadata: &Value, axes: usize, is_big: bool) -> Result<Codecs, String> {
     let order = match metadata.get("order").and_then(Value::as_str) {
         Some("C") => None,
-        Some("F") => usual((0..axes).rev().collect()),
+        Some("F") => none_for_c_order((0..axes).rev().collect()),
         _ => return Err("order: expected \"C\" or \"F\"".into()),
     };
     let filters = metadata.get("filters").and_then(Value::as_array).into_iter().flatten();
@@ -45,16 +45,16 @@ pub(super) fn codecs_v2(metadata: &Value, axes: usize, is_big: bool) -> Result<C
 }
 
 /// Reads the codec list of a Zarr v3 array with chunks of `shape`.
-pub(super) fn codecs_v3(list: Option<&Value>, shape: &[usize], dtype: DType) -> Result<Described, String> {
+pub(super) fn codecs_v3(list: Option<&Value>, shape: &[usize], dtype: DType) -> Result<ParsedCodecs, String> {
     let list = list.and_then(Value::as_array).ok_or("codecs: expected a list")?;
     let (mut order, mut is_big, mut packings, mut shards) = (None, None, Vec::new(), None);
     for codec in list {
         let name = codec.as_str().or_else(|| codec.get("name").and_then(Value::as_str)).ok_or("a codec has no name")?;
         let configuration = codec.get("configuration").unwrap_or(&Value::Null);
-        let is_late = is_big.is_some() || shards.is_some();
+        let is_after_bytes = is_big.is_some() || shards.is_some();
         match name {
-            "transpose" if !is_late && order.is_none() => order = Some(transposed(configuration, shape.len())?),
-            "bytes" if !is_late => {
+            "transpose" if !is_after_bytes && order.is_none() => order = Some(transposed(configuration, shape.len())?),
+            "bytes" if !is_after_bytes => {
                 is_big = Some(match configuration.get("endian").and_then(Value::as_str) {
                     Some("big") => true,
                     Some("little") => false,
@@ -62,7 +62,9 @@ pub(super) fn codecs_v3(list: Option<&Value>, shape: &[usize], dtype: DType) -> 
                     _ => return Err("codec bytes: expected endian \"little\" or \"big\"".into()),
                 });
             }
-            "sharding_indexed" if !is_late && order.is_none() => shards = Some(sharded(configuration, shape, dtype)?),
+            "sharding_indexed" if !is_after_bytes && order.is_none() => {
+                shards = Some(sharded(configuration, shape, dtype)?)
+            }
             "transpose" | "bytes" | "sharding_indexed" => {
                 return Err(format!("codec {name:?} is not supported at this position of the list"));
             }
@@ -79,7 +81,7 @@ pub(super) fn codecs_v3(list: Option<&Value>, shape: &[usize], dtype: DType) -> 
         return Ok(shards);
     }
     let is_big = is_big.ok_or("codecs: expected one of \"bytes\" and \"sharding_indexed\" in the list")?;
-    Ok(Described::Chunks(Codecs { order: order.and_then(usual), is_big, packings }))
+    Ok(ParsedCodecs::Chunks(Codecs { order: order.and_then(none_for_c_order), is_big, packings }))
 }
 
 fn transposed(configuration: &Value, axes: usize) -> Result<Vec<usize>, String> {
@@ -96,7 +98,7 @@ fn transposed(configuration: &Value, axes: usize) -> Result<Vec<usize>, String> 
     }
 }
 
-fn sharded(configuration: &Value, shape: &[usize], dtype: DType) -> Result<Described, String> {
+fn sharded(configuration: &Value, shape: &[usize], dtype: DType) -> Result<ParsedCodecs, String> {
     let refused = |reason: &str| format!("codec sharding_indexed: {reason}");
     let inner = configuration.get("chunk_shape").and_then(numbers).unwrap_or_default();
     let fits =
@@ -105,8 +107,8 @@ fn sharded(configuration: &Value, shape: &[usize], dtype: DType) -> Result<Descr
         return Err(refused(&format!("chunks of {inner:?} do not evenly divide shards of {shape:?}")));
     }
     let plain = |list, shape: &[usize], dtype| match codecs_v3(list, shape, dtype)? {
-        Described::Chunks(codecs) => Ok(codecs),
-        Described::Shards { .. } => Err(refused("shards inside shards are not supported")),
+        ParsedCodecs::Chunks(codecs) => Ok(codecs),
+        ParsedCodecs::Shards { .. } => Err(refused("shards inside shards are not supported")),
     };
     let codecs = plain(configuration.get("codecs"), &inner, dtype)?;
     let index = plain(configuration.get("index_codecs"), &[1, 2], DType::UInt64)?;
@@ -118,7 +120,7 @@ fn sharded(configuration: &Value, shape: &[usize], dtype: DType) -> Result<Descr
         Some(Some("start")) => true,
         _ => return Err(refused("expected the index at the \"start\" or the \"end\"")),
     };
-    Ok(Described::Shards { inner, codecs, index, index_is_first })
+    Ok(ParsedCodecs::Shards { inner, codecs, index, index_is_first })
 }
 
 /// Parses a JSON list of sizes.
@@ -127,7 +129,7 @@ pub(super) fn numbers(value: &Value) -> Option<Vec<usize>> {
 }
 
 /// Returns `None` for C order.
-fn usual(order: Vec<usize>) -> Option<Vec<usize>> {
+fn none_for_c_order(order: Vec<usize>) -> Option<Vec<usize>> {
     if order.is_sorted() { None } else { Some(order) }
 }
 

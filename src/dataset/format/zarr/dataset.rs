@@ -266,8 +266,8 @@ impl Zarr {
         }
         // Chunks that other threads are decoding come last: by then they are probably done, and this thread need not
         // wait. The key is cached because a sort may panic if keys change meanwhile.
-        missing.sort_by_cached_key(|(number, _)| self.chunks.is_here(&(field.first_chunk + number)));
-        let helpers = if field.array.is_worth_helping() { helpers() } else { 0 };
+        missing.sort_by_cached_key(|(number, _)| self.chunks.has(&(field.first_chunk + number)));
+        let helpers = if field.array.benefits_from_helpers() { helpers() } else { 0 };
         // In portions: all chunks at once may not fit into memory.
         let at_once = if helpers == 0 { 1 } else { (helpers + 1) * CHUNKS_EACH };
         for some in missing.chunks(at_once) {
@@ -373,7 +373,7 @@ impl Blocks for Zarr {
     }
 
     fn announce(&self, block: usize) {
-        if !self.chunks.is_here(&block)
+        if !self.chunks.has(&block)
             && let Some((field, number)) = self.field_of(block)
         {
             field.array.announce(number);

@@ -144,8 +144,8 @@ impl ZarrField {
             visit(ravel(&place, &self.grid));
             let Some(axis) = (0..place.len()).rev().find(|&axis| place[axis] + 1 < ranges[axis].end) else { return };
             place[axis] += 1;
-            for behind in axis + 1..place.len() {
-                place[behind] = ranges[behind].start;
+            for inner in axis + 1..place.len() {
+                place[inner] = ranges[inner].start;
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::codecs::{Codecs, Described, codecs_v2, codecs_v3, numbers};
+use super::codecs::{Codecs, ParsedCodecs, codecs_v2, codecs_v3, numbers};
 use super::element::{fill_bytes, named_type, numpy_type};
 use crate::DType;
 
@@ -98,8 +98,8 @@ impl ArrayMetadata {
         let dtype = named_type(metadata.get("data_type").unwrap_or(&Value::Null))?;
         let fill_value = metadata.get("fill_value").cloned().unwrap_or(Value::Null);
         let (chunk, codecs, shards) = match codecs_v3(metadata.get("codecs"), &grid, dtype)? {
-            Described::Chunks(codecs) => (grid, codecs, None),
-            Described::Shards { inner, codecs, index, index_is_first } => {
+            ParsedCodecs::Chunks(codecs) => (grid, codecs, None),
+            ParsedCodecs::Shards { inner, codecs, index, index_is_first } => {
                 let chunks = grid.iter().zip(&inner).map(|(outer, inner)| outer / inner).collect();
                 (inner, codecs, Some(Shards { chunks, index, index_is_first }))
             }

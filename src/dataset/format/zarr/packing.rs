@@ -76,7 +76,7 @@ impl Packing {
             Self::Blosc => unblosc(packed, most),
             Self::Crc32c => checked(packed, crc32c::crc32c),
             Self::Fletcher32 => checked(packed, fletcher32),
-            Self::Gzip => read_most(MultiGzDecoder::new(packed), most),
+            Self::Gzip => read_at_most(MultiGzDecoder::new(packed), most),
             Self::Lz4 => {
                 let (size, block) = packed.split_first_chunk::<4>().ok_or("the data is truncated")?;
                 let size = u32::from_le_bytes(*size) as usize;
@@ -199,7 +199,7 @@ pub(super) fn unzlib(packed: &[u8], most: usize) -> Result<Vec<u8>, String> {
     Ok(plain)
 }
 
-fn read_most(reader: impl Read, most: usize) -> Result<Vec<u8>, String> {
+fn read_at_most(reader: impl Read, most: usize) -> Result<Vec<u8>, String> {
     let mut plain = room(most)?;
     reader.take(most as u64 + 1).read_to_end(&mut plain).map_err(|error| error.to_string())?;
     if plain.len() > most {

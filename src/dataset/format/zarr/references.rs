@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_follow_each_other() {
+    fn parts_of_a_chunk_are_concatenated() {
         assert_eq!(pieces(&[1_000_003], 8), [131_072]);
         assert_eq!(pieces(&[10, 4], 4), [10, 4]);
         assert_eq!(pieces(&[1000, 721, 1440], 4), [1, 103, 1440]);

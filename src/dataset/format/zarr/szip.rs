@@ -216,10 +216,10 @@ impl<'a> Bits<'a> {
     fn zeros(&mut self) -> Result<u32, String> {
         let mut zeros = 0;
         loop {
-            let here = self.next().leading_zeros();
-            if here < 57 {
-                self.advance(here as usize + 1)?;
-                return Ok(zeros + here);
+            let more = self.next().leading_zeros();
+            if more < 57 {
+                self.advance(more as usize + 1)?;
+                return Ok(zeros + more);
             }
             zeros += 57;
             self.advance(57)?;

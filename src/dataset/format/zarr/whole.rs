@@ -7,7 +7,7 @@ use std::path::Path;
 use super::dataset::Zarr;
 use super::options::ZarrOptions;
 use crate::dataset::format::file::scan::scan;
-use crate::dataset::format::index::broken::{Broken, is_of_the_file};
+use crate::dataset::format::index::broken::{Broken, is_file_error};
 use crate::dataset::format::index::whole_samples::WholeSamples;
 use crate::{Error, Result};
 
@@ -50,7 +50,7 @@ impl Zarr {
         for chunk in part.filter(|&chunk| self.is_in_windows(chunk)) {
             match self.try_chunk(chunk) {
                 Ok(()) => {}
-                Err(error) if is_of_the_file(&error) => damaged.push((chunk, error)),
+                Err(error) if is_file_error(&error) => damaged.push((chunk, error)),
                 Err(error) => return Err(error),
             }
         }

@@ -157,15 +157,15 @@ impl Windows {
             return Err(Error::IndexOutOfRange { index, len: self.len });
         }
         let mut rest = index;
-        // `here`: windows per block along the axes so far. `behind`: windows along all later axes.
-        let (mut here, mut behind) = (1, self.len);
+        // `per_block`: windows per block along the axes so far. `later`: windows along all later axes.
+        let (mut per_block, mut later) = (1, self.len);
         let mut blocks = Vec::with_capacity(self.axes.len());
         for axis in &self.axes {
-            behind /= axis.count;
-            let block = axis.block_of(rest / (here * behind));
+            later /= axis.count;
+            let block = axis.block_of(rest / (per_block * later));
             let (first, end) = (axis.first_of(block), axis.first_of(block.saturating_add(1)));
-            rest -= first * here * behind;
-            here *= end - first;
+            rest -= first * per_block * later;
+            per_block *= end - first;
             blocks.push((first, end - first));
         }
         let mut starts = vec![0; self.axes.len()];
@@ -181,14 +181,14 @@ impl Windows {
 impl Windows {
     /// Returns the index of the window with these numbers along the axes: the inverse of [`starts`](Self::starts).
     pub(super) fn index(&self, numbers: &[usize]) -> usize {
-        let (mut here, mut behind, mut index) = (1, self.len, 0);
+        let (mut per_block, mut later, mut index) = (1, self.len, 0);
         let mut inner = 0;
         for (axis, &number) in self.axes.iter().zip(numbers) {
-            behind /= axis.count;
+            later /= axis.count;
             let block = axis.block_of(number);
             let (first, end) = (axis.first_of(block), axis.first_of(block.saturating_add(1)));
-            index += first * here * behind;
-            here *= end - first;
+            index += first * per_block * later;
+            per_block *= end - first;
             inner = inner * (end - first) + (number - first);
         }
         index + inner
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_are_those_of_a_list() {
+    fn windows_match_a_plain_list() {
         for edges in [WindowEdges::Drop, WindowEdges::Pad, WindowEdges::Shift] {
             for (size, window, stride, chunk) in
                 [(10, 3, 2, 4), (10, 3, 3, 4), (7, 7, 1, 3), (13, 2, 7, 5), (20, 4, 1, 6), (9, 2, 2, 100)]
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn billions_of_windows_cost_nothing() {
+    fn billions_of_windows_take_no_memory() {
         let axis = || WindowAxis::new("x", 1 << 20, 4, 1, WindowEdges::Pad).unwrap().in_blocks_of(64);
         let windows = Windows::new(vec![axis(), axis(), axis()]).unwrap();
         assert!(windows.len() > 1 << 59);
