@@ -108,7 +108,7 @@ fn an_error_names_file_line_byte_and_column() {
         ("[[1]]", "a list, expected int32"),
         ("[null]", "null in a list"),
         ("3", "a number or a boolean, expected a list of int32"),
-        ("{}", "an object where a list"),
+        ("{}", "an object, expected a list"),
     ] {
         let line = format!("{{\"text\": \"\", \"ids\": {ids}}}");
         let lines = JsonLines::open(vec![put(&folder, "y", line.as_bytes())], Some(fields()), None).unwrap();

@@ -236,8 +236,8 @@ fn a_batch_sampler_excludes_other_batch_settings() {
     };
     assert_eq!(builder().build().unwrap().epoch(0).unwrap().len(), 3);
     let others = [
-        (builder().batch_size(4), "batch_size is given too"),
-        (builder().last_batch(LastBatch::Keep), "last_batch is given too"),
+        (builder().batch_size(4), "batch_size can't be passed"),
+        (builder().last_batch(LastBatch::Keep), "last_batch can't be passed"),
         (builder().shuffle(7), "sampler or shuffle is given too"),
     ];
     for (builder, reason) in others {

@@ -205,10 +205,10 @@ fn a_damaged_index_is_refused_with_the_position() {
     refused(opened(&with(9, 2)), &["byte 9", "version 2"]);
     refused(opened(&with(17, 6)), &["byte 17", "floating-point"]);
     refused(opened(&with(17, 0)), &["byte 17", "code 0"]);
-    refused(opened(&with(25, 0x40)), &["byte 18", "no file can hold"]);
+    refused(opened(&with(25, 0x40)), &["byte 18", "more than a file can hold"]);
     refused(opened(&with(22, 1)), &["truncated"]);
     refused(opened(&with(26, 0)), &["byte 26", "no document boundaries"]);
-    refused(opened(&with(41, 0x80)), &["byte 38", "sequence 1", "below 0"]);
+    refused(opened(&with(41, 0x80)), &["byte 38", "sequence 1", "negative number of tokens"]);
     refused(opened(&with(34, 40)), &["byte 46", "sequence 0", "18 bytes"]);
     refused(opened(&with(54, 15)), &["byte 54", "sequence 1", "18 bytes"]);
     refused(opened(&with(61, 0x80)), &["byte 54", "sequence 1"]);

@@ -250,7 +250,7 @@ def test_arguments_that_make_no_sense_are_refused() -> None:
         ({"rows_per_batch": -1}, "rows_per_batch should be"),
         ({"window": 0}, "window should be"),
         ({"strategy": "worst_fit"}, "strategy should be one of 'concat', 'first_fit', 'best_fit'"),
-        ({"lengths": [3, -4]}, "lengths: document 1 has the length -4, below 0"),
+        ({"lengths": [3, -4]}, "lengths: document 1 has a negative length, -4"),
         ({"seed": -1}, "seed should be"),
     ]
     for arguments, text in wrong:

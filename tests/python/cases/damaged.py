@@ -314,7 +314,7 @@ def rewrite(file: Path, contents: bytes) -> None:
 def names(error: Exception, folder: Path) -> bool:
     """Return True if an error names one of the files below `folder`, or the setting that no file can satisfy."""
     return (
-        str(error).startswith("length: a window of it is longer")
+        str(error).startswith("length: a window is longer")
         or str(folder) in str(error)
         or str(folder) in str(getattr(error, "filename", None))
     )

@@ -175,7 +175,7 @@ def test_files_that_are_not_arrow_are_refused_with_the_reason(tmp_path: Path) ->
     with pytest.raises(FileNotFoundError, match=r"a\.arrow"):
         ArrowDataset(path)
     contents = {
-        b"": "truncated, or no Arrow file",
+        b"": "truncated, or not an Arrow file",
         b"PAR1 and more": "the file is a Parquet file",
         b"ARROW1": "the end of an Arrow file is missing",
         b"hello, world, this is text": "neither an Arrow file nor an Arrow stream",

@@ -375,8 +375,8 @@ assert not [name for name in os.listdir(cache) if not name.endswith(".lock")]
     ("head", "mebibytes", "words"),
     [
         # Windows of 1 MiB, of 128 MiB, of 128 MiB without the memory for it, and of 1 TiB; one segment of 2 GiB.
-        (struct.pack("<IBB", 0xFD2FB528, 0, 10 << 3), 100, "unpacks to more than the 10000000 bytes"),
-        (struct.pack("<IBB", 0xFD2FB528, 0, 17 << 3), 600, "unpacks to more than the 10000000 bytes"),
+        (struct.pack("<IBB", 0xFD2FB528, 0, 10 << 3), 100, "decompresses to more than the 10000000 bytes"),
+        (struct.pack("<IBB", 0xFD2FB528, 0, 17 << 3), 600, "decompresses to more than the 10000000 bytes"),
         (struct.pack("<IBB", 0xFD2FB528, 0, 17 << 3), 100, "no memory for a window of 134217728 bytes, twice"),
         (struct.pack("<IBB", 0xFD2FB528, 0, 30 << 3), 100, "[wW]indow"),
         (struct.pack("<IBI", 0xFD2FB528, 0xA0, 2**31), 100, "[wW]indow"),

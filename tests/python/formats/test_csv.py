@@ -112,9 +112,9 @@ def test_headers_and_arguments_that_do_not_fit_are_refused(tmp_path: Path) -> No
     one, two = put(tmp_path / "1", "a,b\n1,2\n"), put(tmp_path / "2", "b,a\n1,2\n")
     with pytest.raises(ValueError, match=r'/2, byte 0: the header is \["b", "a"\], but that of the first file'):
         CsvDataset([one, two])
-    with pytest.raises(ValueError, match=r"there is no column `c`, but \[.a., .b.\]"):
+    with pytest.raises(ValueError, match=r"there is no column `c`; the columns are \[.a., .b.\]"):
         CsvDataset(one, {"c": int})
-    with pytest.raises(ValueError, match="a cell holds one value"):
+    with pytest.raises(ValueError, match="a cell holds only one value"):
         CsvDataset(one, {"a": [int]})
     with pytest.raises(ValueError, match="two columns are named `a`"):
         CsvDataset(put(tmp_path / "3", "a,a\n"))

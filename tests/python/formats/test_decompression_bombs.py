@@ -125,7 +125,7 @@ def test_raw_samples_take_only_their_own_memory(tmp_path: pathlib.Path, suffix: 
 def test_an_archive_that_is_unpacked_is_bounded_by_cache_bytes(tmp_path: pathlib.Path) -> None:
     for suffix in PACKED:
         path = bomb(tmp_path / f"a.tar.{suffix}", member("0.txt", b"hello"))
-        with at_most(64), pytest.raises(ValueError, match="unpacks to more than the 16777216 bytes"):
+        with at_most(64), pytest.raises(ValueError, match="decompresses to more than the 16777216 bytes"):
             TarDataset(path, cache_folder=tmp_path / "cache", cache_bytes=16 * MIB)
 
 

@@ -168,7 +168,7 @@ def test_nulls_are_errors_that_name_row_and_column_or_are_replaced(tmp_path: Pat
     assert (dataset[0], dataset[5]) == (NULLED[0], [])
     for row in range(1, 5):
         reason = "it is null" if row == 1 else "it contains a null"
-        with pytest.raises(ValueError, match=rf"sample {row}, field `m`: .*{reason}: say by `nulls`"):
+        with pytest.raises(ValueError, match=rf"sample {row}, field `m`: .*{reason}; pass `nulls`"):
             dataset[row]
     with pytest.raises(ValueError, match=r"sample 1, field `m`"):
         list(DataLoader(dataset, batch_size=2, num_workers=1))

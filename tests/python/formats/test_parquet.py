@@ -310,8 +310,8 @@ def test_files_of_one_dataset_have_the_same_columns(tmp_path: Path) -> None:
             {"x": pa.array([1], pa.int32()), "y": ["a"]},
             "b.parquet.*column `x` is int32, but in .*a.parquet it is int64",
         ),
-        ({"x": [1]}, "b.parquet.*column `y` is not there, but in .*a.parquet it is texts"),
-        ({"x": [1], "y": ["a"], "z": [1]}, "b.parquet.*column `z` is int64, but in .*a.parquet it is not there"),
+        ({"x": [1]}, "b.parquet.*column `y` is missing, but in .*a.parquet it is texts"),
+        ({"x": [1], "y": ["a"], "z": [1]}, "b.parquet.*column `z` is int64, but in .*a.parquet it is missing"),
         ({"x": pa.array([1], pa.timestamp("us")), "y": ["a"]}, "`x` is int64 .microseconds since 1970."),
     ):
         with pytest.raises(ValueError, match=message):

@@ -66,7 +66,7 @@ def test_fields_choose_and_order(tmp_path: Path) -> None:
         SafetensorsDataset(path)
     with pytest.raises(ValueError, match=r"`scalar` is a scalar"):
         SafetensorsDataset(path, ["a", "scalar"])
-    with pytest.raises(ValueError, match=r"there is no tensor `b`, but \[.a., .odd., .other."):
+    with pytest.raises(ValueError, match=r"there is no tensor `b`; the tensors are \[.a., .odd., .other."):
         SafetensorsDataset(path, ["b"])
     with pytest.raises(ValueError, match="there are no tensors"):
         SafetensorsDataset(path, [])
@@ -139,7 +139,7 @@ def test_a_header_that_is_not_the_formats_is_refused(tmp_path: Path, header: str
 
 def test_lengths_of_the_header_are_bounded(tmp_path: Path) -> None:
     for length in (2**63, 2**64 - 1, 100_000_001, len(ONE) + 5):
-        with pytest.raises(ValueError, match=rf"byte 0: the header is to have {length} bytes"):
+        with pytest.raises(ValueError, match=rf"byte 0: the file declares a header of {length} bytes"):
             SafetensorsDataset(put(tmp_path / "x", ONE.encode(), b"1234", length))
     with pytest.raises(ValueError, match="not UTF-8"):
         SafetensorsDataset(put(tmp_path / "x", b'{"\xff":1}'))

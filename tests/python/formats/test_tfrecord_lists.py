@@ -137,13 +137,13 @@ def test_json_has_lists_of_texts_too_and_csv_has_none(tmp_path: Path) -> None:
     for index, words in (
         (2, "field `t` is missing"),
         (3, "null in a list"),
-        (4, "where a list of texts is"),
-        (5, "a list where"),
+        (4, "expected a list of strings"),
+        (5, "a list, expected"),
     ):
         with pytest.raises(ValueError, match=words):
             lines[index]
     (tmp_path / "x.csv").write_text("t\na\n")
-    with pytest.raises(ValueError, match="a cell holds one value"):
+    with pytest.raises(ValueError, match="a cell holds only one value"):
         CsvDataset(tmp_path / "x.csv", types)
     with pytest.raises(TypeError, match="expected a list of one type"):
         JsonLinesDataset(path, {"t": [str, str]})

@@ -146,7 +146,7 @@ def test_bytes_may_come_from_anywhere():
 def test_errors_of_decode_image_name_the_path(tmp_path):
     path = tmp_path / "cut.jpg"
     path.write_bytes(FILES["jpeg-420"][:-200])
-    with pytest.raises(ValueError, match=r"cut\.jpg: the image is cut short \(Premature end"):
+    with pytest.raises(ValueError, match=r"cut\.jpg: the image is truncated \(Premature end"):
         decode_image(path)
     with pytest.raises(FileNotFoundError):
         decode_image(tmp_path / "none.jpg")

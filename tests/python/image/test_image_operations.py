@@ -317,15 +317,15 @@ def refused(words, image, *steps):
 def test_refused_operations_are_named():
     image = torch.zeros(3, 6, 5, dtype=torch.uint8)
     refused("ToDtype", image, {"Normalize": {"mean": [0.5], "std": [0.5]}})
-    refused("zero", image.float(), {"Normalize": {"mean": [0.5], "std": [0.0]}})
+    refused("std contains 0", image.float(), {"Normalize": {"mean": [0.5], "std": [0.0]}})
     refused("2 values, but the image has 3", image.float(), {"Normalize": {"mean": [0.5, 0.1], "std": [1.0]}})
     for name in ("Brightness", "Contrast", "Saturation", "Hue", "Sharpness"):
         refused("1 or 3 channels", image[:2], {name: {"factor": 0.5}})
-        refused("factor is -1", image, {name: {"factor": -1.0}})
+        refused("got -1", image, {name: {"factor": -1.0}})
     refused("1 or 3 channels", image[:2], "Autocontrast")
     refused("1 or 3 channels", image[:2], {"Grayscale": {"channels": 1}})
-    refused("not 2", image, {"Grayscale": {"channels": 2}})
-    refused("range", image, {"Posterize": {"bits": 9}})
+    refused("got 2", image, {"Grayscale": {"channels": 2}})
+    refused("from 0 to 8", image, {"Posterize": {"bits": 9}})
     refused("at most 255", image, {"Solarize": {"threshold": 256.0}})
     refused("at most 1", image.float(), {"Solarize": {"threshold": 1.5}})
     refused("odd", image, {"GaussianBlur": {"kernel_size": [2, 3], "sigma": [1.0, 1.0]}})
@@ -334,7 +334,7 @@ def test_refused_operations_are_named():
     margins = {"top": 0, "right": 0, "bottom": 0}
     refused("mirror", image, {"Pad": {**margins, "left": 5, "fill": [], "mode": "reflect"}})
     refused("can't be padded", image, {"Pad": {**margins, "left": -6, "fill": [], "mode": "constant"}})
-    refused("no room", image, {"Pad": {**margins, "left": 1 << 60, "fill": [], "mode": "constant"}})
+    refused("no memory", image, {"Pad": {**margins, "left": 1 << 60, "fill": [], "mode": "constant"}})
     refused("2 values", image, {"Pad": {**margins, "left": 1, "fill": [1.0, 2.0], "mode": "constant"}})
     rotate = {"angle": 20.0, "interpolation": "bicubic", "frame": "same", "center": None, "fill": []}
     refused("nearest or bilinear", image, {"Rotate": rotate})

@@ -88,7 +88,7 @@ def test_generator_words_never_change_and_are_the_first_draws() -> None:
     assert torch.initial_seed() == key
     streams = [f"{whose} {library}" for whose in ("global", "sample") for library in LIBRARIES]
     assert len({_core.generator_words(key, stream) for stream in streams}) == 6
-    with pytest.raises(ValueError, match='no stream is called "other"'):
+    with pytest.raises(ValueError, match='unknown stream "other"'):
         _core.generator_words(key, "other")
 
 

@@ -177,7 +177,7 @@ def test_many_blocks_are_read_and_found() -> None:
     [
         ([3, 3], ValueError, "block: expected blocks of 10 samples in total, .*, but got 2 blocks of 6"),
         ([], ValueError, "block: expected blocks of 10 samples in total, .*, but got 0 blocks of 0"),
-        ([11, -1], ValueError, "block 1 has the size -1, below 0"),
+        ([11, -1], ValueError, "block 1 has a negative size, -1"),
         ([2**63 - 1, 2**63 - 1, 12], ValueError, "the blocks have more samples than can be counted"),
         ([[5, 5]], ValueError, r"block should have one axis, but got an array of shape \(1, 2\)"),
         ([5.0, 5.0], TypeError, "block should be integers of up to 64 bits, but got float64"),

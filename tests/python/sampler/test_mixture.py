@@ -29,8 +29,8 @@ def test_a_mixture_reads_a_concatenation_and_follows_schedules() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"weights": [1.0]}, "1 weights at position 0 for 2 parts"),
-        ({"weights": [1.0, -1.0]}, "the weight of part 1 is -1"),
+        ({"weights": [1.0]}, "got 1 at position 0 for 2 parts"),
+        ({"weights": [1.0, -1.0]}, "the weight of part 1 must be finite and not negative, got -1"),
         ({"weights": [1.0, 0.0]}, "never end: part 1"),
         ({"weights": [1.0, 1.0], "stop": "NEVER"}, "NEVER"),
         ({"weights": [1.0, 1.0], "stop": "CYCLE_FOREVER"}, "num_samples"),

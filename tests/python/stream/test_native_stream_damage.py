@@ -128,14 +128,14 @@ def test_samples_larger_than_max_sample_bytes_are_named(tmp_path: pathlib.Path) 
     assert [sample["__key__"] for sample in stream] == ["a", "c"]
     lines = tmp_path / "x.jsonl"
     lines.write_bytes(b'1\n"' + b"x" * 10**6 + b'"\n3\n')
-    with pytest.raises(ValueError, match="sample 1: line 2: a line of more than the 5000 bytes"):
+    with pytest.raises(ValueError, match="sample 1: line 2: a line has more than 5000 bytes"):
         list(JsonLinesStream(lines, max_sample_bytes=5000))
     assert list(JsonLinesStream(lines, max_sample_bytes=5000, on_error="skip")) == [1, 3]
     rows = tmp_path / "x.csv"
     rows.write_bytes(b"a\n1\n" + b"2" * 9000 + b"\n3\n")
     assert [row["a"] for row in CsvStream(rows, {"a": int}, max_sample_bytes=5000, on_error="skip")] == [1, 3]
     records = put_some(tmp_path / "a.tfrecord", 3)
-    with pytest.raises(ValueError, match="where 2 are allowed"):
+    with pytest.raises(ValueError, match="but at most 2 are allowed"):
         list(TFRecordStream(records, "bytes", max_sample_bytes=2))
     with pytest.raises(ValueError, match="max_sample_bytes"):
         RawStream(records, dtype="u1", shape=10, max_sample_bytes=5)

@@ -169,11 +169,11 @@ impl Columns {
             match same {
                 Some(same) if leaf.is_like(same) => {}
                 Some(same) => return Some((leaf.name(), leaf.describe(), same.describe())),
-                None => return Some((leaf.name(), leaf.describe(), "not there".into())),
+                None => return Some((leaf.name(), leaf.describe(), "missing".into())),
             }
         }
         let extra = other.leaves.iter().find(|other| !self.leaves.iter().any(|leaf| leaf.path == other.path))?;
-        Some((extra.name(), "not there".into(), extra.describe()))
+        Some((extra.name(), "missing".into(), extra.describe()))
     }
 }
 
