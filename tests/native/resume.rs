@@ -238,7 +238,7 @@ fn a_batch_sampler_excludes_other_batch_settings() {
     let others = [
         (builder().batch_size(4), "batch_size can't be passed"),
         (builder().last_batch(LastBatch::Keep), "last_batch can't be passed"),
-        (builder().shuffle(7), "sampler or shuffle is given too"),
+        (builder().shuffle(7), "sampler or shuffle can't be passed"),
     ];
     for (builder, reason) in others {
         let error = builder.build().expect_err("it was accepted");

@@ -115,7 +115,7 @@ fn missing_members_are_named() {
     let path = shard(&folder.path().join("0.tar"), &MEMBERS);
     let error =
         Tar::open(vec![path], vec![TarField::new("jpg", TarValue::Bytes)], &TarOptions::default()).err().unwrap();
-    assert!(error.to_string().contains("no sample has `jpg`: there are txt, cls, id"), "{error}");
+    assert!(error.to_string().contains("no sample has `jpg`; there are txt, cls, id"), "{error}");
 }
 
 #[test]

@@ -156,7 +156,7 @@ def test_unknown_fields_and_damaged_files_are_named(tmp_path: Path) -> None:
         dataset[0]
     for length in range(4, 300, 7):
         path.write_bytes(data[:length])
-        with pytest.raises(ValueError, match=r"the header of netCDF: |path: expected"):
+        with pytest.raises(ValueError, match=r"header of netCDF: |path: expected"):
             Hdf5Dataset(path, "e")
 
 

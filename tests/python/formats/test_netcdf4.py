@@ -70,7 +70,7 @@ def test_netcdf4_as_xarray_decodes_it(tmp_path: Path) -> None:
     assert checked > 200
     with h5py.File(path, "a") as file:
         file["v"].attrs["units"] = "days since 2000-01-01"
-    with pytest.raises(ValueError, match=r"times .* are not decoded; pass decode_cf=False"):
+    with pytest.raises(ValueError, match=r"times .* are not supported; pass decode_cf=False"):
         Hdf5Dataset(path, "v")
     assert Hdf5Dataset(path, "v", decode_cf=False)[0].dtype == torch.float64
 

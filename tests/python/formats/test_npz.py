@@ -95,7 +95,7 @@ def test_npz_dataset_can_be_pickled(tmp_path: Path) -> None:
     [
         ({"a": np.arange(3), "b": np.arange(4)}, None, r"array `a` has 3 rows but array `b` has 4"),
         ({"a": np.float32(1)}, None, "array `a` is a scalar"),
-        ({"a": np.arange(3)}, ["z"], r'there is no array `z`, but \["a"\]: name the arrays'),
+        ({"a": np.arange(3)}, ["z"], r'there is no array `z`; the arrays are \["a"\]; name the arrays'),
         ({"a": np.array([{}, 1], object)}, None, r"array `a`: .*object"),
         ({"a": np.array(["text"])}, None, "array `a`: "),
         ({}, None, "there are no arrays"),

@@ -103,7 +103,7 @@ def test_invalid_references_are_named(tmp_path: Path) -> None:
         ("t/0.0", ["s3://bucket/file.h5", 0, 10], r"\"t/0.0\": the chunk is at \"s3://bucket/file.h5\"; copy"),
         ("t/0.0", ["{{f(c)}}", 0, 10], r"\"t/0.0\": the template in .* is not supported"),
         ("t/0.0", ["file", 0], r"\"t/0.0\": expected \[path\], or"),
-        ("t/0.0", 3, r"\"t/0.0\": expected a text or a list"),
+        ("t/0.0", 3, r"\"t/0.0\": expected a string or a list"),
         ("t/0.0", "base64:!", r"\"t/0.0\": this is not base64"),
         ("t/.zarray", "{", r"\"t/.zarray\": this is not JSON"),
         ("t/.zarray", ["file"], r"\"t/.zarray\": expected metadata in the file itself"),

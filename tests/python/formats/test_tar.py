@@ -132,7 +132,7 @@ def test_missing_fields_are_an_error_left_out_or_none(tmp_path: pathlib.Path) ->
     (batch,) = sluicegate.DataLoader(TarDataset(path, FIELDS, on_missing="none"), batch_size=8)
     assert batch["cls"] == [0, 1, 2, None, 1, 2, 0, 1]
     assert [batch["seg.npy"][5], batch["jpg"][6], batch["json"][6]] == [None] * 3
-    with pytest.raises(ValueError, match=r"no sample has `png`: there are jpg, json, cls.*, in .*\.tar"):
+    with pytest.raises(ValueError, match=r"no sample has `png`; there are jpg, json, cls.*, in .*\.tar"):
         TarDataset(path, {"png": "bytes"})
     assert TarDataset(path, {"png;jpg": "bytes"})[1]["png;jpg"] == read(path)[1]["jpg"]
 
