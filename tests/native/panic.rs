@@ -231,7 +231,7 @@ fn a_panic_in_a_sampler_ends_the_epoch_with_an_error() {
         // In its place, whether or not it was encountered while fetching ahead.
         let outcomes: Vec<_> = epoch.by_ref().collect();
         let [Ok(_), Ok(_), Err(Error::Panic { index: None, message })] = &outcomes[..] else { panic!("{outcomes:?}") };
-        assert_eq!(message, "the order of batch 2: position 5 is cursed");
+        assert_eq!(message, "order of batch 2: position 5 is cursed");
         assert_eq!((epoch.state().batches_received(), epoch.len()), (2, 0));
         assert!(loader.resume(&epoch.state()).unwrap().all(|batch| matches!(batch, Err(Error::Panic { .. }))));
     }

@@ -180,7 +180,14 @@ fn combinators_forward_draws() {
     let (bytes, after) = drawn(&stack, &[5, 2, 2, 7], &[columns[0], columns[1], fixed(60, 1)]);
     assert_eq!((&bytes[..16], after), (&expected.0[..16], expected.1));
     let twice = Stack::new(vec![("a".into(), Arc::new(augmented(8))), ("b".into(), Arc::new(augmented(8)))]).unwrap();
-    assert!(twice.as_drawing().is_none());
+    let columns_of_both = [columns[0], columns[1], fixed(16, 4), fixed(32, 8)];
+    let (bytes, after) = drawn(&twice, &[5, 2, 2, 7], &columns_of_both);
+    // The second part draws after the first, sample by sample.
+    let (in_turn, after_all) = drawn(&alone, &[5, 5, 2, 2, 2, 2, 7, 7], &columns);
+    for (row, pair) in in_turn[..32].chunks(8).enumerate() {
+        assert_eq!([&bytes[4 * row..][..4], &bytes[16 + 4 * row..][..4]].concat(), pair);
+    }
+    assert_eq!(after, after_all);
     assert!(Concat::new(vec![numbers.clone()]).unwrap().as_drawing().is_none());
     let boxed: Box<dyn Dataset> = Box::new(augmented(1));
     assert!(boxed.as_drawing().is_some());
