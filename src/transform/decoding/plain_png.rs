@@ -18,6 +18,19 @@ const MOST_TEXT: usize = 1 << 16;
 /// Larger files may have more text chunks than Pillow accepts.
 const LARGEST: usize = 1 << 25;
 const IN_COLOR: usize = 3;
+/// Text under these keywords replaces what Pillow has read from other chunks under the same names.
+const KEYWORDS_OF_PILLOW: [&[u8]; 10] = [
+    b"aspect",
+    b"bbox",
+    b"chromaticity",
+    b"default_image",
+    b"dpi",
+    b"gamma",
+    b"icc_profile",
+    b"interlace",
+    b"srgb",
+    b"transparency",
+];
 
 /// An 8-bit PNG file whose header Pillow and this crate understand identically: gray, in color, or with a palette; not
 /// interlaced.
@@ -37,6 +50,12 @@ struct Stored {
 const GRAY: u8 = 0;
 const RGB: u8 = 2;
 const PALETTE: u8 = 3;
+
+/// True if Pillow takes the text in a chunk for a property of the image.
+fn is_read_by_pillow(text: &[u8]) -> bool {
+    let keyword = text.split(|&byte| byte == 0).next().unwrap_or_default();
+    KEYWORDS_OF_PILLOW.contains(&keyword)
+}
 
 impl PlainPng {
     /// Returns the contents of the header, or None for other files.
@@ -152,7 +171,7 @@ impl PlainPng {
                 b"sRGB" => length == 1,
                 b"cHRM" => length == 32,
                 b"tIME" => length == 7,
-                b"tEXt" => length <= MOST_TEXT,
+                b"tEXt" => length <= MOST_TEXT && !is_read_by_pillow(data),
                 _ => false,
             };
             if !is_plain {
