@@ -100,6 +100,8 @@ def checked_layout(dtype: Any, shape: _Shape, header_bytes: int) -> tuple[Any, t
     Raises:
         ValueError: they do not fit together.
     """
+    if dtype is None:  # NumPy takes it for float64.
+        raise ValueError("dtype: expected a data type of torch or NumPy, got None; name the one that the file has")
     dtype = dtype if isinstance(dtype, torch.dtype) else np.dtype(dtype)
     sizes = _sizes(shape)
     header_bytes = checked_number("header_bytes", header_bytes)

@@ -52,7 +52,7 @@ class NamedBatches:
                 "StackDataset(**arrays), or sluicegate.xarray.WindowDataset(...)"
             )
         self.dataset = with_length(dataset)
-        self.fields = fields if fields is None or isinstance(fields, str) else list(fields)
+        self.fields = fields if fields is None or isinstance(fields, str) else _checked_names(fields)
         self.num_workers = num_workers
         self.length: int | None = None
         """The number of samples; None if it is not known."""
@@ -145,6 +145,13 @@ class NamedBatches:
         if len(names) != len(batch):
             raise ValueError(f"fields: expected {len(batch)} names, one for each element, but got {names}")
         return dict(zip(names, batch, strict=True))
+
+
+def _checked_names(fields: Iterable[str]) -> list[str]:
+    names = list(fields)
+    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise ValueError(f"fields: expected names that differ from each other, got {names}")
+    return names
 
 
 def sample_count(batch: Mapping[str, Array]) -> int:

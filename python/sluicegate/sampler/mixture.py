@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -115,7 +115,13 @@ class MixtureSampler(Positional, data.Sampler[int]):
     def _lengths(self) -> list[int]:
         if isinstance(self.data_source, data.ConcatDataset):
             return [len(part) for part in self.data_source.datasets]  # type: ignore[arg-type]
-        return list(self.data_source)
+        lengths = [] if isinstance(self.data_source, Mapping) else list(self.data_source)
+        if not lengths or not all(hasattr(length, "__index__") for length in lengths):
+            raise TypeError(
+                "data_source: expected a ConcatDataset, or the lengths of its parts, got "
+                f"{self.data_source!r}; wrap the datasets, ConcatDataset([first, second])"
+            )
+        return lengths
 
     def _breakpoints(self) -> list[tuple[int, list[float]]]:
         """Return the weights as (position, weights), in whichever form they were given."""
