@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import operator
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -19,6 +18,7 @@ from sluicegate.transforms.boxes import FORMATS
 from sluicegate.transforms.drawing import current_generator
 from sluicegate.transforms.recognize import divide
 from sluicegate.transforms.running import check_policies
+from sluicegate.transforms.specification import as_json
 
 from .box_rows import checked_box_fields, following
 from .decode import MAX_PIXELS, Mode, Truncated, image_decoder
@@ -211,7 +211,7 @@ class ImageField:
             self._rest = self._rest.with_each(lambda step: following(step, boxes, fields))
         self._cache = self._made_cache(images) if images and self.cache is not None else None
         self._pipeline: _core.ImagePipeline | None = None
-        text = json.dumps(native)
+        text = as_json(native)
         if has_places:
             check_policies(text)
         self._marks: Marks | None = None

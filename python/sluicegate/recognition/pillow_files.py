@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pathlib
 import sys
@@ -12,6 +11,7 @@ from typing import Any
 from sluicegate import _core
 from sluicegate.transforms.exact_pillow import exact_steps
 from sluicegate.transforms.recognize import NotRecognizedError
+from sluicegate.transforms.specification import as_json
 
 _PATHS = (str, type(pathlib.Path()))
 # The mode of files that are all converted to color.
@@ -38,7 +38,7 @@ def pillow_files(
     joined = b"\0".join(os.fsencode(path) for path in paths)
     if joined.count(b"\0") != len(paths) - 1:
         raise NotRecognizedError("a path contains a NUL byte")
-    steps = json.dumps(exact_steps(transform, "RGB" if mode == _CONVERTED else mode))
+    steps = as_json(exact_steps(transform, "RGB" if mode == _CONVERTED else mode))
     return _core.file_images(joined, rows, steps, _Pillow(mode), mode, folder)
 
 

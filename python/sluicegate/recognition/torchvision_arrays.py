@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +21,7 @@ from sluicegate import _core, _torch
 from sluicegate.native.dataset import Kind
 from sluicegate.transforms.exact_pillow import exact_steps
 from sluicegate.transforms.recognize import NotRecognizedError
+from sluicegate.transforms.specification import as_json
 
 from .torchvision_facts import Form
 from .torchvision_labels import as_tensor, row_of
@@ -85,7 +85,7 @@ def array_parts(
         raise NotRecognizedError(f"there are {len(data)} images and {len(labels)} labels")
     steps = exact_steps(transform, "L" if form.channels is None else "RGB")
     row, kind = row_of(labels)
-    return _core.pixel_images(images, [row], json.dumps(steps), is_last), [0, 1], ("tensor", kind)
+    return _core.pixel_images(images, [row], as_json(steps), is_last), [0, 1], ("tensor", kind)
 
 
 def _images(data: Any, form: ArrayForm) -> tuple[tuple[str, str, int, tuple[int, ...], tuple[int, ...], object], bool]:

@@ -56,8 +56,8 @@ def with_native_heads(dataset: Any) -> Any:
         return dataset
     try:
         return HeadDataset(dataset, form, form.loader)
-    except (AttributeError, NotRecognizedError):
-        return dataset
+    except (AttributeError, KeyError, NotRecognizedError, OverflowError, RuntimeError, TypeError, ValueError):
+        return dataset  # Python calls the transforms, and raises their error if an argument is wrong.
 
 
 class _Combined:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ from .called import is_exactly
 from .exact_pillow import ExactImage
 from .leaves import marked_image
 from .recognize import NotRecognizedError
+from .specification import as_json
 from .v1 import inside
 
 __all__ = ["ExactHead", "exact_heads"]
@@ -112,7 +112,7 @@ def exact_heads(transform: Any) -> list[ExactHead]:
             continue
         rest = list(transform.transforms)[number:]
         heads[image.is_pillow] = ExactHead(
-            _core.PillowHead(json.dumps(native), image.is_pillow or is_last),
+            _core.PillowHead(as_json(native), image.is_pillow or is_last),
             tuple(steps),
             type(transform)(rest) if rest else None,
             None if image.is_pillow else _DTYPES[image.dtype],

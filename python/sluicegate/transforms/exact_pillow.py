@@ -41,7 +41,7 @@ from .arguments import padding_of
 from .called import is_exactly
 from .pillow_resize import resize_method
 from .pillow_steps import PILLOW_STEPS, pillow_step
-from .recognize import NotRecognizedError, name_of, own_of, steps_of, why_not
+from .recognize import NotRecognizedError, check_fill_kept, name_of, own_of, steps_of, why_not
 from .tensor_resize import check_tensor_resize
 from .torchs_draws import check_choices, check_normal_deviates
 from .v1 import probability_of_v1
@@ -93,7 +93,9 @@ class ExactImage:
         native: list[Any] = []
         for label, step in steps_of(transform, ""):
             try:
-                native += self._after(step)
+                specs = self._after(step)
+                _refuse_lengths(specs)
+                native += specs
             except (AttributeError, IndexError, TypeError, ValueError, NotRecognizedError) as error:
                 raise NotRecognizedError(f"{label}{name_of(step)}: {error}") from None
         return native
@@ -107,6 +109,7 @@ class ExactImage:
             raise NotRecognizedError(_not_known(step))
         if name in _NOTHING:
             return []
+        check_fill_kept(step)
         if name in PILLOW_STEPS:
             return self._of_pillow(step, is_v1=is_v1)
         if name in _MOVES:
@@ -264,6 +267,7 @@ class ExactImage:
 
 
 _WITH_PALETTE = "the image has a palette"
+_MOST_PIXELS = 1 << 17
 _OF_TENSORS = "its values may differ in the last bit from those for tensors"
 _AFTER: dict[str, Callable[[ExactImage, Any, bool], list[Any]]] = {
     **dict.fromkeys(_TO_TENSOR, ExactImage._to_tensor),
@@ -277,6 +281,14 @@ _AFTER: dict[str, Callable[[ExactImage, Any, bool], list[Any]]] = {
     "Resize": ExactImage._resize,
 }
 _KNOWN = (*_MOVES, *_NOTHING, *PILLOW_STEPS, *_AFTER)
+
+
+def _refuse_lengths(spec: Any) -> None:
+    """Refuse integers that can only be mistakes, such as a size for which no memory would suffice."""
+    if isinstance(spec, int) and abs(spec) > _MOST_PIXELS:
+        raise NotRecognizedError(f"{spec} is too large for a length in pixels")
+    for part in spec.values() if isinstance(spec, dict) else spec if isinstance(spec, (list, tuple)) else ():
+        _refuse_lengths(part)
 
 
 def _log_ratio(step: Any, *, is_v1: bool) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -13,6 +12,7 @@ import torch
 from . import color, container, conversion, identity, only_boxes, perspective, warp
 from .called import CalledTransforms, is_exactly, is_sequential
 from .drawing import compiled
+from .specification import as_json
 from .transform import Transform
 from .v1 import applied_of_v1, as_of_pillow, inside, is_v1, own_of_v1
 
@@ -53,7 +53,7 @@ class Divided(NamedTuple):
 
 
 def _is_random(spec: Any) -> bool:
-    return compiled(json.dumps([spec])).is_random()
+    return compiled(as_json([spec])).is_random()
 
 
 class NotRecognizedError(Exception):
@@ -172,6 +172,7 @@ def own_of(transform: Any, is_pillow: bool) -> Transform:
         elif origin == _V1:
             own = own_of_v1(transform, ours[name])
         else:
+            check_fill_kept(transform)
             own = ours[name].__new__(ours[name])
             for attribute, value in vars(transform).items():
                 if attribute not in _MODULE and attribute not in _KEPT:
@@ -181,6 +182,20 @@ def own_of(transform: Any, is_pillow: bool) -> Transform:
     except (AttributeError, IndexError, TypeError, ValueError) as error:
         raise NotRecognizedError(str(error)) from None
     return own
+
+
+def check_fill_kept(transform: Any) -> None:
+    """Refuse a transform of torchvision's v2 whose `fill` was changed after construction, which it ignores.
+
+    Raises:
+        NotRecognizedError: it was.
+    """
+    kept, fill = (vars(transform).get(name) for name in ("_fill", "fill"))
+    if not isinstance(kept, dict) or "others" not in kept or isinstance(fill, dict):
+        return
+    expected = fill if fill is None or isinstance(fill, (int, float)) else [float(each) for each in fill]
+    if kept["others"] != expected:
+        raise NotRecognizedError("its fill was changed after it was made, which torchvision ignores")
 
 
 @functools.cache

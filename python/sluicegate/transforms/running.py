@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from .boxes import FORMATS, moved_boxes
 from .by_torchvision import KEY_POINTS, PILLOW, by_torchvision
 from .drawing import drawn
 from .leaves import IMAGES, flatten, kind_of, tensor_of, to_transform, unflatten, wrapped
+from .specification import as_json
 
 __all__ = ["check_policies", "moved_mask", "run"]
 
@@ -35,7 +35,7 @@ def run(transforms: Sequence[Any], sample: Any) -> Any:
             sample = by_torchvision(transform, sample, PILLOW)
         return sample
     if "KeyPoints" in kinds:
-        check_policies(json.dumps([transform.spec() for transform in transforms]))
+        check_policies(as_json([transform.spec() for transform in transforms]))
         for transform in transforms:
             sample = by_torchvision(transform, sample, KEY_POINTS)
         return sample
@@ -50,10 +50,10 @@ def run(transforms: Sequence[Any], sample: Any) -> Any:
     specs = [spec for transform in transforms for spec in transform.spec() or []]
     mask_specs = [spec for transform in transforms for spec in transform.mask_spec() or []]
     _check_normalize(specs, dtype)
-    text = json.dumps(specs)
+    text = as_json(specs)
     if any(kind not in IMAGES for _, kind in meant):
         check_policies(text)
-    for_images, for_masks = drawn(text, json.dumps(mask_specs), shape, dtype)
+    for_images, for_masks = drawn(text, as_json(mask_specs), shape, dtype)
     if for_images == "[]":
         return unflatten(sample, iter(leaves))
     operations = _core.ImageOperations(for_images)
