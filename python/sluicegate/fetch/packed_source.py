@@ -58,6 +58,7 @@ class PackedSource:
 
     # Documents have no randomness and no fallback.
     is_random = draws_in_order = draws_on_delivery = is_captured = falls_back = False
+    captured = None
 
     def window(self, engine: _core.Engine, in_order: bool, seed: int | None) -> _core.Prefetch:
         """Return a window over its batches, for which nothing is drawn."""

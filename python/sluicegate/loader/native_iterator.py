@@ -99,6 +99,8 @@ class NativeIterator(EpochIterator):
         # Fetches what the core does not take, made on first use; and the source whose collate function it uses.
         self._dataset_fetcher: MapFetcher | None = None
         self._collating: BatchSource | None = None
+        # The dataset as worker processes would have it, for batches that Python makes; None for the dataset itself.
+        self._captured = None if source is None else source.captured
         self._asked = 0
         # Requests under way, in order, and those among them that Python will fetch.
         self._under_way: dict[int, BatchIds] = {}
@@ -152,7 +154,7 @@ class NativeIterator(EpochIterator):
             if self._destination.memory is not None:
                 self._window.pin(self._destination.memory, self._ahead + 1)
             self._collating = source
-            if source.draws_in_order and self._seed is None and self._num_workers == 0:
+            if self._draws_globally:
                 self._window.set_generator(fastest_torch_access(torch.default_generator))
         self._for_python.clear()
         self._made.clear()
@@ -236,6 +238,12 @@ class NativeIterator(EpochIterator):
         ids.request = remaining
         return None if remaining is None else self._fetch(ids)
 
+    @property
+    def _draws_globally(self) -> bool:
+        """True if samples draw in order from the global generator, as without workers and without a seed."""
+        is_drawing = self._source is not None and self._source.draws_in_order
+        return is_drawing and self._seed is None and self._num_workers == 0
+
     def _ask_ahead(self) -> None:
         while self._ask_for_one_more():
             pass
@@ -277,7 +285,7 @@ class NativeIterator(EpochIterator):
             way = self._worker_draws.ask(ids.batch_index)
             if self._window is not None:
                 self._window.set_generator(way)
-        elif self._source is not None and self._source.falls_back and self._source.draws_in_order:
+        elif self._draws_globally and self._source is not None and self._source.falls_back:
             self._before = torch.default_generator.get_state()
         if not self._push(number, ids.request):
             self._for_python.append(number)
@@ -292,7 +300,8 @@ class NativeIterator(EpochIterator):
         seeding, draws, fetcher = self._fetch_seeding, self._worker_draws, self._dataset_fetcher
         if fetcher is None:
             name = sampler_name(self._index_sampler)
-            fetcher = self._dataset_fetcher = MapFetcher(self._dataset, name, True, self._collate_fn, seeding)
+            dataset = self._dataset if self._captured is None else self._captured
+            fetcher = self._dataset_fetcher = MapFetcher(dataset, name, True, self._collate_fn, seeding)
         if self._collating is not None:
             fetcher.collate_fn = self._collating.collate_fn(self._collate_fn)
         around: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()

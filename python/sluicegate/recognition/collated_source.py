@@ -46,6 +46,7 @@ class CollatedSource:
     # Batches at which the core fails, such as one with a row that is too long, are left to Python.
     is_random = draws_in_order = False
     falls_back = True
+    captured = None
 
     def is_current(self, collate_fn: Any) -> bool:
         """Return True if the core may still read: nothing has been changed or replaced since."""

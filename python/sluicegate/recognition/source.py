@@ -15,6 +15,7 @@ A subclass may override anything, so it is a Python dataset. So is everything th
 
 from __future__ import annotations
 
+import copy
 import functools
 import operator
 from collections.abc import Callable, Sequence
@@ -67,6 +68,7 @@ class Source:
             each of them differently.
         checks: each returns True if a tensor still has the memory that the core reads.
         is_captured: True if it is the dataset as it was when the epoch began, as worker processes have it.
+        captured: that dataset, for batches that Python makes; None for the dataset itself.
         falls_back: True if Python makes a batch at which the core fails: Python may succeed, or raise a different
             error.
     """
@@ -76,6 +78,7 @@ class Source:
     kinds: tuple[Kind, ...]
     checks: tuple[Callable[[], bool], ...] = ()
     is_captured: bool = False
+    captured: Any = None
     falls_back: bool = False
 
     # Random values of samples are drawn before they are read.
@@ -168,7 +171,8 @@ def _torchvision(dataset: Any, in_worker: bool) -> Source | None:
         return None
     (core, structure, kinds), is_same = found
     falls_back = not torchvision_datasets.in_memory(dataset)
-    return Source(core, structure, kinds, (is_same,), is_captured=in_worker, falls_back=falls_back)
+    captured = torchvision_datasets.captured(dataset) if in_worker and falls_back else None
+    return Source(core, structure, kinds, (is_same,), is_captured=in_worker, captured=captured, falls_back=falls_back)
 
 
 def is_untouched(dataset: Any) -> bool:
@@ -280,6 +284,9 @@ def subset_source(dataset: Subset[Any], inner: Source) -> Source | None:
     subset = _core.Dataset.subset(inner.dataset, indices)
     if subset is None:
         return None
+    if inner.captured is not None:
+        changes = {"dataset": inner.captured, "indices": copy.deepcopy(dataset.indices)}
+        inner = replace(inner, captured=_changed(dataset, changes))
     if inner.is_captured:
         return replace(inner, dataset=subset)
     chosen, length = dataset.indices, len(dataset)
@@ -316,10 +323,14 @@ def _concat(dataset: ConcatDataset[Any], in_worker: bool) -> Source | None:
     core = _core.Dataset.concat([source.dataset for source in sources])
     inner = tuple(check for source in sources for check in source.checks)
     falls_back = any(source.falls_back for source in sources)
+    captured = None
+    if any(source.captured is not None for source in sources):
+        captured = _changed(dataset, {"datasets": list(map(_captured, dataset.datasets, sources))})
+    given: dict[str, Any] = {"captured": captured, "falls_back": falls_back}
     if all(source.is_captured for source in sources):
-        return Source(core, first.structure, first.kinds, inner, is_captured=True, falls_back=falls_back)
+        return Source(core, first.structure, first.kinds, inner, is_captured=True, **given)
     checks = (_attribute_check(dataset, "datasets"), _parts_check(lambda: dataset.datasets), *inner)
-    return Source(core, first.structure, first.kinds, checks, falls_back=falls_back)
+    return Source(core, first.structure, first.kinds, checks, **given)
 
 
 def _stack(dataset: StackDataset[Any], in_worker: bool) -> Source | None:
@@ -338,6 +349,10 @@ def _stack(dataset: StackDataset[Any], in_worker: bool) -> Source | None:
         sources[name] = source
         structures[name] = _renumber(source.structure, fields)
         fields += len(source.kinds)
+    captured = None
+    if any(source.captured is not None for source in sources.values()):
+        parts = {name: _captured(part, sources[name]) for name, part in named.items()}
+        captured = _changed(dataset, {"datasets": parts if named is dataset.datasets else tuple(parts.values())})
     return Source(
         _core.Dataset.stack([(name, source.dataset) for name, source in sources.items()]),
         structures if named is dataset.datasets else list(structures.values()),
@@ -347,8 +362,21 @@ def _stack(dataset: StackDataset[Any], in_worker: bool) -> Source | None:
             _parts_check(lambda: list(_named_parts(dataset).values())),
             *(check for source in sources.values() for check in source.checks),
         ),
+        is_captured=any(source.is_captured for source in sources.values()),
+        captured=captured,
         falls_back=any(source.falls_back for source in sources.values()),
     )
+
+
+def _captured(part: Any, source: Source) -> Any:
+    return part if source.captured is None else source.captured
+
+
+def _changed(dataset: Any, attributes: dict[str, Any]) -> Any:
+    """Return a shallow copy of `dataset` with other values of these attributes."""
+    changed = copy.copy(dataset)
+    vars(changed).update(attributes)
+    return changed
 
 
 def _named_parts(dataset: StackDataset[Any]) -> dict[str, Any]:

@@ -8,6 +8,8 @@ Python dataset, for the first reason that `python_reason` names. torchvision its
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import os
 import sys
 import weakref
@@ -85,6 +87,22 @@ def native_parts(dataset: Any, *, in_worker: bool) -> tuple[Parts, Callable[[], 
     return found.parts, lambda: _is_current(dataset, found)
 
 
+def captured(dataset: Any) -> Any:
+    """Return `dataset`, which the core reads in place of worker processes, as it is now, like a copy in such a process.
+
+    Lists of samples and transforms are copied: batches that Python makes must not see later changes.
+    """
+    copied = copy.copy(dataset)
+    seen: dict[int, Any] = {}
+    lists = {name: each for name, each in _found(dataset, in_worker=True).copied.items() if each is not None}
+    vars(copied).update(lists)
+    for name in ("transform", "target_transform", "transforms"):
+        # Some callables of users can't be copied.
+        with contextlib.suppress(Exception):
+            setattr(copied, name, copy.deepcopy(getattr(dataset, name), seen))
+    return copied
+
+
 def in_memory(dataset: Any) -> bool:
     """Return True if `dataset`, which `is_dataset` is true of, holds its images in memory."""
     return type(dataset).__name__ in ARRAY_FORMS
@@ -117,7 +135,7 @@ def _found(dataset: Any, *, in_worker: bool) -> _Found:
                 parts, copied = _read(dataset, form, transform, function, folder, copies=in_worker)
             if not _gives_same_samples(dataset, parts):
                 parts = "this version of torchvision returns different values"
-        except (AttributeError, NotRecognizedError, ValueError) as error:
+        except (AttributeError, NotRecognizedError, OverflowError, TypeError, ValueError) as error:
             parts = str(error)
         except Exception as error:  # A version of torchvision that is different inside: it reads its datasets itself.
             parts = f"this version of torchvision is not recognized ({type(error).__name__}: {error})"
@@ -239,7 +257,7 @@ def _memory_check(data: Any) -> Callable[[], bool]:
 def _gives_same_samples(dataset: Any, parts: Parts) -> bool:
     """Return True if three samples are the same both ways, and leave the generator in the same state.
 
-    A sample that Python cannot read proves nothing. If the core cannot read a file, Python makes that batch.
+    If the core cannot read a file, Python makes that batch.
     """
     engine = _core.Engine(0, 2, None)
     window = _core.Prefetch(engine, parts[0], hand_over(*parts), True, None)
@@ -247,19 +265,20 @@ def _gives_same_samples(dataset: Any, parts: Parts) -> bool:
     with keeping_generators():
         for index in sorted({0, len(dataset) // 2, len(dataset) - 1}):
             before = torch.random.get_rng_state()
-            try:
-                image, label = dataset[index]
-            except Exception:
-                torch.random.set_rng_state(before)
-                continue
+            sample: tuple[Any, Any] | None = None
+            with contextlib.suppress(Exception):
+                sample = dataset[index]
             after = torch.random.get_rng_state()
             torch.random.set_rng_state(before)
             taken = window.pop({index: None}, None) if window.push(index, [index]) else None
             if taken is None or isinstance(taken[1], Exception):
-                if in_memory(dataset):
+                if in_memory(dataset) and sample is not None:
                     return False
+                torch.random.set_rng_state(before)
                 continue
-            ours, number = taken[1]
+            if sample is None:
+                return False  # Python raises an error that the core would not.
+            (image, label), (ours, number) = sample, taken[1]
             plain = image.as_subclass(torch.Tensor)
             is_same = ours.dtype == plain.dtype and ours.shape[1:] == plain.shape and torch.equal(ours[0], plain)
             expected = default_collate([label])

@@ -308,6 +308,39 @@ def test_a_change_during_an_epoch_is_seen_as_with_torch(
     assert_same(*seen)
 
 
+@pytest.mark.parametrize("persistent_workers", [False, True])
+def test_a_batch_that_python_makes_is_of_the_dataset_when_workers_began(
+    tmp_path: Path, persistent_workers: bool
+) -> None:
+    seen = []
+    for kind in (torch.utils.data.DataLoader, sluicegate.DataLoader):
+        dataset, _, masks = masked("OxfordIIITPet", tmp_path / kind.__module__, random.Random(16))
+        save_mask(masks[6], "P", random.Random(17), (20, 30))
+        crop = v1.CenterCrop(8)
+        set_transforms(dataset, IMAGES, v1.Compose([crop, v1.PILToTensor()]))
+        subset = ConcatDataset([Subset(dataset, list(range(10)))])
+        loader = kind(subset, batch_size=2, num_workers=2, persistent_workers=persistent_workers)
+        shapes = []
+        for _ in range(2):
+            for _, batch in loader:
+                shapes.append(batch.shape)
+                crop.size = (4, 4)
+                dataset._segs[7:] = dataset._segs[:3]
+        seen.append(shapes)
+    assert seen[0] == seen[1]
+
+
+def test_with_a_seed_a_batch_that_python_makes_leaves_the_global_generator(tmp_path: Path) -> None:
+    dataset, _, masks = masked("VOCSegmentation", tmp_path, random.Random(18))
+    save_mask(masks[5], "L", random.Random(19), (20, 30))
+    seen = []
+    for native in (False, True):
+        torch.manual_seed(1)
+        loader = sluicegate.DataLoader(dataset, batch_size=2, num_workers=2, seed=3, native=native)
+        seen.append([float(torch.rand(())) for _ in loader])
+    assert seen[0] == seen[1]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_masks_of_every_kind_of_file(tmp_path: Path, kind: str) -> None:
     for name in MODES:
