@@ -97,9 +97,11 @@ fn images_without_a_fixed_shape_or_bytes_are_refused() {
     let files = files as Arc<dyn Dataset>;
     let of_any_size = DecodedField::Image(0, ImagePipeline::new(Vec::new()));
     let of_numbers = DecodedField::Image(2, ImagePipeline::new(vec![ImageTransform::CenterCrop { size: [1, 1] }]));
-    for (field, words) in
-        [(of_any_size, "no fixed size"), (of_numbers, "is not a field of encoded files"), (DecodedField::Kept(3), "no field 3")]
-    {
+    for (field, words) in [
+        (of_any_size, "no fixed size"),
+        (of_numbers, "is not a field of encoded files"),
+        (DecodedField::Kept(3), "no field 3"),
+    ] {
         let refused = DecodedImages::new(Arc::clone(&files), [field]).err().unwrap().to_string();
         assert!(refused.contains(words), "{refused}");
     }
