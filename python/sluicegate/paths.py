@@ -62,6 +62,8 @@ def expand(paths: Paths) -> list[str]:
     """
     if isinstance(paths, (str, bytes, os.PathLike)):
         found = list(_matching(os.fsdecode(paths)))
+    elif not isinstance(paths, Iterable):
+        raise TypeError(f"paths: expected one or more paths, but got {paths!r} ({type(paths).__name__})")
     else:
         found = list(itertools.chain.from_iterable(_matching(os.fsdecode(_checked(path))) for path in paths))
     if not found:
@@ -69,25 +71,33 @@ def expand(paths: Paths) -> list[str]:
     return found
 
 
-def local(argument: str, path: Path) -> str:
+def local(argument: str, path: Path, *, is_written: bool = False) -> str:
     """Return `path` as an absolute path.
 
     Args:
         argument: the name of the argument, for messages.
         path: a path that may not exist yet.
+        is_written: True for a path that is written.
 
     Raises:
         ValueError: it is a URL.
+        TypeError: it is no path.
     """
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise TypeError(f"{argument}: expected a path, but got {path!r} ({type(path).__name__})")
     text = os.fsdecode(path)
-    _refuse_url(argument, text)
+    _refuse_url(argument, text, is_written=is_written)
     return os.path.abspath(text)
 
 
-def _refuse_url(argument: str, path: str) -> None:
+def _refuse_url(argument: str, path: str, *, is_written: bool = False) -> None:
     scheme = _SCHEME.match(path)
     if scheme is None or os.path.lexists(path):
         return
+    if is_written and (scheme.group(1) or scheme.group(2)).lower() != "file":
+        raise ValueError(
+            f"{argument}: only local files are written, got the URL {path!r}; write to a local folder, and upload it"
+        )
     if (name := (scheme.group(1) or scheme.group(2)).lower()) == "file":
         remedy = "pass the path without the scheme"
     else:
@@ -95,7 +105,7 @@ def _refuse_url(argument: str, path: str) -> None:
         remedy = f"download it first ({_DOWNLOADS.get(name, program or 'with its own tools')})"
         if program is not None:
             end = " -" if name == "s3" else ""
-            remedy += f", or pass 'pipe:{program} URL{end}' to TarStream or another stream"
+            remedy += f", or pass 'pipe:{program} URL{end}' to a stream of its format, such as TarStream"
     raise ValueError(f"{argument}: only local files are read, got the URL {path!r}; {remedy}")
 
 

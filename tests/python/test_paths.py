@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate import FolderDataset
+from sluicegate import FolderDataset, Hdf5Dataset
 from sluicegate.paths import expand, matches
 
 
@@ -85,9 +85,11 @@ def test_a_pattern_without_a_match_is_named(folder: Path) -> None:
 def test_values_that_are_not_paths_are_refused(folder: Path) -> None:
     with pytest.raises(ValueError, match="at least one"):
         expand([])
-    for wrong in ([1], [None]):
+    for wrong in ([1], [None], None, 5):
         with pytest.raises(TypeError, match="expected one or more paths"):
             expand(wrong)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="path: expected a path, but got 5"):
+        Hdf5Dataset(5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="at most 1,000,000 paths"):
         expand("{0..999}{0..999}{0..999999999}")
 

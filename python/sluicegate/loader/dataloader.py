@@ -276,7 +276,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         try:
             return self.__dict__[name]
         except KeyError:  # Torch's constructor has not run yet.
-            raise AttributeError(f"{type(self).__name__} has no {name} yet") from None
+            raise AttributeError(f"{type(self).__name__} has no {name} yet; call super().__init__() first") from None
 
     def _order(self) -> LoaderOrder:
         order = self.__dict__.get("_loader_order")
@@ -300,7 +300,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             self._order().batch_sampler(self, given)
         return without_view(given)
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> torch.utils.data.dataloader._BaseDataLoaderIter:
         progress = self._loader_progress
         if (pending := progress.pending) is None:
             return self._loader_started()
@@ -319,7 +319,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             return self._loader_started()
         return iterator
 
-    def _loader_started(self) -> Any:
+    def _loader_started(self) -> torch.utils.data.dataloader._BaseDataLoaderIter:
         iterator = super().__iter__()
         if iterator is not self._loader_kept:
             # Persistent workers belong to the loader; other iterators and their workers end with their last reference.

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from torch.utils.data import ConcatDataset, StackDataset, Subset
 
 from sluicegate import _torch
@@ -14,7 +15,7 @@ from sluicegate.fetch.batch_source import BatchSource, batch_source, draws_from_
 from sluicegate.native.dataset import NativeDataset
 from sluicegate.order.epochs import Epochs
 from sluicegate.order.settings import LoaderSettings
-from sluicegate.recognition import torchvision_datasets
+from sluicegate.recognition import hugging_face, torchvision_datasets
 from sluicegate.recognition.collated_source import uncollated_reason
 from sluicegate.recognition.source import is_untouched
 from sluicegate.recognition.torchvision_head import HeadDataset, with_native_heads
@@ -150,6 +151,10 @@ def _unread(settings: LoaderSettings) -> Refusal:
         return Refusal(reason)
     if isinstance(dataset, NativeDataset):
         return Refusal(f"a part of {name} runs in Python")
+    if hugging_face.is_dataset(dataset) and hugging_face.lacks_format(dataset):
+        return Refusal(f"{name} has no format, so its samples are Python objects", 'use dataset.with_format("torch")')
+    if type(dataset) in (np.ndarray, np.memmap):
+        return Refusal("the array has a dtype, or strides, that the core can't read", "use a copy with a plain dtype")
     if is_untouched(dataset) or type(dataset).__module__ == "datasets.arrow_dataset":
         return Refusal(f"{name}, or a part of it, has a form that the core can't read")
     return Refusal(f"dataset class {name} is not recognized", "use a native dataset")

@@ -82,6 +82,11 @@ def native_parts(dataset: Any) -> tuple[Parts, Callable[[], bool]] | None:
     return parts, lambda: is_same(state, state_of(dataset)) and is_plain("torch")
 
 
+def lacks_format(dataset: Any) -> bool:
+    """Return True if `dataset`, for which `is_dataset` is True, is without a format, so that samples are Python's."""
+    return vars(dataset).get("_format_type") is None
+
+
 def state_of(dataset: Any) -> tuple[Any, ...]:
     """Return the facts that determine the samples of `dataset`, for `is_same`."""
     attributes = vars(dataset)

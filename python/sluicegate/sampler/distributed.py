@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch.utils import data
@@ -11,8 +11,10 @@ from sluicegate import _core
 
 from .positional import Positional
 
+_T_co = TypeVar("_T_co", covariant=True)
 
-class DistributedSampler(Positional, data.DistributedSampler[int]):
+
+class DistributedSampler(Positional, data.DistributedSampler[_T_co]):  # type: ignore[misc]
     """The indices of one rank: torch's `DistributedSampler`, with a state, and positions in seed mode.
 
     Iterating gives what torch's sampler gives for the same `seed`, which has torch's meaning: all ranks draw the

@@ -106,12 +106,16 @@ def write_shards(
             or other samples.
         FileExistsError: a file has the name of a shard, but no manifest shows that this function wrote it.
         RuntimeError: another process is writing there.
+        FileNotFoundError: the folder of the shards does not exist.
     """
-    pattern = local("pattern", pattern)
+    pattern = local("pattern", pattern, is_written=True)
     if pattern.format(0) == pattern.format(1):
         raise ValueError(
             f"pattern: expected a placeholder for the shard number, as in {form.example!r}, but got {pattern!r}"
         )
+    folder = os.path.dirname(pattern.format(0))
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(f"pattern: the folder of {pattern!r} does not exist; create {folder!r} first")
     shard_bytes = operator.index(shard_bytes)
     if not 1 <= shard_bytes < 2**63:
         raise ValueError(f"shard_bytes should be from 1 to 2**63 - 1, but got {shard_bytes}")

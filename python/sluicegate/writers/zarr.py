@@ -106,7 +106,7 @@ def write_zarr(
     """
     if compression not in ("zstd", None):
         raise ValueError(f"compression should be 'zstd' or None, but got {compression!r}")
-    path = local("path", path)
+    path = local("path", path, is_written=True)
     batches = NamedBatches(dataset, fields, num_workers)
     arguments = {
         "length": batches.length,

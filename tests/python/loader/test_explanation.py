@@ -9,6 +9,7 @@ import unittest
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.utils.data
@@ -56,6 +57,7 @@ CASES: list[tuple[Any, dict[str, Any], str, str | None]] = [
     ([1, 2], {"num_workers": 2}, "python processes", "dataset class list is not recognized"),
     ([1, 2], {"num_workers": 2, "worker_type": "thread"}, "python threads", "dataset class list is not recognized"),
     (Rows(3), {}, "python", "dataset class Rows is not recognized"),
+    (np.zeros((4, 2))[::-1], {}, "python", "the array has a dtype, or strides, that the core can't read"),
     (Reasoned(3), {}, "python", "transform Lambda is not recognized"),
     (Asked(3), {}, "python", "it says so"),
     (Silent(3), {}, "python", "dataset class Silent is not recognized"),

@@ -78,6 +78,14 @@ def check_same(dataset: Any, **arguments: Any) -> None:
     assert_same(outcomes[1], outcomes[0])
 
 
+def test_a_table_without_a_format_says_how_to_get_one() -> None:
+    table = datasets.Dataset.from_dict({"x": [1, 2]})
+    explanation = sluicegate.DataLoader(table).explain()
+    assert explanation.reason == "Dataset has no format, so its samples are Python objects"
+    assert explanation.remedy == 'use dataset.with_format("torch")'
+    assert sluicegate.DataLoader(table.with_format("torch")).explain().engine == "rust"
+
+
 def test_every_feature_is_as_torchs_loader_gives_it(dataset: Any) -> None:
     assert is_native(dataset)
     for arguments in ({}, {"shuffle": True}, {"num_workers": 2}, {"batch_size": 1}, {"drop_last": True}):

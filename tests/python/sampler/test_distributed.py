@@ -10,6 +10,13 @@ from checks.orders import whole
 from sluicegate import DistributedSampler, RandomSampler
 
 
+def test_its_type_of_indices_can_be_given_as_with_torch() -> None:
+    class Own(DistributedSampler[int]):
+        pass
+
+    assert list(Own(range(6), num_replicas=2, rank=1, shuffle=False)) == [1, 3, 5]
+
+
 def test_ranks_share_the_order_of_the_loaders_seed() -> None:
     whole_order = whole(RandomSampler(range(103)).order(4, 7))
     for rank in range(4):

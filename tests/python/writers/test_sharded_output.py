@@ -166,6 +166,11 @@ def _files(folder: pathlib.Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
 
 
+def test_a_folder_that_does_not_exist_is_named(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"pattern: the folder of '.*q-{}.tar' does not exist; create '.*no'"):
+        write_tar([{"txt": "a"}], tmp_path / "no" / "q-{}.tar")
+
+
 def test_two_processes_do_not_write_at_once(tmp_path: pathlib.Path) -> None:
     holder = (
         "import fcntl, sys\nfile = open(sys.argv[1], 'w')\nfcntl.flock(file, fcntl.LOCK_EX)\n"
