@@ -285,7 +285,9 @@ def subset_source(dataset: Subset[Any], inner: Source) -> Source | None:
     if subset is None:
         return None
     if inner.captured is not None:
-        changes = {"dataset": inner.captured, "indices": copy.deepcopy(dataset.indices)}
+        # `deepcopy` of a long list takes a second.
+        kept = list(dataset.indices) if type(dataset.indices) is list else copy.deepcopy(dataset.indices)
+        changes = {"dataset": inner.captured, "indices": kept}
         inner = replace(inner, captured=_changed(dataset, changes))
     if inner.is_captured:
         return replace(inner, dataset=subset)
