@@ -152,13 +152,13 @@ fn non_numeric_arrays_are_refused_with_a_remedy() {
     }
     refused(&npy(1, "'|u1'", "False", "()", &[1]), &["scalar"]);
     refused(&npy(4, "'|u1'", "False", "(1,)", &[1]), &["version 4", "not supported"]);
-    refused(b"\x93NUMPY\x02\x00\xff\xff\xff\xff{", &["header of 4294967295 bytes"]);
+    refused(b"\x93NUMPY\x02\x00\xff\xff\xff\xff{", &["the header has 4294967295 bytes"]);
     refused(
         &literal(1, "\u{fffd}", &[]).iter().map(|byte| if *byte == 0xef { 0xff } else { *byte }).collect::<Vec<_>>(),
         &["not text"],
     );
-    refused(&literal(1, "{}", &[]), &["no descr"]);
-    refused(&literal(1, "{'descr': '|u1', 'fortran_order': 1, 'shape': (1,)}", &[1]), &["no fortran_order"]);
+    refused(&literal(1, "{}", &[]), &["no valid descr"]);
+    refused(&literal(1, "{'descr': '|u1', 'fortran_order': 1, 'shape': (1,)}", &[1]), &["no valid fortran_order"]);
 }
 
 #[test]

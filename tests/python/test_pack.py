@@ -201,7 +201,7 @@ def test_labels_may_be_shifted() -> None:
     assert batch["cu_seqlens"].tolist() == [0, 3, 5, 6, 12]
     with pytest.raises(ValueError, match="the first piece of a row"):
         PackCollate(6)(pieces[1:])
-    with pytest.raises(ValueError, match="document 3 has no room"):
+    with pytest.raises(ValueError, match="document 3 does not fit in its row"):
         PackCollate(6)([pieces[2], Piece(torch.tensor([1]), 3, 0, False)])
 
 

@@ -122,7 +122,7 @@ def moved_mask(mask: Any, operations: _core.ImageOperations, size: tuple[int, in
     mask = torch.as_tensor(mask)
     if tuple(mask.shape[-2:]) != tuple(size):
         found, of = (" x ".join(map(str, reversed(each))) for each in (tuple(mask.shape[-2:]), tuple(size)))
-        raise ValueError(f"the mask has {found} pixels, and its image {of}")
+        raise ValueError(f"the mask has {found} pixels, but its image has {of}")
     return _planes(mask, operations.mask)
 
 

@@ -243,7 +243,8 @@ def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
     for size in (1 << 62, 5 << 30, -2):
         content[place : place + 8] = struct.pack("<q", size)
         path.write_bytes(content)
-        with pytest.raises(ValueError, match=r"a\.arrow, byte \d+: a batch is damaged: .*unpacks to"):
+        said = "(it decompresses to more than|a compressed buffer declares a decompressed size of -2)"
+        with pytest.raises(ValueError, match=rf"a\.arrow, byte \d+: a batch is damaged: {said}"):
             ArrowDataset(path)[0]
 
 
@@ -253,7 +254,7 @@ def test_a_file_that_changes_is_named(tmp_path: Path) -> None:
     dataset = ArrowDataset(path)
     dataset[0:50]
     os.truncate(path, 1000)
-    with pytest.raises(OSError, match=r"a\.arrow changed while it was in use: it had \d+ bytes, and has 1000 now"):
+    with pytest.raises(OSError, match=r"a\.arrow changed while it was in use: it had \d+ bytes, but has 1000 now"):
         dataset[0:50]
     written(path, table())
     dataset = ArrowDataset(path)

@@ -409,7 +409,7 @@ def test_a_file_replaced_while_open_is_an_error_and_can_be_opened_again(tmp_path
     path.write_bytes(bytes(100))
     dataset: Any = RawDataset(path, dtype="u1", shape=(10,))
     replace(path)
-    with pytest.raises(OSError, match=r"x\.raw changed while it was in use: another file"):
+    with pytest.raises(OSError, match=r"x\.raw changed while it was in use: it was replaced by a different file"):
         dataset[0]
     cut(path)
     assert len(RawDataset(path, dtype="u1", shape=(10,))) == 5

@@ -96,8 +96,8 @@ def test_types_follow_from_the_first_rows(tmp_path: Path) -> None:
         ("a,b\n1,2\n1,\n", 10, r'line 3: column 2 \(`b`\): "" is not a valid int64, and it has no default'),
         ("a,b\n1,2\n1\n", 8, "line 3: the row has 1 cells, but 2 are expected"),
         ("a,b\n1,2\n1,2,3\n", 8, "line 3: the row has 3 cells, but 2 are expected"),
-        ('a,b\n1,2\n"1"x,2\n', 11, "line 3: text after a closing quote"),
-        (b"a,b\n1,2\n\xff,2\n", 8, r"line 3: column 1 \(`a`\): no UTF-8 text"),
+        ('a,b\n1,2\n"1"x,2\n', 11, "line 3: unexpected text after a closing quote"),
+        (b"a,b\n1,2\n\xff,2\n", 8, r"line 3: column 1 \(`a`\): it is not UTF-8 text"),
         ("a,b\n1,2\n1,99999999999999999999\n", 10, 'line 3: .*"99999999999999999999" is not a valid int64'),
     ],
 )

@@ -98,7 +98,7 @@ def changed(folder: str, **changes: Any) -> None:
     [
         ({"format": "json"}, "only mds"),
         ({"version": 1}, "only mds, version 2"),
-        ({"samples": 3}, "it has 2 samples, but the index declares 3"),
+        ({"samples": 3}, "the shard has 2 samples, but the index declares 3"),
         ({"samples": 2**40}, "do not fit into"),
         ({"samples": -1}, "invalid MDS index"),
         ({"column_names": []}, "column names, encodings, and sizes differ"),
@@ -161,7 +161,7 @@ def test_compressed_shards_have_bounds(tmp_path: Path) -> None:
             MdsDataset(folder)[0]
     for end in range(1, len(whole)):
         path.write_bytes(whole[:end])
-        with pytest.raises(ValueError, match=r"shard\.00000\.mds\.zstd, byte 0: (it can't be )?unpacked"):
+        with pytest.raises(ValueError, match=r"shard\.00000\.mds\.zstd, byte 0: (it can't be )?decompressed"):
             MdsDataset(folder)[0]
     path.write_bytes(whole)
     changed(folder, raw_data={"basename": "shard.00000.mds", "bytes": raw - 1})

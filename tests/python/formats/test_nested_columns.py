@@ -190,7 +190,7 @@ def test_nulls_are_errors_that_name_row_and_column_or_are_replaced(tmp_path: Pat
     with pytest.raises(ValueError, match="sample 2"):
         mixed[2]
     for nulls in ({"m.n": "x"}, {"m.content": 3}, {"m": b"x"}):
-        with pytest.raises(ValueError, match=r"column `m.*: nulls: .* is not a value of"):
+        with pytest.raises(ValueError, match=r"column `m.*: nulls: .* is not a valid value of"):
             opened(tmp_path, table, columns="m", nulls=nulls)
 
 
@@ -331,5 +331,5 @@ def test_lists_that_are_nested_too_deep_are_refused(tmp_path: Path) -> None:
     for _ in range(80):
         type_ = pa.list_(type_)
     pq.write_table(pa.table({"x": pa.array([], type_)}), tmp_path / "x.parquet", store_schema=False)
-    with pytest.raises(ValueError, match="nested more than 64 deep"):
+    with pytest.raises(ValueError, match="nested more than 64 levels deep"):
         ParquetDataset(str(tmp_path / "x.parquet"))

@@ -173,7 +173,7 @@ def test_columns_are_named_ordered_and_nested(tmp_path: Path) -> None:
     of_lists = ParquetDataset(path, "items")
     assert plain(of_lists[2]) == {"k": [2, 2], "v": [2.0, 2.0]}
     assert plain(of_lists[:]["k"]) == {"values": [1, 2, 2], "offsets": [0, 0, 1, 3]}
-    with pytest.raises(ValueError, match=r"x.parquet: there is no column `s.w`, but \[\"a.b\", \"s.x\", "):
+    with pytest.raises(ValueError, match=r"x.parquet: there is no column `s.w`; the columns are \[\"a.b\", \"s.x\", "):
         ParquetDataset(path, ["s.w"])
     for wrong in (5, [5], b"a"):
         with pytest.raises(TypeError, match="expected names of columns"):

@@ -100,7 +100,11 @@ def test_a_store_of_fsspec_has_the_same_values(tmp_path: Path) -> None:
 def test_invalid_references_are_named(tmp_path: Path) -> None:
     references, _ = _references(tmp_path)
     for key, value, message in (
-        ("t/0.0", ["s3://bucket/file.h5", 0, 10], r"\"t/0.0\": the chunk is at \"s3://bucket/file.h5\"; copy"),
+        (
+            "t/0.0",
+            ["s3://bucket/file.h5", 0, 10],
+            r"\"t/0.0\": the chunk is at \"s3://bucket/file.h5\", which is not a local path; download",
+        ),
         ("t/0.0", ["{{f(c)}}", 0, 10], r"\"t/0.0\": the template in .* is not supported"),
         ("t/0.0", ["file", 0], r"\"t/0.0\": expected \[path\], or"),
         ("t/0.0", 3, r"\"t/0.0\": expected a string or a list"),

@@ -51,7 +51,7 @@ def test_features_are_found_out(tmp_path: Path) -> None:
     expected = [{**sample_of(n), "name": f"ö{n}".encode(), "box": torch.tensor([n, 0.5, 1.0, -2.0])} for n in range(5)]
     check_format(TFRecordDataset(path), [{name: each[name] for name in sorted(each)} for each in expected])
     less = put(tmp_path / "y", example({"a": [1], "b": [2]}), example({"a": [1]}))
-    with pytest.raises(ValueError, match="feature `b` is in 1 of the first 2 samples"):
+    with pytest.raises(ValueError, match="feature `b` is in only 1 of the first 2 samples"):
         TFRecordDataset(less)
     for values in ([1.0], [b""]):
         other = put(tmp_path / "z", example({"a": [1]}), example({"a": values}))

@@ -247,7 +247,7 @@ def test_stores_written_by_xarray_are_read_as_xarray_reads_them(tmp_path: Path) 
         ({"codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "zfp"}]}, 'codec "zfp"'),
         ({"shape": [3]}, "do not fit an array of shape"),
         ({"chunk_grid": {"name": "rectangular"}}, "chunk_grid: expected a regular one"),
-        ({"fill_value": "x"}, 'fill value "x"'),
+        ({"fill_value": "x"}, 'fill value: expected a value of float32, got "x"'),
         ({"zarr_format": 4}, "zarr_format 3"),
     ],
 )

@@ -167,7 +167,7 @@ def mds_zstd(folder: Path) -> Damaged:
     return Damaged(
         lambda on_error: MdsDataset(root, on_error=on_error),
         [{"i": n} for n in range(4, 12)],
-        [r"shard\.00000\.mds\.zstd, byte 0: it can't be unpacked: .* \(4 samples\)"],
+        [r"shard\.00000\.mds\.zstd, byte 0: it can't be decompressed: .* \(4 samples\)"],
     )
 
 
@@ -224,7 +224,7 @@ def parquet(folder: Path) -> Damaged:
         [
             r"sample 2, field `n`: row 2 of .*x\.parquet: it is null",
             r"sample 3, field `t`: row 3 of .*x\.parquet: it is not UTF-8",
-            r"sample 4, field `l`: row 4 of .*x\.parquet: it has a null in it",
+            r"sample 4, field `l`: row 4 of .*x\.parquet: it contains a null",
             r"x\.parquet, byte \d+: .* \(5 samples\)",
         ],
     )
@@ -251,7 +251,7 @@ def arrow(folder: Path, compression: str | None = None) -> Damaged:
     lines = [
         r"sample 2, field `n`: row 2 of .*x\.arrow: it is null",
         r"sample 3, field `t`: row 3 of .*x\.arrow: it is not UTF-8",
-        r"sample 4, field `l`: row 4 of .*x\.arrow: it has a null in it",
+        r"sample 4, field `l`: row 4 of .*x\.arrow: it contains a null",
     ]
     whole = rows(0, 1, 5, 6, 7, 8, 9, 10, 11)
     if compression is not None:

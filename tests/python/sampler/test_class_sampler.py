@@ -101,7 +101,9 @@ def test_batch_at_returns_any_batch(make: Make) -> None:
         batch = sampler.batch_at(position)
         assert batch.dtype == numpy.int64
         assert batch.tolist() == expected[position]
-    with pytest.raises(IndexError, match=f"batch {len(expected)} of an epoch of {len(expected)} batches"):
+    with pytest.raises(
+        IndexError, match=f"batch {len(expected)} is out of range for an epoch of {len(expected)} batches"
+    ):
         sampler.batch_at(len(expected))
     assert [numpy.frombuffer(sampler.batches(2, seed=9).indices(0), numpy.int64).tolist()] == expected[:1]
 

@@ -12,9 +12,9 @@ def test_weights_are_checked_when_an_order_is_made() -> None:
     for bad, said in ((-1.0, "-1"), (float("nan"), "NaN"), (float("inf"), "inf")):
         with pytest.raises(ValueError, match=f"the weight of index 1 must be finite and not negative, got {said}"):
             WeightedRandomSampler([1.0, bad], 1, seed=7).order(0)
-    with pytest.raises(ValueError, match="of 3 weights 2 are positive"):
+    with pytest.raises(ValueError, match="only 2 of 3 weights are positive"):
         list(WeightedRandomSampler([1.0, 0.0, 1.0], 3, replacement=False, seed=7))
-    with pytest.raises(ValueError, match="all 2 are zero"):
+    with pytest.raises(ValueError, match="all 2 weights are zero"):
         list(WeightedRandomSampler([0.0, 0.0], 3, seed=7))
 
 

@@ -81,12 +81,7 @@ fn tensor(name: String, entry: Entry, data: u64, file_bytes: u64) -> Result<Tens
     if bits != Some((end - begin).saturating_mul(8)) {
         let needed =
             bits.map_or("more bytes than can be counted".to_owned(), |bits| format!("{} bytes", bits.div_ceil(8)));
-        return refuse(format!(
-            "{} {:?} needs {needed} bytes, but {} are declared",
-            entry.dtype,
-            entry.shape,
-            end - begin
-        ));
+        return refuse(format!("{} {:?} needs {needed}, but {} are declared", entry.dtype, entry.shape, end - begin));
     }
     let shape: Option<Vec<usize>> = entry.shape.iter().map(|&axis| usize::try_from(axis).ok()).collect();
     let Some(shape) = shape else {
