@@ -81,7 +81,7 @@ def local(argument: str, path: Path, *, is_written: bool = False) -> str:
 
     Raises:
         ValueError: it is a URL.
-        TypeError: it is no path.
+        TypeError: it is not a path.
     """
     if not isinstance(path, (str, bytes, os.PathLike)):
         raise TypeError(f"{argument}: expected a path, but got {path!r} ({type(path).__name__})")
