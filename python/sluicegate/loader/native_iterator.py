@@ -22,7 +22,7 @@ from sluicegate.order.loader_progress import LoaderProgress
 from sluicegate.order.requests import Planned, Slice, indices_of, without
 from sluicegate.order.settings import LoaderSettings
 from sluicegate.recognition.collated_source import CollatedSource
-from sluicegate.recognition.source import int64_array
+from sluicegate.recognition.int64_indices import int64_array
 from sluicegate.rng.global_generators import fastest_torch_access
 from sluicegate.state.place_state import PlaceState
 from sluicegate.worker.draws import WorkerDraws

@@ -15,7 +15,6 @@ A subclass may override anything, so it is a Python dataset. So is everything th
 
 from __future__ import annotations
 
-import copy
 import functools
 import operator
 from collections.abc import Callable, Sequence
@@ -40,6 +39,8 @@ from sluicegate.native.dataset import (
 )
 
 from . import hugging_face, torchvision_datasets
+from .captured import captured_parts, captured_subset
+from .int64_indices import int64_array
 
 TENSOR_DTYPES = frozenset(_torch.DTYPE_NAMES.values())
 
@@ -284,28 +285,12 @@ def subset_source(dataset: Subset[Any], inner: Source) -> Source | None:
     subset = _core.Dataset.subset(inner.dataset, indices)
     if subset is None:
         return None
-    if inner.captured is not None:
-        # `deepcopy` of a long list takes a second.
-        kept = list(dataset.indices) if type(dataset.indices) is list else copy.deepcopy(dataset.indices)
-        changes = {"dataset": inner.captured, "indices": kept}
-        inner = replace(inner, captured=_changed(dataset, changes))
+    inner = replace(inner, dataset=subset, captured=captured_subset(dataset, inner.captured))
     if inner.is_captured:
-        return replace(inner, dataset=subset)
+        return inner
     chosen, length = dataset.indices, len(dataset)
     checks = (_attribute_check(dataset, "dataset"), _attribute_check(dataset, "indices"), lambda: len(chosen) == length)
-    return replace(inner, dataset=subset, checks=(*checks, *inner.checks))
-
-
-def int64_array(indices: Any) -> torch.Tensor | None:
-    """Return the integers of an array, tensor or range as contiguous int64, perhaps their memory; otherwise None."""
-    if type(indices) is range:
-        return torch.arange(indices.start, indices.stop, indices.step, device="cpu")
-    if type(indices) is np.ndarray and indices.ndim == 1 and indices.dtype.kind == "i":
-        array = np.ascontiguousarray(indices, dtype=np.int64)
-        return torch.from_numpy(array if array.flags.writeable else array.copy())
-    if type(indices) is torch.Tensor and indices.ndim == 1 and indices.dtype in (torch.int64, torch.int32):
-        return indices.detach().to(device="cpu", dtype=torch.int64).contiguous()
-    return None
+    return replace(inner, checks=(*checks, *inner.checks))
 
 
 def _concat(dataset: ConcatDataset[Any], in_worker: bool) -> Source | None:
@@ -322,17 +307,18 @@ def _concat(dataset: ConcatDataset[Any], in_worker: bool) -> Source | None:
             return None
     if dataset.cumulative_sizes != ConcatDataset.cumsum(dataset.datasets):
         return None
-    core = _core.Dataset.concat([source.dataset for source in sources])
     inner = tuple(check for source in sources for check in source.checks)
-    falls_back = any(source.falls_back for source in sources)
-    captured = None
-    if any(source.captured is not None for source in sources):
-        captured = _changed(dataset, {"datasets": list(map(_captured, dataset.datasets, sources))})
-    given: dict[str, Any] = {"captured": captured, "falls_back": falls_back}
-    if all(source.is_captured for source in sources):
-        return Source(core, first.structure, first.kinds, inner, is_captured=True, **given)
-    checks = (_attribute_check(dataset, "datasets"), _parts_check(lambda: dataset.datasets), *inner)
-    return Source(core, first.structure, first.kinds, checks, **given)
+    is_captured = all(source.is_captured for source in sources)
+    own = (_attribute_check(dataset, "datasets"), _parts_check(lambda: dataset.datasets))
+    return Source(
+        _core.Dataset.concat([source.dataset for source in sources]),
+        first.structure,
+        first.kinds,
+        inner if is_captured else (*own, *inner),
+        is_captured=is_captured,
+        captured=captured_parts(dataset, [source.captured for source in sources]),
+        falls_back=any(source.falls_back for source in sources),
+    )
 
 
 def _stack(dataset: StackDataset[Any], in_worker: bool) -> Source | None:
@@ -351,10 +337,6 @@ def _stack(dataset: StackDataset[Any], in_worker: bool) -> Source | None:
         sources[name] = source
         structures[name] = _renumber(source.structure, fields)
         fields += len(source.kinds)
-    captured = None
-    if any(source.captured is not None for source in sources.values()):
-        parts = {name: _captured(part, sources[name]) for name, part in named.items()}
-        captured = _changed(dataset, {"datasets": parts if named is dataset.datasets else tuple(parts.values())})
     return Source(
         _core.Dataset.stack([(name, source.dataset) for name, source in sources.items()]),
         structures if named is dataset.datasets else list(structures.values()),
@@ -365,20 +347,9 @@ def _stack(dataset: StackDataset[Any], in_worker: bool) -> Source | None:
             *(check for source in sources.values() for check in source.checks),
         ),
         is_captured=any(source.is_captured for source in sources.values()),
-        captured=captured,
+        captured=captured_parts(dataset, [source.captured for source in sources.values()]),
         falls_back=any(source.falls_back for source in sources.values()),
     )
-
-
-def _captured(part: Any, source: Source) -> Any:
-    return part if source.captured is None else source.captured
-
-
-def _changed(dataset: Any, attributes: dict[str, Any]) -> Any:
-    """Return a shallow copy of `dataset` with other values of these attributes."""
-    changed = copy.copy(dataset)
-    vars(changed).update(attributes)
-    return changed
 
 
 def _named_parts(dataset: StackDataset[Any]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from sluicegate.native.dataset import Kind, hand_over
 from sluicegate.rng.global_generators import fastest_torch_access, keeping_generators
 from sluicegate.transforms.recognize import NotRecognizedError
 
+from .captured import changed_copy
 from .number_function import NumberFunction
 from .torchvision_arrays import ARRAY_FORMS, ArrayForm, array_labels, array_parts
 from .torchvision_facts import Facts, Form, array_facts, called_with, replaced_part
@@ -92,10 +93,9 @@ def captured(dataset: Any) -> Any:
 
     Lists of samples and transforms are copied: batches that Python makes must not see later changes.
     """
-    copied = copy.copy(dataset)
-    seen: dict[int, Any] = {}
     lists = {name: each for name, each in _found(dataset, in_worker=True).copied.items() if each is not None}
-    vars(copied).update(lists)
+    copied = changed_copy(dataset, **lists)
+    seen: dict[int, Any] = {}
     for name in ("transform", "target_transform", "transforms"):
         # Some callables of users can't be copied.
         with contextlib.suppress(Exception):

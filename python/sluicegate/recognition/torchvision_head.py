@@ -10,7 +10,6 @@ opens a file *and* applies the head, and `transform` is the rest of the pipeline
 
 from __future__ import annotations
 
-import copy
 import io
 import operator
 import sys
@@ -24,6 +23,7 @@ from sluicegate.rng.global_generators import fastest_torch_access, keeping_gener
 from sluicegate.transforms.exact_head import ExactHead, exact_heads
 from sluicegate.transforms.recognize import NotRecognizedError
 
+from .captured import changed_copy
 from .source import is_untouched
 from .torchvision_datasets import is_dataset
 from .torchvision_facts import Facts, called_with, loads_by_pillow, replaced_part
@@ -71,8 +71,7 @@ class _Combined:
 
     def __init__(self, dataset: Any, name: str, parts: Any) -> None:
         self._dataset, self._facts = dataset, _attributes(dataset)
-        self._changed = copy.copy(dataset)
-        setattr(self._changed, name, parts)
+        self._changed = changed_copy(dataset, **{name: parts})
 
     def __getitem__(self, index: Any) -> Any:
         return self._now()[index]
@@ -121,8 +120,7 @@ class HeadDataset:
             raise NotRecognizedError("no transform runs in Rust before the first one that is called in Python")
         _, target_transform = called_with(dataset, form)
         self.steps = len(opened.head.steps)
-        self._changed = copy.copy(dataset)
-        setattr(self._changed, loader, opened)
+        self._changed = changed_copy(dataset, **{loader: opened})
         if form.calls_both:
             both = sys.modules["torchvision.datasets.vision"].StandardTransform
             self._changed.transforms = both(opened.head.rest, target_transform)
