@@ -62,10 +62,9 @@ def expand(paths: Paths) -> list[str]:
     """
     if isinstance(paths, (str, bytes, os.PathLike)):
         found = list(_matching(os.fsdecode(paths)))
-    elif not isinstance(paths, Iterable):
-        raise TypeError(f"paths: expected one or more paths, but got {paths!r} ({type(paths).__name__})")
     else:
-        found = list(itertools.chain.from_iterable(_matching(os.fsdecode(_checked(path))) for path in paths))
+        each = paths if isinstance(paths, Iterable) else [paths]
+        found = list(itertools.chain.from_iterable(_matching(os.fsdecode(_checked(path))) for path in each))
     if not found:
         raise ValueError("paths: expected at least one, but got an empty list")
     return found
@@ -83,9 +82,7 @@ def local(argument: str, path: Path, *, is_written: bool = False) -> str:
         ValueError: it is a URL.
         TypeError: it is not a path.
     """
-    if not isinstance(path, (str, bytes, os.PathLike)):
-        raise TypeError(f"{argument}: expected a path, but got {path!r} ({type(path).__name__})")
-    text = os.fsdecode(path)
+    text = os.fsdecode(_checked(path, f"{argument}: expected a path"))
     _refuse_url(argument, text, is_written=is_written)
     return os.path.abspath(text)
 
@@ -94,11 +91,12 @@ def _refuse_url(argument: str, path: str, *, is_written: bool = False) -> None:
     scheme = _SCHEME.match(path)
     if scheme is None or os.path.lexists(path):
         return
-    if is_written and (scheme.group(1) or scheme.group(2)).lower() != "file":
+    name = (scheme.group(1) or scheme.group(2)).lower()
+    if is_written and name != "file":
         raise ValueError(
             f"{argument}: only local files are written, got the URL {path!r}; write to a local folder, and upload it"
         )
-    if (name := (scheme.group(1) or scheme.group(2)).lower()) == "file":
+    if name == "file":
         remedy = "pass the path without the scheme"
     else:
         program = _PROGRAMS.get(name)
@@ -114,10 +112,10 @@ def listed(paths: Sequence[str]) -> str:
     return repr(paths[0]) if len(paths) == 1 else f"[{paths[0]!r}, ... {len(paths)} files]"
 
 
-def _checked(path: Any) -> Path:
+def _checked(path: Any, expected: str = "paths: expected one or more paths") -> Path:
     if isinstance(path, (str, bytes, os.PathLike)):
         return path
-    raise TypeError(f"paths: expected one or more paths, but got {path!r} ({type(path).__name__})")
+    raise TypeError(f"{expected}, but got {path!r} ({type(path).__name__})")
 
 
 def _matching(path: str) -> Iterator[str]:
