@@ -48,7 +48,7 @@ class _Pillow:
     Its methods raise Pillow's errors; the batch is then made in Python, which raises them again.
 
     Args:
-        mode: as for `pillow_files`; an image of another mode than Pillow's "RGB", "L", or "P" is an error.
+        mode: as for `pillow_files`; an image of another mode is an error.
     """
 
     def __init__(self, mode: str) -> None:

@@ -135,7 +135,7 @@ def _found(dataset: Any, *, in_worker: bool) -> _Found:
                 parts, copied = _read(dataset, form, transform, function, folder, copies=in_worker)
             if not _gives_same_samples(dataset, parts):
                 parts = "this version of torchvision returns different values"
-        except (AttributeError, NotRecognizedError, OverflowError, TypeError, ValueError) as error:
+        except (AttributeError, NotRecognizedError, ValueError) as error:
             parts = str(error)
         except Exception as error:  # A version of torchvision that is different inside: it reads its datasets itself.
             parts = f"this version of torchvision is not recognized ({type(error).__name__}: {error})"

@@ -56,7 +56,7 @@ def with_native_heads(dataset: Any) -> Any:
         return dataset
     try:
         return HeadDataset(dataset, form, form.loader)
-    except (AttributeError, KeyError, NotRecognizedError, OverflowError, RuntimeError, TypeError, ValueError):
+    except (AttributeError, NotRecognizedError):
         return dataset  # Python calls the transforms, and raises their error if an argument is wrong.
 
 

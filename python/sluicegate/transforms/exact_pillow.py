@@ -39,9 +39,11 @@ import torch
 
 from .arguments import padding_of
 from .called import is_exactly
+from .drawing import compiled
 from .pillow_resize import resize_method
 from .pillow_steps import PILLOW_STEPS, pillow_step
-from .recognize import NotRecognizedError, check_fill_kept, name_of, own_of, steps_of, why_not
+from .recognize import NotRecognizedError, name_of, own_of, steps_of, why_not
+from .specification import as_json
 from .tensor_resize import check_tensor_resize
 from .torchs_draws import check_choices, check_normal_deviates
 from .v1 import probability_of_v1
@@ -95,8 +97,9 @@ class ExactImage:
             try:
                 specs = self._after(step)
                 _refuse_lengths(specs)
+                compiled(as_json(specs))  # The core refuses wrong arguments, too.
                 native += specs
-            except (AttributeError, IndexError, TypeError, ValueError, NotRecognizedError) as error:
+            except _ERRORS as error:
                 raise NotRecognizedError(f"{label}{name_of(step)}: {error}") from None
         return native
 
@@ -109,7 +112,6 @@ class ExactImage:
             raise NotRecognizedError(_not_known(step))
         if name in _NOTHING:
             return []
-        check_fill_kept(step)
         if name in PILLOW_STEPS:
             return self._of_pillow(step, is_v1=is_v1)
         if name in _MOVES:
@@ -266,6 +268,11 @@ class ExactImage:
             raise NotRecognizedError(f"fill={fill!r}: only whole numbers from 0 to 255 are recognized")
 
 
+# What an attribute of a kind that torchvision does not expect may raise.
+_ERRORS = (
+    *(AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError, ValueError),
+    NotRecognizedError,
+)
 _WITH_PALETTE = "the image has a palette"
 _MOST_PIXELS = 1 << 17
 _OF_TENSORS = "its values may differ in the last bit from those for tensors"

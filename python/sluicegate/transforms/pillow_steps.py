@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from . import augment
 from .pillow_arithmetic import check_arithmetic
-from .recognize import NotRecognizedError, own_of
+from .recognize import NotRecognizedError, check_fill_kept, own_of
 
 __all__ = ["PILLOW_STEPS", "pillow_step"]
 
@@ -69,6 +69,7 @@ def pillow_step(step: Any, channels: int, *, is_v1: bool) -> PillowStep:
     name, version = type(step).__name__, "v1" if is_v1 else "v2"
     check_arithmetic(_OPERATIONS[name], version)
     if name in _TURNS:
+        check_fill_kept(step)
         _check_fill(step.fill, channels)
     if name == "Grayscale":
         channels = step.num_output_channels
