@@ -12,6 +12,9 @@ import pyarrow.parquet
 
 # In files of at most this many bytes, every offset counts as structure.
 SMALL = 700
+# In files of more bytes (Parquet, Arrow, and tar with long names), each offset is changed in one way: every second byte
+# in one bit, and the others to the largest value.
+LARGE = 2000
 
 # The offsets of the fields of a tar header; each is tried with the byte before it.
 _TAR_FIELDS = (0, 100, 108, 116, 124, 136, 148, 156, 157, 257, 263, 265, 297, 329, 337, 345, 500)
@@ -118,9 +121,11 @@ _OF = {
 
 
 def damages(whole: bytes, place: int) -> Iterator[bytes]:
-    """Yield the file cut at `place`, and with the byte at `place` changed in several ways."""
-    yield whole[:place]
-    byte = whole[place]
-    for other in dict.fromkeys((byte ^ 1 << place % 8, 0xFF)):
-        if other != byte:
+    """Yield the file cut at `place`, and with the byte at `place` changed in several ways; if it is large, in one."""
+    is_large = len(whole) > LARGE
+    if not is_large or place % 8 == 0:
+        yield whole[:place]
+    others = (whole[place] ^ 1 << place % 8, 0xFF)
+    for other in dict.fromkeys(others[place % 2 :: 2] if is_large else others):
+        if other != whole[place]:
             yield whole[:place] + bytes([other]) + whole[place + 1 :]

@@ -1,4 +1,4 @@
-"""Two epochs of either loader, as a script sees them."""
+"""Epochs of either loader, as a script sees them."""
 
 from __future__ import annotations
 
@@ -24,19 +24,22 @@ def next_item(iterator: Iterator[Any]) -> Any:
         return type(error.with_traceback(None))
 
 
-def seen_by(kind: Any, dataset: Any, change: Callable[[int], None] | None = None, **arguments: Any) -> list[Any]:
-    """Return the batches and types of errors of two epochs, and the global generator's state after each epoch.
+def seen_by(
+    kind: Any, dataset: Any, change: Callable[[int], None] | None = None, *, epochs: int = 2, **arguments: Any
+) -> list[Any]:
+    """Return the batches and types of errors of each epoch, and the global generator's state after it.
 
     Args:
         kind: the class of the loader.
         dataset: the dataset.
         change: called after each batch with the number of items seen so far.
+        epochs: their number; one is enough with worker processes if only the files differ from those of other tests.
         **arguments: the arguments of the loader.
     """
     torch.manual_seed(5)
     loader = kind(dataset, **arguments)
     seen: list[Any] = []
-    for _ in range(2):
+    for _ in range(epochs):
         iterator = iter(loader)
         while (item := next_item(iterator)) is not None:
             seen.append(item)
@@ -46,9 +49,9 @@ def seen_by(kind: Any, dataset: Any, change: Callable[[int], None] | None = None
     return seen
 
 
-def assert_as_torch(dataset: Any, **arguments: Any) -> list[Any]:
+def assert_as_torch(dataset: Any, *, epochs: int = 2, **arguments: Any) -> list[Any]:
     """Assert that the core reads `dataset`, and that both loaders yield the same items, and return these."""
-    expected = seen_by(torch.utils.data.DataLoader, dataset, **arguments)
+    expected = seen_by(torch.utils.data.DataLoader, dataset, epochs=epochs, **arguments)
     assert sluicegate.DataLoader(dataset, **arguments).explain().engine == "rust"
-    assert_same(seen_by(sluicegate.DataLoader, dataset, **arguments), expected)
+    assert_same(seen_by(sluicegate.DataLoader, dataset, epochs=epochs, **arguments), expected)
     return expected

@@ -21,7 +21,7 @@ from sluicegate import CsvStream, JsonLinesStream, RawStream, TarDataset, TarStr
 MIB = 1 << 20
 
 # The decompressed size of the files; set `SLUICEGATE_BOMB_MIB=8192` for a manual check.
-UNPACKED = int(os.environ.get("SLUICEGATE_BOMB_MIB", "512"))
+UNPACKED = int(os.environ.get("SLUICEGATE_BOMB_MIB", "256"))
 
 
 def gzipped(content: bytes) -> bytes:

@@ -24,7 +24,7 @@ pytest.importorskip("transformers")
 from cases.collators import Collators, Tables
 from cases.random_scripts import RandomScript
 
-SCRIPTS = int(os.environ.get("SLUICEGATE_COLLATOR_SCRIPTS", "80"))
+SCRIPTS = int(os.environ.get("SLUICEGATE_COLLATOR_SCRIPTS", "48"))
 FIRST = int(os.environ.get("SLUICEGATE_COLLATOR_SEED", "0"))
 
 pytestmark = [

@@ -237,7 +237,7 @@ def test_damaged_and_odd_png_files_are_as_pillow_has_them(tmp_path: Path, conver
         VisionDataset.__init__(dataset, str(tmp_path), transform=v1.Compose([v1.Resize((9, 9)), v1.ToTensor()]))
         dataset.all_categories, dataset.target_type, dataset.loader = [""], ["full"], None
         dataset.index = [(0, f"{number}.png") for number in range(PNG_FILES)]
-    seen = assert_as_torch(dataset, batch_size=1)
+    seen = assert_as_torch(dataset, batch_size=1, epochs=1)
     assert any(isinstance(each, type) for each in seen)
     gc.collect()
 

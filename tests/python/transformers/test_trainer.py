@@ -121,7 +121,7 @@ def test_a_resumed_training_is_the_uninterrupted_one(
 ) -> None:
     given = {"draws": True, "dropout": 0.5, "folder": str(tmp_path), "loader_arguments": {"seed": seed}, **arguments}
     # Evaluations draw, so they come before saving. If their workers persist, the first one draws more.
-    saves = {"save_strategy": "steps", "save_steps": 1, "eval_strategy": "steps", "eval_steps": 2}
+    saves = {"save_strategy": "steps", "save_steps": 1, "eval_strategy": "steps", "eval_steps": 5}
     if "dataloader_persistent_workers" in arguments:
         saves["eval_strategy"] = "no"
     whole = trained(tmp_path / "whole", "sluicegate", **given, **saves)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from checks.programs import Run
 from doubles.system_calls import needs_filters
 
 pytestmark = [needs_filters, pytest.mark.timeout(120)]
@@ -21,11 +20,9 @@ _WRITERS = {
 }
 
 _JOB = """
-import errno, os, signal, sys, threading
-sys.path.insert(0, {tests!r})
-import torch, sluicegate
+import errno
+import sluicegate
 from doubles.system_calls import fail, hang
-pattern = {pattern!r}
 # The manifest reaches the disk, the shards do not.
 os.fsync = lambda descriptor: None
 {before}
@@ -38,16 +35,16 @@ except KeyboardInterrupt:
 """
 
 
-def _run(folder: Path, name: str, before: str) -> str:
+def _said(run: Run, folder: Path, name: str, before: str) -> str:
     pattern = str(folder / f"a-{{:03d}}.{'bin' if name == 'tokens' else name}")
-    code = _JOB.format(tests=str(Path(__file__).parents[1]), pattern=pattern, before=before, writer=_WRITERS[name])
-    result = subprocess.run([sys.executable, "-c", code], timeout=100, check=True, capture_output=True, text=True)
-    return result.stdout
+    ended = run(_JOB.format(before=before, writer=_WRITERS[name]), pattern=pattern, deadline=100.0)
+    ended.check()
+    return ended.stdout
 
 
 @pytest.mark.parametrize("name", _WRITERS)
-def test_a_disk_that_fails_late_is_named_and_leaves_nothing(tmp_path: Path, name: str) -> None:
-    said = _run(tmp_path, name, 'fail(errno.EIO, "fsync", "fdatasync")')
+def test_a_disk_that_fails_late_is_named_and_leaves_nothing(run: Run, tmp_path: Path, name: str) -> None:
+    said = _said(run, tmp_path, name, 'fail(errno.EIO, "fsync", "fdatasync")')
     assert said.startswith(f"{errno.EIO} ")
     assert str(tmp_path / "a-0") in said
     assert os.listdir(tmp_path) == []
@@ -55,18 +52,20 @@ def test_a_disk_that_fails_late_is_named_and_leaves_nothing(tmp_path: Path, name
 
 @pytest.mark.parametrize("name", _WRITERS)
 @pytest.mark.parametrize("is_interrupted", [False, True])
-def test_a_disk_that_hangs_for_a_while_leaves_nothing(tmp_path: Path, name: str, is_interrupted: bool) -> None:
+def test_a_disk_that_hangs_for_a_while_leaves_nothing(
+    run: Run, tmp_path: Path, name: str, is_interrupted: bool
+) -> None:
     before = 'listener = hang("fsync", "fdatasync")\n'
     before += "threading.Timer(1.5, os.close, [listener]).start()\n"
     if is_interrupted:
         before += "threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGINT]).start()"
-    said = _run(tmp_path, name, before)
+    said = _said(run, tmp_path, name, before)
     assert said.startswith("interrupted" if is_interrupted else f"{errno.ENOSYS} ")
     assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("name", _WRITERS)
-def test_a_disk_without_locks_is_written_to(tmp_path: Path, name: str) -> None:
-    assert _run(tmp_path, name, 'fail(errno.ENOSYS, "flock")') == ""
+def test_a_disk_without_locks_is_written_to(run: Run, tmp_path: Path, name: str) -> None:
+    assert _said(run, tmp_path, name, 'fail(errno.ENOSYS, "flock")') == ""
     suffixes = {path.suffix for path in tmp_path.iterdir()}
     assert suffixes == {".json", ".bin" if name == "tokens" else f".{name}"}

@@ -201,8 +201,10 @@ def kill_at_step(step: int, write: Callable[[], Any]) -> int | None:
 def test_killed_at_any_step_it_resumes(tmp_path: Path, kind: str) -> None:
     # Three rows.
     options = {**OPTIONS, "shards": {"time": 8, "lat": 6}}
-    write_zarr(ROWS, tmp_path / "expected", **options)
-    expected = files(tmp_path / "expected")
+    (tmp_path / "expected").mkdir()
+    write_zarr(ROWS, tmp_path / "expected" / "store", **options)
+    assert_stored(tmp_path / "expected" / "store")
+    expected = files(tmp_path / "expected" / "store")
     for step in itertools.count():
         folder = tmp_path / str(step)
         folder.mkdir()
@@ -224,8 +226,8 @@ def test_killed_at_any_step_it_resumes(tmp_path: Path, kind: str) -> None:
             None if kind == "stream" else len(X)
         )
         write_zarr(dataset, path, **options, resume=not is_old)
-        assert_stored(path)
         assert files(path) == expected
+        assert sorted(os.listdir(folder)) == ["store", "store.shards.json"]
     assert step > 20
 
 
