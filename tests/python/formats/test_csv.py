@@ -143,7 +143,7 @@ def test_random_files_read_as_by_pythons_csv_module(tmp_path: Path) -> None:
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "\r\r\n"])
 def test_rows_end_as_in_pythons_csv(tmp_path: Path, end: str) -> None:
     dice = random.Random(end)
-    for count in (1, 3, 400_000):  # The last one is longer than a block of the scan.
+    for count in (1, 3, 200_000):  # The last one is longer than a block of the scan.
         rows = [["size", "name"], *([n, dice.choice(["cat", '"a\rb"', '"c\nd"', "x y"])] for n in range(count))]
         text = end.join(f"{size},{name}" for size, name in rows) + dice.choice(["", end])
         path = put(tmp_path / "x.csv", text)

@@ -6,8 +6,6 @@ import itertools
 import json
 import pickle
 import struct
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -22,6 +20,7 @@ from torch.utils.data import ConcatDataset, Subset
 import sluicegate
 from checks.equality import assert_same
 from checks.native import engine_of
+from checks.programs import Run
 
 pytest.importorskip("torchvision")
 
@@ -447,10 +446,8 @@ def test_threads_that_share_no_transform_state() -> None:
         assert_same(actual, expected)
 
 
-def test_reading_does_not_import_torchvision() -> None:
+def test_reading_does_not_import_torchvision(run: Run) -> None:
     program = """
-import sys
-import torch
 import sluicegate
 loader = sluicegate.DataLoader(torch.utils.data.TensorDataset(torch.arange(8)), batch_size=2, shuffle=True)
 print(loader, loader.explain(), list(loader))
@@ -460,7 +457,7 @@ class Own(torch.utils.data.Dataset):
 print(sluicegate.DataLoader(Own()), list(sluicegate.DataLoader(Own())))
 assert not any(name.partition(".")[0] in ("torchvision", "PIL") for name in sys.modules)
 """
-    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, timeout=120)
+    run(program).check()
 
 
 def test_the_version_of_torchvision_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +13,7 @@ from torch.utils.data import Subset
 
 import sluicegate
 from checks.equality import assert_same, outcome_of
+from checks.programs import Run
 
 datasets = pytest.importorskip("datasets")
 pa = pytest.importorskip("pyarrow")
@@ -272,13 +272,12 @@ def test_a_state_is_resumed() -> None:
         assert_same(list(again), rest)
 
 
-def test_transformers_is_not_imported() -> None:
+def test_transformers_is_not_imported(run: Run) -> None:
     program = """
-import sys, datasets, sluicegate
+import datasets, sluicegate
 table = datasets.Dataset.from_dict({"x": [1, 2]})
 assert [each for each in sluicegate.DataLoader(table, collate_fn=list)] == [[{"x": 1}], [{"x": 2}]]
 print(sluicegate.DataLoader(table, collate_fn=list))
 assert "transformers" not in sys.modules
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
+    run(program, deadline=100.0).check()

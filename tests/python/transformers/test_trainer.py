@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from accelerate.data_loader import DataLoaderShard
 import sluicegate
 from cases.transformers_training import SAMPLES, Rows, collate, counted, refused, train, trainer_of
 from cases.transformers_training import Model as Small
+from checks.programs import Run
 from sluicegate.accelerate.prepared_loader import PreparedLoader
 from sluicegate.transformers import LoaderMixin, Trainer
 
@@ -33,9 +32,8 @@ def after(lines: list[list[Any]], step: int) -> list[list[Any]]:
     return [line for line in lines if line[1] > step or (line[1] == step and line[0] == "step")]
 
 
-def test_the_package_alone_does_not_import_transformers() -> None:
-    program = "import sys, sluicegate, sluicegate.accelerate; assert 'transformers' not in sys.modules"
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+def test_the_package_alone_does_not_import_transformers(run: Run) -> None:
+    run("import sluicegate.accelerate; assert 'transformers' not in sys.modules").check()
 
 
 def test_the_package_is_the_installed_one() -> None:
