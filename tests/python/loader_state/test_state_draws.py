@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator
 from typing import Any
@@ -165,9 +166,16 @@ class DrawingStream(torch.utils.data.IterableDataset[int]):
 
 
 @pytest.mark.filterwarnings("ignore:DrawingStream has no state_dict")
-@pytest.mark.parametrize("left", ["", "begun and left", "read in part"])
-@pytest.mark.parametrize("num_workers", [0, 2])
-@pytest.mark.parametrize("draw", ["torch", "numpy"])
+# Every two values of different parameters occur together; workers are slow to start.
+@pytest.mark.parametrize(
+    ("draw", "num_workers", "left"),
+    [
+        *itertools.product(["torch", "numpy"], [0], ["", "begun and left", "read in part"]),
+        ("torch", 2, ""),
+        ("numpy", 2, "begun and left"),
+        ("torch", 2, "read in part"),
+    ],
+)
 def test_a_stream_that_draws_its_order_in_iter_draws_it_again(draw: str, num_workers: int, left: str) -> None:
     def make() -> Any:
         return sluicegate.DataLoader(DrawingStream(draw), 2, num_workers=num_workers)
@@ -183,11 +191,12 @@ def test_a_stream_that_draws_its_order_in_iter_draws_it_again(draw: str, num_wor
         states.append(through_json(loader))
         expected += batch
     assert len(states) >= 5
-    for received, state in enumerate(states, 1):
+    # With workers, after the first batch, after one of each worker, in the middle, and after the last.
+    for received in (1, 2, 5, len(states)) if num_workers else range(1, len(states) + 1):
         torch.manual_seed(99)
         numpy.random.seed(99)
         resumed = make()
-        resumed.load_state_dict(state)
+        resumed.load_state_dict(states[received - 1])
         assert take(resumed) == expected[received:], received
 
 
@@ -225,7 +234,7 @@ def test_draws_in_the_iter_of_a_sampler_depend_only_on_the_seed(batched: bool, n
     assert asked == 2, "once an epoch"
     torch.manual_seed(2)
     assert epochs(make()) == first
-    assert epochs(make(8)) != first
+    assert torch.as_tensor(next(iter(make(8)))).tolist() != first[0][0]
     assert first[0] != first[1]
     loader = make()
     iterator = iter(loader)
@@ -256,26 +265,42 @@ LAYOUTS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("after", LAYOUTS)
-@pytest.mark.parametrize("before", LAYOUTS)
-@pytest.mark.parametrize("native", [False, True], ids=["python", "native"])
-def test_indices_drawn_ahead_are_drawn_again_for_any_number_of_workers(native: bool, before: str, after: str) -> None:
-    def make(layout: str) -> Any:
-        dataset: Any = torch.arange(20) if native else Indices(20)
-        return sluicegate.DataLoader(dataset, sampler=EachIndexDrawn(), **LAYOUTS[layout])
+def drawing(native: bool, layout: str) -> Any:
+    dataset: Any = torch.arange(20) if native else Indices(20)
+    return sluicegate.DataLoader(dataset, sampler=EachIndexDrawn(), **LAYOUTS[layout])
 
-    for received in (0, 3, 18, 20):
-        torch.manual_seed(1)
-        loader = make(before)
-        iterator = iter(loader)
-        for _ in range(received):
-            next(iterator)
-        state = through_json(loader)
-        rest = [take(iterator), take(loader)]
+
+@functools.cache
+def undisturbed(native: bool, layout: str) -> tuple[list[Any], list[Any], list[Any]]:
+    """Return the states before the first batch and after each, and the batches of two epochs."""
+    torch.manual_seed(1)
+    loader = drawing(native, layout)
+    iterator = iter(loader)
+    states, first = [through_json(loader)], []
+    while batch := take(iterator, 1):
+        first += batch
+        states.append(through_json(loader))
+    return states, first, take(loader)
+
+
+# Every two values of different parameters occur together.
+@pytest.mark.parametrize(
+    ("native", "before", "after", "stops"),
+    [
+        ((row + column) % 2 > 0, before, after, [(0, 18), (3, 20)][(row + column // 2) % 2])
+        for row, before in enumerate(LAYOUTS)
+        for column, after in enumerate(LAYOUTS)
+    ],
+)
+def test_indices_drawn_ahead_are_drawn_again_for_any_number_of_workers(
+    native: bool, before: str, after: str, stops: tuple[int, int]
+) -> None:
+    states, first, second = undisturbed(native, before)
+    for received in stops:
         torch.manual_seed(2)
-        resumed = make(after)
-        resumed.load_state_dict(state)
-        assert [take(resumed), take(resumed)] == rest, received
+        resumed = drawing(native, after)
+        resumed.load_state_dict(states[received])
+        assert [take(resumed), take(resumed)] == [first[received:], second], received
 
 
 class OwnGenerator(torch.utils.data.Sampler):
@@ -304,11 +329,22 @@ class InsideAnother(torch.utils.data.Sampler):
         return iter(self.sampler)
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("sampler", [OwnGenerator, InsideAnother])
-@pytest.mark.parametrize(("epochs", "batches"), [(0, 2), (1, 0), (1, 2), (2, None)])
+# Every two values of different parameters occur together.
+@pytest.mark.parametrize(
+    ("sampler", "epochs", "batches", "workers"),
+    [
+        (OwnGenerator, 0, 2, 2),
+        (OwnGenerator, 1, 0, 0),
+        (OwnGenerator, 1, 2, 2),
+        (OwnGenerator, 2, None, 0),
+        (InsideAnother, 0, 2, 0),
+        (InsideAnother, 1, 0, 2),
+        (InsideAnother, 1, 2, 0),
+        (InsideAnother, 2, None, 2),
+    ],
+)
 def test_a_seeded_loader_resumes_a_sampler_with_its_own_generator(
-    workers: int, sampler: Any, epochs: int, batches: int | None
+    sampler: Any, epochs: int, batches: int | None, workers: int
 ) -> None:
     def make() -> Any:
         return sluicegate.DataLoader(Indices(12), 2, sampler=sampler(), num_workers=workers, seed=7)
@@ -326,11 +362,19 @@ def test_a_seeded_loader_resumes_a_sampler_with_its_own_generator(
     assert [take(resumed), take(resumed)] == expected
 
 
-@pytest.mark.parametrize("seeds_first", [False, True])
-@pytest.mark.parametrize("arguments", [{}, {"num_workers": 2}, {"num_workers": 2, "persistent_workers": True}])
+@pytest.mark.parametrize(
+    ("arguments", "befores"),
+    [
+        ({}, [*itertools.product([None, 0, 5], [0, 1])]),
+        # Every two values of different parameters occur together.
+        ({"num_workers": 2}, [(None, 0), (0, 1), (5, 0)]),
+        ({"num_workers": 1, "persistent_workers": True}, [(None, 1), (0, 0), (5, 1)]),
+    ],
+    ids=["none", "workers", "persistent"],
+)
 @pytest.mark.parametrize("received", [None, 0, 1])
 def test_a_seed_that_is_set_for_each_epoch_counts(
-    arguments: dict[str, Any], received: int | None, seeds_first: bool
+    arguments: dict[str, Any], befores: list[tuple[int | None, int]], received: int | None
 ) -> None:
     """The seed counts between epochs; within an epoch, the state's generators do."""
 
@@ -354,10 +398,10 @@ def test_a_seed_that_is_set_for_each_epoch_counts(
         state = original.state_dict()
         rest = [[batch.tolist() for batch in iterator], torch.rand(2).tolist()]
     following = epoch(original, 7)
-    for before in (None, 0, 5):
-        if before is not None:
-            torch.manual_seed(before)
-        torch.rand(int(seeds_first))
+    for seed, draws in befores:
+        if seed is not None:
+            torch.manual_seed(seed)
+        torch.rand(draws)
         resumed = make()
         resumed.load_state_dict(state)
         assert epoch(resumed, 6) == rest

@@ -18,7 +18,7 @@ from doubles.stateful import CongruentRows, DrawingRows, Indices, IteratorSample
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 
 DRAWS = 30
-DRAWS_WITH_WORKERS = 6
+DRAWS_WITH_WORKERS = 4
 SAMPLERS = ["none", "none", "list", "stateful", "iterator", "random", "replacement", "batches"]
 
 

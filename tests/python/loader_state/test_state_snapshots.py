@@ -29,12 +29,19 @@ class Slow(Indices):
 def build(kind: str, num_workers: int, every: int) -> Any:
     if kind == "rows":
         return make("dataset state", num_workers, dataset=CongruentRows(52), snapshot_every_n_steps=every)
-    return make("stateful stream", num_workers, dataset=GeneratorStream([52, 20, 3]), snapshot_every_n_steps=every)
+    return make("stateful stream", num_workers, dataset=GeneratorStream([52, 3]), snapshot_every_n_steps=every)
 
 
-@pytest.mark.parametrize(("kind", "num_workers"), [("rows", 0), ("stream", 0), ("rows", 2), ("stream", 3)])
+STEPS = [(17, 19, 17), (15, 4, 1), (10, 0, 10), (1, 7, 3), (2, 7, 0), (0, 11, 5), (3, 6, 3)]
+
+
+# Only a stream in workers has snapshots of its own.
 @pytest.mark.parametrize(
-    ("every", "stop", "resumed"), [(17, 19, 17), (15, 4, 1), (10, 0, 10), (1, 7, 3), (2, 7, 0), (0, 11, 5), (3, 6, 3)]
+    ("kind", "num_workers", "every", "stop", "resumed"),
+    [
+        *((*each, *steps) for each in (("rows", 0), ("stream", 0), ("stream", 2)) for steps in STEPS),
+        *(("rows", 2, *steps) for steps in STEPS[::2]),
+    ],
 )
 def test_any_interval_resumes_at_any_step(kind: str, num_workers: int, every: int, stop: int, resumed: int) -> None:
     loader = build(kind, num_workers, every)
@@ -66,18 +73,24 @@ def test_every_step_between_snapshots_is_a_step_to_resume_at(every: int) -> None
 
 
 @pytest.mark.prefetch
-@pytest.mark.parametrize("kind", ["sequential", "shuffle", "stateful sampler"])
-@pytest.mark.parametrize("resumed_in_order", [False, True])
-def test_out_of_order_map_style_nothing_is_lost_or_repeated(kind: str, resumed_in_order: bool) -> None:
-    for stop in (0, 1, 4, 10):
-        changes = {"sampler": None} if kind != "stateful sampler" else {}
-        loader = make(kind, 2, dataset=Slow(11), batch_size=1, in_order=False, **changes)
-        iterator = iter(loader)
-        seen = take(iterator, stop)
-        state = loader.state_dict()
-        fresh = make(kind, 2, dataset=Slow(11), batch_size=1, in_order=resumed_in_order, **changes)
-        fresh.load_state_dict(state)
-        assert sorted(seen + take(fresh)) == [[index] for index in range(11)]
+# Every two values of different parameters occur together.
+@pytest.mark.parametrize(
+    ("kind", "stop", "resumed_in_order"),
+    [
+        (kind, stop, (row + column) % 2 > 0)
+        for row, kind in enumerate(["sequential", "shuffle", "stateful sampler"])
+        for column, stop in enumerate([0, 1, 4, 10])
+    ],
+)
+def test_out_of_order_map_style_nothing_is_lost_or_repeated(kind: str, stop: int, resumed_in_order: bool) -> None:
+    changes = {"sampler": None} if kind != "stateful sampler" else {}
+    loader = make(kind, 2, dataset=Slow(11), batch_size=1, in_order=False, **changes)
+    iterator = iter(loader)
+    seen = take(iterator, stop)
+    state = loader.state_dict()
+    fresh = make(kind, 2, dataset=Slow(11), batch_size=1, in_order=resumed_in_order, **changes)
+    fresh.load_state_dict(state)
+    assert sorted(seen + take(fresh)) == [[index] for index in range(11)]
 
 
 @pytest.mark.parametrize("stop", [4, 8])
