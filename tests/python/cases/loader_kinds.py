@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import json
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -93,11 +95,21 @@ def through_json(loader: Any) -> Any:
 
 def ends(kind: str, num_workers: int, **changes: Any) -> Iterator[tuple[int, dict[str, Any], list[Any]]]:
     """Yield, for each point between the batches of an epoch, its number, the state, and the batches still to come."""
-    loader = make(kind, num_workers, **changes)
+    states, batches = read(make(kind, num_workers, **changes)) if changes else copy.deepcopy(_read(kind, num_workers))
+    for number, state in enumerate(states):
+        yield number, state, batches[number:]
+
+
+@functools.cache
+def _read(kind: str, num_workers: int) -> tuple[list[dict[str, Any]], list[Any]]:
+    return read(make(kind, num_workers))
+
+
+def read(loader: Any) -> tuple[list[dict[str, Any]], list[Any]]:
+    """Return the states before the first batch of an epoch and after each, and the batches."""
     iterator = iter(loader)
     states, batches = [loader.state_dict()], []
     for batch in iterator:
         batches.append(plain(batch))
         states.append(loader.state_dict())
-    for number, state in enumerate(states):
-        yield number, state, batches[number:]
+    return states, batches

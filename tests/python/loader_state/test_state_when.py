@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import gc
 import itertools
 from collections.abc import Iterator, Mapping, Sized
@@ -11,7 +13,7 @@ import pytest
 import torch
 
 import sluicegate
-from cases.loader_kinds import KINDS, MAP_KINDS, SIZE, make, plain, take
+from cases.loader_kinds import KINDS, MAP_KINDS, SIZE, make, plain, read, take
 from checks.equality import assert_same
 from doubles.datasets import Rows
 from doubles.stateful import EpochStream, Indices
@@ -25,21 +27,31 @@ EVERY_KIND = [(kind, 0) for kind in KINDS] + [
     ("shuffle", 2),
     ("dataset state", 1),
     ("stateful sampler", 2),
-    ("own iterator", 3),
+    ("own iterator", 2),
     ("stateful stream", 3),
 ]
 every_kind = pytest.mark.parametrize(("kind", "num_workers"), EVERY_KIND)
-few_kinds = pytest.mark.parametrize(
-    ("kind", "num_workers"),
-    [
-        ("shuffle", 0),
-        ("native", 0),
-        ("stateful sampler", 0),
-        ("own iterator", 0),
-        ("shuffle", 2),
-        ("stateful stream", 3),
-    ],
-)
+FEW_KINDS = [("shuffle", 0), ("native", 0), ("stateful sampler", 0), ("own iterator", 0)]
+
+
+@functools.cache
+def whole(kind: str, num_workers: int) -> tuple[list[Any], dict[str, Any]]:
+    """Return the batches of an epoch, and the states after iter, on the last batch, and after the loop."""
+    loader = make(kind, num_workers)
+    states, epoch = read(loader)
+    return epoch, {
+        "after iter": states[0],
+        "on the last batch": states[-1],
+        "after the loop": loader.state_dict(),
+    }
+
+
+def resumed_from(time: str, kind: str, num_workers: int) -> tuple[list[Any], Any]:
+    """Return the batches of an epoch, and another loader with the state at this time."""
+    epoch, states = whole(kind, num_workers)
+    fresh = make(kind, num_workers)
+    fresh.load_state_dict(copy.deepcopy(states[time]))
+    return epoch, fresh
 
 
 @every_kind
@@ -58,43 +70,42 @@ def test_a_state_before_the_first_iter_does_not_disturb_the_epoch(kind: str, num
 
 @every_kind
 def test_a_state_after_iter_brings_back_the_whole_epoch(kind: str, num_workers: int) -> None:
-    loader = make(kind, num_workers)
-    iterator = iter(loader)
-    state = loader.state_dict()
-    epoch = take(iterator)
+    epoch, fresh = resumed_from("after iter", kind, num_workers)
     torch.manual_seed(99)
-    fresh = make(kind, num_workers)
-    fresh.load_state_dict(state)
     assert take(fresh) == epoch
 
 
 @every_kind
 def test_a_state_on_the_last_batch_leaves_nothing_and_the_next_epoch_is_full(kind: str, num_workers: int) -> None:
-    loader = make(kind, num_workers)
-    epoch = []
-    for batch in loader:
-        epoch.append(plain(batch))
-        state = loader.state_dict()
-    fresh = make(kind, num_workers)
-    fresh.load_state_dict(state)
+    epoch, fresh = resumed_from("on the last batch", kind, num_workers)
     assert take(fresh) == []
     assert len(take(fresh)) == len(epoch)
 
 
 @every_kind
 def test_a_state_after_the_loop_brings_a_whole_new_epoch(kind: str, num_workers: int) -> None:
-    loader = make(kind, num_workers)
-    epoch = take(loader)
-    state = loader.state_dict()
-    fresh = make(kind, num_workers)
-    fresh.load_state_dict(state)
+    epoch, fresh = resumed_from("after the loop", kind, num_workers)
     torch.manual_seed(8)
     assert len(take(fresh)) == len(epoch)
     assert len(take(fresh)) == len(epoch)
 
 
-@few_kinds
-@pytest.mark.parametrize("before", ["fresh", "partly read", "asked", "the loader itself", "ended"])
+BEFORE = ["fresh", "partly read", "asked", "the loader itself", "ended"]
+
+
+# With workers, each occurs with a dataset or with a stream.
+@pytest.mark.parametrize(
+    ("kind", "num_workers", "before"),
+    [
+        *((*each, before) for each in FEW_KINDS for before in BEFORE),
+        ("stateful stream", 3, "fresh"),
+        ("shuffle", 2, "partly read"),
+        ("stateful stream", 3, "asked"),
+        ("shuffle", 2, "the loader itself"),
+        ("stateful stream", 3, "the loader itself"),
+        ("shuffle", 2, "ended"),
+    ],
+)
 def test_a_state_loads_into_any_loader(kind: str, num_workers: int, before: str) -> None:
     source = make(kind, num_workers)
     iterator = iter(source)
@@ -142,8 +153,15 @@ def test_the_two_states_of_an_end_differ() -> None:
     assert loader.state_dict() != on_the_last_batch
 
 
-@few_kinds
-@pytest.mark.parametrize("left", ["thrown away", "break"])
+# With workers, each occurs with a dataset or with a stream.
+@pytest.mark.parametrize(
+    ("kind", "num_workers", "left"),
+    [
+        *((*each, left) for each in FEW_KINDS for left in ("thrown away", "break")),
+        ("stateful stream", 3, "thrown away"),
+        ("shuffle", 2, "break"),
+    ],
+)
 def test_the_loader_keeps_its_iterator(kind: str, num_workers: int, left: str) -> None:
     loader = make(kind, num_workers)
     seen: list[Any] = []
@@ -336,9 +354,11 @@ class Positioned(torch.utils.data.Sampler[int]):
         self.position = state["position"]
 
 
-@pytest.mark.parametrize("num_workers", [0, 2])
-@pytest.mark.parametrize("begins", [False, True])
-@pytest.mark.parametrize("start", [0, 4])
+# Every two values of different parameters occur together; workers are slow to start.
+@pytest.mark.parametrize(
+    ("start", "begins", "num_workers"),
+    [*itertools.product([0, 4], [False, True], [0]), (0, True, 2), (4, False, 2)],
+)
 def test_a_state_before_the_first_batch_has_the_position_of_the_sampler(
     start: int, begins: bool, num_workers: int
 ) -> None:
@@ -367,14 +387,17 @@ def test_a_state_from_the_start_of_a_later_epoch_has_the_count_of_the_stream(
         )
 
     undisturbed = loader()
-    whole = [take(undisturbed) for _ in range(3)]
-    for epoch, received in itertools.product(range(3), range(4)):
+    epochs = [take(undisturbed) for _ in range(3)]
+    for epoch, batches in enumerate(epochs):
         original = loader()
         for _ in range(epoch):
             take(original)
         iterator = iter(original)
-        head = take(itertools.islice(iterator, received))
-        state = original.state_dict()
-        resumed = loader()
-        resumed.load_state_dict(state)
-        assert head + take(resumed) == whole[epoch], (epoch, received)
+        states = [original.state_dict()]
+        for batch in batches:
+            assert next(iterator).tolist() == batch
+            states.append(original.state_dict())
+        for received, state in enumerate(states):
+            resumed = loader()
+            resumed.load_state_dict(state)
+            assert take(resumed) == batches[received:], (epoch, received)
