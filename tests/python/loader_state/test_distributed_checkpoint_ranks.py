@@ -1,4 +1,4 @@
-"""`torch.distributed.checkpoint` loads a loader on a different number of ranks."""
+"""`torch.distributed.checkpoint` loads a loader on several ranks, and on a different number of them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from cases.checkpointed_ranks import BATCH_SIZE, SAMPLES, seeded
 from checks.gloo_ranks import launch
 from checks.programs import Run, zygote
 
+OWN_PART = "from cases import checkpointed_ranks; checkpointed_ranks.resume_own_part(rank, folder)"
 GO_ON = "from cases import checkpointed_ranks; checkpointed_ranks.go_on(rank, world_size, steps, folder, saved)"
 
 
@@ -19,6 +20,17 @@ GO_ON = "from cases import checkpointed_ranks; checkpointed_ranks.go_on(rank, wo
 def run() -> Iterator[Run]:
     """Run programs in a process that has imported the modules that take most of a rank's time."""
     yield from zygote("torch.distributed.checkpoint", "cases.checkpointed_ranks")
+
+
+@pytest.mark.timeout(300)
+def test_each_rank_resumes_in_its_own_part(run: Run, tmp_path: Path) -> None:
+    launch(run, OWN_PART, 2, folder=str(tmp_path))
+    ranks = [json.loads((tmp_path / f"rank-{rank}").read_text()) for rank in range(2)]
+    for name in ("seed", "sampler", "stream"):
+        assert all(rank[name]["resumed"] == rank[name]["rest"] for rank in ranks)
+        batches = [batch for rank in ranks for batch in rank[name]["first"] + rank[name]["resumed"]]
+        read = [index for batch in batches for index in batch]
+        assert sorted(read) == [*range(SAMPLES)]  # torch.distributed.checkpoint: sharded
 
 
 @pytest.mark.timeout(300)

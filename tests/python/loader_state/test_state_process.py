@@ -14,7 +14,7 @@ import pytest
 
 from checks.programs import Run
 
-# The first test waits for both programs, with sixty cases each.
+# The first test waits for both programs, with all cases.
 pytestmark = pytest.mark.timeout(480)
 
 PROGRAM = """
@@ -48,15 +48,15 @@ def follows(case, state):
     loader = data.DataLoader({"rows": Indices, "drawing": DrawingRows}[case["dataset"]](13), **given)
     if load:
         loader.load_state_dict(state)
-        return None, [take(loader) for _ in range(3)]
+        return None, [take(loader) for _ in range(case["epochs"])]
     for _ in range(case["epochs_before"]):
         take(loader)
     if case["stop"] is None:
-        return json.loads(json.dumps(loader.state_dict())), [take(loader) for _ in range(3)]
+        return json.loads(json.dumps(loader.state_dict())), [take(loader) for _ in range(case["epochs"])]
     iterator = iter(loader)
     take(iterator, case["stop"])
     state = json.loads(json.dumps(loader.state_dict()))
-    return state, [take(iterator), take(loader), take(loader)]
+    return state, [take(iterator), *(take(loader) for _ in range(case["epochs"] - 1))]
 
 with open(path) as file:
     cases, states = json.load(file)
@@ -92,6 +92,8 @@ def case(
         "num_workers": num_workers,
         "resumed_workers": num_workers if resumed_workers is None else resumed_workers,
         "epochs_before": epochs_before,
+        # Workers are slow to start.
+        "epochs": 2 if num_workers or resumed_workers else 3,
         "own_generator": own_generator,
         "arguments": arguments,
     }
@@ -101,15 +103,19 @@ def all_cases() -> dict[str, dict[str, Any]]:
     cases = {}
     for num_workers in (0, 2):
         where = f"{num_workers} workers"
-        for own_generator, stop in itertools.product((False, True), (0, 2, 5, None)):
+        for number, (own_generator, stop) in enumerate(itertools.product((False, True), (0, 2, 5, None))):
+            # With workers, each generator with half of the stops.
+            if num_workers and (number + own_generator) % 2:
+                continue
             name = f"shuffle, {'a generator' if own_generator else 'none'}, {stop}, {where}"
             before = 0 if stop == 0 else 1
             cases[name] = case(
                 stop, num_workers=num_workers, epochs_before=before, own_generator=own_generator, shuffle=True
             )
         for kind in ("torch's", "torch's with a generator", "replacement", "weighted", "subset", "sequential"):
-            cases[f"sampler {kind}, {where}"] = case(2, num_workers=num_workers, sampler=kind)
-        for kind in ("torch's", "replacement", "weighted", "subset"):
+            # One worker reads less ahead.
+            cases[f"sampler {kind}, {where}"] = case(2, num_workers=num_workers // 2, sampler=kind)
+        for kind in ("torch's", "replacement") if num_workers else ("torch's", "replacement", "weighted", "subset"):
             cases[f"sampler {kind}, later, {where}"] = case(1, num_workers=num_workers, epochs_before=1, sampler=kind)
         for stop in (2, None):
             cases[f"batch sampler, {stop}, {where}"] = case(
