@@ -12,6 +12,7 @@ import pytest
 import torch
 import torch.utils.data
 
+import sluicegate
 from checks.equality import assert_same
 from checks.native import Build, array_of, assert_as_torch
 from checks.programs import Run
@@ -38,14 +39,14 @@ def bytes_as(dtype: torch.dtype, *shape: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("name", INTEGERS + FLOATS)
-def test_every_dtype_keeps_its_bits(data: ModuleType, name: str) -> None:
+def test_every_dtype_keeps_its_bits(name: str) -> None:
     dtype = getattr(torch, name)
 
     def build(package: ModuleType) -> Any:
         return package.TensorDataset(bytes_as(dtype, 7), bytes_as(dtype, 7, 3), bytes_as(dtype, 7, 2, 2))
 
-    assert_as_torch(data, build, batch_size=3, shuffle=True, epochs=2)
-    assert_as_torch(data, build, batch_size=None)
+    assert_as_torch(sluicegate, build, batch_size=3, shuffle=True, epochs=2)
+    assert_as_torch(sluicegate, build, batch_size=None)
 
 
 STRIDES: dict[str, Callable[[], torch.Tensor]] = {
@@ -73,15 +74,17 @@ STRIDES: dict[str, Callable[[], torch.Tensor]] = {
 
 
 @pytest.mark.parametrize("kind", STRIDES)
-def test_every_layout_of_the_source_gives_torchs_layout(data: ModuleType, kind: str) -> None:
+def test_every_layout_of_the_source_gives_torchs_layout(kind: str) -> None:
     for arguments in ({"batch_size": 3, "shuffle": True}, {"batch_size": 1}, {"batch_size": None}):
-        assert_as_torch(data, lambda package: package.TensorDataset(STRIDES[kind](), torch.arange(8)), **arguments)
-    assert_as_torch(data, lambda package: STRIDES[kind](), batch_size=8)
+        assert_as_torch(
+            sluicegate, lambda package: package.TensorDataset(STRIDES[kind](), torch.arange(8)), **arguments
+        )
+    assert_as_torch(sluicegate, lambda package: STRIDES[kind](), batch_size=8)
 
 
 @pytest.mark.parametrize("kind", ["rows transposed", "channels_last samples", "empty rows", "conjugated"])
-def test_with_workers_every_layout_matches_torchs_workers(data: ModuleType, kind: str) -> None:
-    assert_as_torch(data, lambda package: package.TensorDataset(STRIDES[kind]()), batch_size=3, num_workers=1)
+def test_with_workers_every_layout_matches_torchs_workers(kind: str) -> None:
+    assert_as_torch(sluicegate, lambda package: package.TensorDataset(STRIDES[kind]()), batch_size=3, num_workers=1)
 
 
 NUMPY_DTYPES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "g", "F", "D"]
@@ -90,9 +93,9 @@ NUMPY_DTYPES += [">i4", ">f8", "S3", "U3", "O", "V4", "M8[s]", "m8[s]", "i4,f4"]
 
 @pytest.mark.parametrize("batch_size", [3, None])
 @pytest.mark.parametrize("code", NUMPY_DTYPES)
-def test_every_numpy_dtype_gives_torchs_batch_or_error(data: ModuleType, code: str, batch_size: int | None) -> None:
+def test_every_numpy_dtype_gives_torchs_batch_or_error(code: str, batch_size: int | None) -> None:
     for shape in ((7,), (7, 2), (7, 2, 3)):
-        assert_as_torch(data, lambda package, shape=shape: array_of(code, *shape), batch_size=batch_size)
+        assert_as_torch(sluicegate, lambda package, shape=shape: array_of(code, *shape), batch_size=batch_size)
 
 
 ARRAYS: dict[str, Callable[[], numpy.ndarray]] = {
@@ -114,9 +117,9 @@ ARRAYS: dict[str, Callable[[], numpy.ndarray]] = {
 
 
 @pytest.mark.parametrize("kind", ARRAYS)
-def test_every_numpy_layout_gives_torchs_batch_or_error(data: ModuleType, kind: str) -> None:
-    assert_as_torch(data, lambda package: ARRAYS[kind](), batch_size=4, epochs=2)
-    assert_as_torch(data, lambda package: ARRAYS[kind](), batch_size=None)
+def test_every_numpy_layout_gives_torchs_batch_or_error(kind: str) -> None:
+    assert_as_torch(sluicegate, lambda package: ARRAYS[kind](), batch_size=4, epochs=2)
+    assert_as_torch(sluicegate, lambda package: ARRAYS[kind](), batch_size=None)
 
 
 def test_a_read_only_array_is_read(data: ModuleType) -> None:
@@ -178,23 +181,23 @@ TENSOR_FLAGS: dict[str, Build] = {
 
 @pytest.mark.parametrize("num_workers", [0, 1])
 @pytest.mark.parametrize("kind", TENSOR_FLAGS)
-def test_tensors_that_only_torch_can_stack_are_stacked_by_torch(data: ModuleType, kind: str, num_workers: int) -> None:
-    assert_as_torch(data, TENSOR_FLAGS[kind], batch_size=4, num_workers=num_workers)
+def test_tensors_that_only_torch_can_stack_are_stacked_by_torch(kind: str, num_workers: int) -> None:
+    assert_as_torch(sluicegate, TENSOR_FLAGS[kind], batch_size=4, num_workers=num_workers)
 
 
 @pytest.mark.parametrize("num_workers", [0, 1])
-def test_no_grad_is_honored(data: ModuleType, num_workers: int) -> None:
+def test_no_grad_is_honored(num_workers: int) -> None:
     with torch.no_grad():
         build = TENSOR_FLAGS["requires grad"]
-        assert_as_torch(data, build, batch_size=4, num_workers=num_workers)
+        assert_as_torch(sluicegate, build, batch_size=4, num_workers=num_workers)
 
 
 @pytest.mark.parametrize("num_workers", [0, 1])
 @pytest.mark.parametrize("batch_size", [2, None])
-def test_inference_mode_marks_batches(data: ModuleType, batch_size: int | None, num_workers: int) -> None:
+def test_inference_mode_marks_batches(batch_size: int | None, num_workers: int) -> None:
     for build in (lambda package: package.TensorDataset(torch.randn(6, 2)), lambda package: array_of("f4", 6, 2)):
         with torch.inference_mode():
-            assert_as_torch(data, build, batch_size=batch_size, num_workers=num_workers)
+            assert_as_torch(sluicegate, build, batch_size=batch_size, num_workers=num_workers)
 
 
 def test_the_mode_at_next_counts(data: ModuleType) -> None:
@@ -208,27 +211,27 @@ def test_the_mode_at_next_counts(data: ModuleType) -> None:
 
 
 EPOCHS = [
-    {},
-    {"num_workers": 1},
-    {"num_workers": 3},
-    {"num_workers": 1, "persistent_workers": True},
-    {"num_workers": 3, "persistent_workers": True, "prefetch_factor": 3},
+    ({}, True),
+    ({"num_workers": 1}, True),
+    ({"num_workers": 3}, False),
+    ({"num_workers": 1, "persistent_workers": True}, False),
+    ({"num_workers": 3, "persistent_workers": True, "prefetch_factor": 3}, True),
 ]
 
 
-@pytest.mark.parametrize("workers", EPOCHS)
-@pytest.mark.parametrize("drop_last", [False, True])
-def test_epochs_with_workers_are_torchs(data: ModuleType, workers: dict[str, Any], drop_last: bool) -> None:
+# With workers, each number and kind of them with and without the last batch.
+@pytest.mark.parametrize(("workers", "drop_last"), [({}, False), *EPOCHS])
+def test_epochs_with_workers_are_torchs(workers: dict[str, Any], drop_last: bool) -> None:
     def build(package: ModuleType) -> Any:
         return package.TensorDataset(torch.randn(11, 3), torch.arange(11))
 
-    assert_as_torch(data, build, 2, batch_size=3, shuffle=True, drop_last=drop_last, **workers)
+    assert_as_torch(sluicegate, build, 2, batch_size=3, shuffle=True, drop_last=drop_last, **workers)
 
 
 @pytest.mark.parametrize("collate", [list, tuple, summed, torch.utils.data.default_convert])
 @pytest.mark.parametrize("num_workers", [0, 1])
-def test_a_custom_collate_gets_the_samples(data: ModuleType, collate: Any, num_workers: int) -> None:
+def test_a_custom_collate_gets_the_samples(collate: Any, num_workers: int) -> None:
     def build(package: ModuleType) -> Any:
         return package.TensorDataset(torch.randn(5, 2), torch.arange(5))
 
-    assert_as_torch(data, build, batch_size=2, collate_fn=collate, num_workers=num_workers)
+    assert_as_torch(sluicegate, build, batch_size=2, collate_fn=collate, num_workers=num_workers)

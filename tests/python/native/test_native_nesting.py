@@ -10,6 +10,7 @@ import numpy
 import pytest
 import torch
 
+import sluicegate
 from checks.equality import assert_same
 from checks.native import Build, array_of, assert_as_torch
 from doubles.datasets import Plain
@@ -76,10 +77,10 @@ NESTED: dict[str, Build] = {
 
 
 @pytest.mark.parametrize("kind", NESTED)
-def test_nested_native_datasets_give_torchs_batches(data: ModuleType, kind: str) -> None:
-    assert_as_torch(data, NESTED[kind], batch_size=4)
-    assert_as_torch(data, NESTED[kind], batch_size=2, drop_last=True, epochs=2)
-    assert_as_torch(data, NESTED[kind], batch_size=None)
+def test_nested_native_datasets_give_torchs_batches(kind: str) -> None:
+    assert_as_torch(sluicegate, NESTED[kind], batch_size=4)
+    assert_as_torch(sluicegate, NESTED[kind], batch_size=2, drop_last=True, epochs=2)
+    assert_as_torch(sluicegate, NESTED[kind], batch_size=None)
 
 
 SHUFFLED = ["subset of range", "random split", "concat", "concat of dtypes", "stack of names", "subset of stack"]
@@ -87,8 +88,8 @@ SHUFFLED = ["subset of range", "random split", "concat", "concat of dtypes", "st
 
 @pytest.mark.parametrize("kind", SHUFFLED)
 @pytest.mark.parametrize("num_workers", [0, 1])
-def test_nested_native_datasets_shuffle_as_torchs(data: ModuleType, kind: str, num_workers: int) -> None:
-    assert_as_torch(data, NESTED[kind], batch_size=2, shuffle=True, epochs=2, num_workers=num_workers)
+def test_nested_native_datasets_shuffle_as_torchs(kind: str, num_workers: int) -> None:
+    assert_as_torch(sluicegate, NESTED[kind], batch_size=2, shuffle=True, epochs=2, num_workers=num_workers)
 
 
 WORKER_KINDS = ["concat of dtypes widening", "concat of integer first", "concat of array dtypes", "concat of shapes"]
@@ -96,8 +97,8 @@ WORKER_KINDS += ["concat of layouts", "concat of scalar arrays", "subset past th
 
 
 @pytest.mark.parametrize("kind", WORKER_KINDS)
-def test_with_workers_mixed_parts_match_torchs_workers(data: ModuleType, kind: str) -> None:
-    assert_as_torch(data, NESTED[kind], batch_size=6, num_workers=1)
+def test_with_workers_mixed_parts_match_torchs_workers(kind: str) -> None:
+    assert_as_torch(sluicegate, NESTED[kind], batch_size=6, num_workers=1)
 
 
 PARTS: dict[str, Build] = {
@@ -138,11 +139,11 @@ INDICES: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("kind", INDICES)
-def test_any_index_from_a_sampler_is_read_as_torch_reads_it(data: ModuleType, part: str, kind: str) -> None:
+def test_any_index_from_a_sampler_is_read_as_torch_reads_it(part: str, kind: str) -> None:
     indices = INDICES[kind]
-    assert_as_torch(data, PARTS[part], batch_size=3, sampler=indices)
-    assert_as_torch(data, PARTS[part], batch_size=None, sampler=indices)
-    assert_as_torch(data, PARTS[part], batch_sampler=[[0, 1], indices, [2]])
+    assert_as_torch(sluicegate, PARTS[part], batch_size=3, sampler=indices)
+    assert_as_torch(sluicegate, PARTS[part], batch_size=None, sampler=indices)
+    assert_as_torch(sluicegate, PARTS[part], batch_sampler=[[0, 1], indices, [2]])
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -192,9 +193,9 @@ CHANGES: dict[str, Callable[[Any], None]] = {
 
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("kind", CHANGES)
-def test_a_source_changed_between_batches_is_seen_as_torch_sees_it(data: ModuleType, kind: str, nested: bool) -> None:
+def test_a_source_changed_between_batches_is_seen_as_torch_sees_it(kind: str, nested: bool) -> None:
     traces = []
-    for package in (data, torch.utils.data):
+    for package in (sluicegate, torch.utils.data):
         dataset = package.TensorDataset(torch.arange(12.0).view(6, 2), torch.arange(6))
         loader = package.DataLoader(package.Subset(dataset, [5, 4, 3, 2, 1, 0]) if nested else dataset, batch_size=2)
         iterator = iter(loader)

@@ -10,6 +10,7 @@ import numpy
 import pytest
 import torch
 
+import sluicegate
 from checks.equality import assert_same
 from doubles.datasets import RandomRows, Rows, WorkerProbe, is_even, seed_of_worker, times_ten
 
@@ -59,10 +60,10 @@ def test_default_shuffle_follows_the_global_seed(data: ModuleType, native: bool)
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("own", [False, True])
 def test_shuffled_epochs_are_torchs_and_leave_the_generators_where_torch_does(
-    data: ModuleType, native: bool, num_workers: int, own: bool
+    native: bool, num_workers: int, own: bool
 ) -> None:
     traces = []
-    for package in (data, torch.utils.data):
+    for package in (sluicegate, torch.utils.data):
         torch.manual_seed(11)
         generator = torch.Generator().manual_seed(5) if own else None
         dataset = package.TensorDataset(Rows(9).values, torch.arange(9)) if native else Rows(9)
@@ -75,9 +76,9 @@ def test_shuffled_epochs_are_torchs_and_leave_the_generators_where_torch_does(
 
 
 @pytest.mark.parametrize("native", [False, True])
-def test_without_workers_the_generators_move_at_the_same_steps_as_torchs(data: ModuleType, native: bool) -> None:
+def test_without_workers_the_generators_move_at_the_same_steps_as_torchs(native: bool) -> None:
     traces = []
-    for package in (data, torch.utils.data):
+    for package in (sluicegate, torch.utils.data):
         torch.manual_seed(3)
         dataset = package.TensorDataset(Rows(5).values, torch.arange(5)) if native else Rows(5)
         loader = package.DataLoader(dataset, 2, shuffle=True)
@@ -132,9 +133,9 @@ def test_worker_init_fn_runs_after_seeding(data: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_random_samples_are_torchs(data: ModuleType, num_workers: int) -> None:
+def test_random_samples_are_torchs(num_workers: int) -> None:
     traces = []
-    for package in (data, torch.utils.data):
+    for package in (sluicegate, torch.utils.data):
         torch.manual_seed(21)
         numpy.random.seed(21)
         loader = package.DataLoader(RandomRows(7), batch_size=2, shuffle=True, num_workers=num_workers)
@@ -185,9 +186,9 @@ def test_samplers_repeat_with_the_seed_and_advance_with_the_generator(data: Modu
 
 
 @pytest.mark.parametrize("kind", SAMPLERS)
-def test_samplers_through_a_native_loader_are_torchs(data: ModuleType, kind: str) -> None:
+def test_samplers_through_a_native_loader_are_torchs(kind: str) -> None:
     traces = []
-    for package in (data, torch.utils.data):
+    for package in (sluicegate, torch.utils.data):
         torch.manual_seed(8)
         loader = package.DataLoader(package.TensorDataset(torch.arange(70)), 9, sampler=make_sampler(package, kind))
         traces.append([list(loader), torch.get_rng_state(), list(loader), torch.get_rng_state()])
