@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -203,12 +204,25 @@ RESUMED: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("arguments", [{}, {"num_workers": 1}, {"num_workers": 2, "worker_type": "thread"}])
-@pytest.mark.parametrize("kind", ["native", "python"])
-@pytest.mark.parametrize("seed", [None, 7])
-@pytest.mark.parametrize("name", RESUMED)
+# With worker processes, every two values of different parameters occur together.
+@pytest.mark.parametrize(
+    ("name", "seed", "kind", "arguments", "ranks"),
+    [
+        *(
+            (*each, [0, 1])
+            for each in itertools.product(
+                RESUMED, [None, 7], ["native", "python"], [{}, {"num_workers": 2, "worker_type": "thread"}]
+            )
+        ),
+        *(
+            (name, (None, 7)[number % 2], ("native", "python")[(row + number) % 2], {"num_workers": 1}, [number])
+            for row, name in enumerate(RESUMED)
+            for number in range(2)
+        ),
+    ],
+)
 def test_an_epoch_is_set_between_iter_and_next_of_a_resumed_loader(
-    name: str, seed: int | None, kind: str, arguments: dict[str, Any]
+    name: str, seed: int | None, kind: str, arguments: dict[str, Any], ranks: list[int]
 ) -> None:
     dataset: Any = torch.arange(40) if kind == "native" else [*range(40)]
 
@@ -220,7 +234,7 @@ def test_an_epoch_is_set_between_iter_and_next_of_a_resumed_loader(
         loader.sampler.set_epoch(epoch)
         return iterator
 
-    for rank in range(2):
+    for rank in ranks:
         torch.manual_seed(5)
         loader = make(rank)
         [*begun(loader, 0)]

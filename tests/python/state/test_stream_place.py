@@ -94,11 +94,17 @@ def test_epoch_left_after_single_samples_resumes(stream: str, stops: list[int], 
     assert resumed(stream, state, 0, batch_size=batch_size) == expected
 
 
-# All streams with all stops; each stop with each `every`, for some stream.
+# Every two values of different parameters occur together, where what is around a stream is a parameter, too.
+STOPS = [[2], [2, 1], [20, 1, 0]]
 PERSISTENT = [
     (stream, stops, (1, 0, 3)[(row + column) % 3])
-    for row, stream in enumerate(STREAMS)
-    for column, stops in enumerate([[2], [2, 1], [20, 1, 0]])
+    for row, stream in enumerate(LAZY)
+    for column, stops in enumerate(STOPS)
+]
+PERSISTENT += [
+    (f"{around}: {stream}", STOPS[(row + column) % 3], (1, 0, 3)[(column - row) % 3])
+    for row, around in enumerate(["shuffled", "sharded"])
+    for column, stream in enumerate(INNER)
 ]
 
 
@@ -115,7 +121,7 @@ def test_persistent_workers_are_where_their_streams_were_left(stream: str, stops
 def test_a_stream_that_draws_its_order_at_first_draws_it_again_in_any_epoch(num_workers: int, every: int) -> None:
     def make() -> Any:
         return sluicegate.DataLoader(
-            ShuffledStream(LENGTH),
+            ShuffledStream(7),
             2,
             num_workers=num_workers,
             persistent_workers=True,
@@ -376,9 +382,14 @@ def test_an_epoch_that_was_resumed_and_not_read_is_left_where_it_was(
     check_left_untouched(lambda: maker(stream, 0, seed=seed), stop)
 
 
-@pytest.mark.parametrize(("stream", "seed"), [*zip(STREAMS, itertools.cycle([None, 7]), strict=False)])
-def test_persistent_workers_leave_a_stream_after_the_samples_fetched_ahead(stream: str, seed: int | None) -> None:
-    check_left_untouched(lambda: make(stream, 2, seed=seed, prefetch_factor=1), 2)
+@pytest.mark.parametrize(
+    ("stream", "seed", "num_workers"),
+    [(stream, (None, 7)[number % 2], 1 + number // 2 % 2) for number, stream in enumerate(STREAMS)],
+)
+def test_persistent_workers_leave_a_stream_after_the_samples_fetched_ahead(
+    stream: str, seed: int | None, num_workers: int
+) -> None:
+    check_left_untouched(lambda: make(stream, num_workers, seed=seed, prefetch_factor=1), 2)
 
 
 @pytest.mark.parametrize("seed", [None, 7])

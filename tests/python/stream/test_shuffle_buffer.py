@@ -198,7 +198,8 @@ def test_a_buffer_resumes_with_the_same_samples_and_later_epochs(stream: Any, si
         for _ in range(epoch):
             list(buffer)
         head, state, tail = rest_after(buffer, taken)
-        later = [list(buffer), list(buffer)]
+        if taken == 0:  # They are the same for all.
+            later = [list(buffer), list(buffer)]
         state = through_json(state)
         assert len(state["held"]) <= size
         torch.manual_seed(99)

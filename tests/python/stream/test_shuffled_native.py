@@ -49,8 +49,16 @@ def check_alike(native: Any, in_python: Any, epochs: int = 2) -> list[tuple[Any,
     return those
 
 
-@pytest.mark.parametrize("seed", [None, 7])
-@pytest.mark.parametrize("num_workers", [0, 2])
+# Every two values of different parameters occur together.
+@pytest.mark.parametrize(
+    ("case", "num_workers", "seed"),
+    [
+        (each, num_workers, (None, 7)[(row + column) % 2])
+        for row, each in enumerate(native_streams.CASES)
+        for column, num_workers in enumerate([0, 2])
+    ],
+    indirect=["case"],
+)
 def test_batches_and_states_are_those_of_single_samples(case: Case, num_workers: int, seed: int | None) -> None:
     make, dataset, path = case
     loaders = []

@@ -7,8 +7,6 @@ import os
 import pathlib
 import pickle
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -17,30 +15,28 @@ from typing import Any
 import pytest
 
 import sluicegate
+from checks.programs import Run
 from checks.resources import descendants
 from doubles.tar_files import many, put
 from sluicegate import CsvStream, JsonLinesStream, RawStream, TarStream, TFRecordStream
 
 
-def test_standard_input_is_read_by_one_reader(tmp_path: pathlib.Path) -> None:
-    program = (
-        "import sluicegate, sys\n"
-        "stream = sluicegate.JsonLinesStream('-')\n"
-        "loader = sluicegate.DataLoader(stream, batch_size=4, num_workers=int(sys.argv[1]))\n"
-        "print([batch.tolist() for batch in loader])\n"
-    )
-    run = lambda workers: subprocess.run(  # noqa: E731
-        [sys.executable, "-c", program, workers],
-        input="".join(f"{n}\n" for n in range(10)),
-        text=True,
-        capture_output=True,
-    )
-    for workers in ("0", "1"):
-        done = run(workers)
-        assert done.stdout == "[[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]\n", done.stderr
-    done = run("2")
-    assert done.returncode == 1
-    assert "read only once, but got 2 ranks and workers" in done.stderr
+def test_standard_input_is_read_by_one_reader(run: Run) -> None:
+    program = """
+        read, write = os.pipe()
+        os.write(write, b"".join(b"%d\\n" % number for number in range(10)))
+        os.close(write)
+        os.dup2(read, 0)
+        stream = data.JsonLinesStream("-")
+        print([batch.tolist() for batch in data.DataLoader(stream, batch_size=4, num_workers=workers)])
+    """
+    for workers in (0, 1):
+        ended = run(program, workers=workers)
+        ended.check()
+        assert ended.stdout == "[[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]\n"
+    ended = run(program, workers=2)
+    ended.check(code=1, stderr=None)
+    assert "read only once, but got 2 ranks and workers" in ended.stderr
 
 
 def test_sources_readable_once_allow_one_reader_and_resume_only_with_continues(tmp_path: pathlib.Path) -> None:
