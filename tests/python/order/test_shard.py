@@ -38,7 +38,9 @@ def read(made: Any) -> tuple[list[list[int]], list[list[bool]]]:
 @pytest.mark.parametrize("remainder", REMAINDERS)
 @pytest.mark.parametrize("world_size", [1, 2, 3, 4, 5])
 def test_ranks_have_equal_batches_and_cover_the_epoch(world_size: int, remainder: str) -> None:
-    for size, batch_size, drop_last in product(SIZES, [1, 3, 4], [False, True]):
+    for size, batch_size in product(SIZES, [1, 3, 4]):
+        # Every size with both, but not every size with every batch size and both.
+        drop_last = (size // 3 + batch_size + world_size) % 2 > 0
         changes = {"batch_size": batch_size, "drop_last": drop_last, "remainder": remainder}
         ranks, marks = [], []
         for rank in range(world_size):

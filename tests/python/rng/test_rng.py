@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 import pickle
 import random
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +16,7 @@ import torch
 
 from checks import global_draws
 from checks.global_draws import LIBRARIES, draw_normals, draws, public_states
+from checks.programs import Run
 from sluicegate import _core
 from sluicegate.rng.global_generators import global_generators as generators_of_process
 from sluicegate.rng.sample import SampleSeeding, sample_rng
@@ -141,6 +138,7 @@ def test_every_key_is_legal(key: int) -> None:
 
 PROGRAM = """
 import json
+assert hash("a") != here, "hashes of strings differ from process to process"
 from checks.global_draws import draws
 from test_rng import own_draws
 from sluicegate.rng.sample import SampleSeeding
@@ -160,14 +158,10 @@ def fetched(seed: int, epoch: int, index: Any) -> list[float]:
         return draws() + own_draws()
 
 
-def test_a_sample_is_the_same_in_every_process() -> None:
-    folder = Path(__file__).parent
-    paths = [str(folder), str(folder.parent), str(Path(_core.__file__ or "").parents[1])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONHASHSEED": "99"}
-    output = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=environment, check=True, capture_output=True, text=True
-    ).stdout
-    assert json.loads(output) == fetched(11, 2, 5)
+def test_a_sample_is_the_same_in_every_process(run: Run) -> None:
+    ended = run(PROGRAM, here=hash("a"))
+    ended.check()
+    assert json.loads(ended.stdout) == fetched(11, 2, 5)
 
 
 def test_a_forked_child_continues_with_its_own_generators() -> None:
