@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import gc
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -70,20 +72,36 @@ def ordered(batches: list[Any], workers: dict[str, Any]) -> list[Any]:
     return batches if workers.get("in_order", True) else sorted(batches, key=str)
 
 
+@functools.cache
+def batches_of_torch(kind: str, num_workers: int) -> list[Any]:
+    """Return the batches of torch's loader, which depend on the number of workers only for a stream."""
+    with tempfile.TemporaryDirectory() as folder:
+        dataset = dataset_of(kind, Path(folder))
+        return list(torch.utils.data.DataLoader(dataset, batch_size=4, num_workers=num_workers))
+
+
 @pytest.fixture(params=["native", "npy", "python", "stream"])
-def dataset(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    return dataset_of(request.param, tmp_path)
+def kind(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def dataset(kind: str, tmp_path: Path) -> Any:
+    return dataset_of(kind, tmp_path)
+
+
+@pytest.fixture
+def expected(kind: str, workers: dict[str, Any]) -> list[Any]:
+    return batches_of_torch(kind, workers.get("num_workers", 0) if kind == "stream" else 0)
 
 
 @pytest.mark.parametrize("workers", WORKERS)
 def test_batches_arrive_on_the_device_as_torch_makes_them(
-    monkeypatch: pytest.MonkeyPatch, dataset: Any, workers: dict[str, Any]
+    monkeypatch: pytest.MonkeyPatch, dataset: Any, workers: dict[str, Any], expected: list[Any]
 ) -> None:
     device = StandInDevice(StandInMemory())
     use_device(monkeypatch, device)
     loader = DataLoader(dataset, batch_size=4, device="cuda", **workers)
-    torchs = {name: value for name, value in workers.items() if name != "worker_type"}
-    expected = list(torch.utils.data.DataLoader(dataset, batch_size=4, **torchs))
     for _ in range(2):
         assert_same(ordered(list(loader), workers), ordered(expected, workers))
     assert device.copied() > 0
@@ -92,7 +110,7 @@ def test_batches_arrive_on_the_device_as_torch_makes_them(
 
 @pytest.mark.parametrize("workers", WORKERS)
 def test_batches_are_made_in_pinned_memory(
-    monkeypatch: pytest.MonkeyPatch, dataset: Any, workers: dict[str, Any]
+    monkeypatch: pytest.MonkeyPatch, dataset: Any, workers: dict[str, Any], expected: list[Any]
 ) -> None:
     memory = StandInMemory()
     use_pinned_memory(monkeypatch, memory)
@@ -104,8 +122,6 @@ def test_batches_are_made_in_pinned_memory(
 
     monkeypatch.setattr(_torch, "pin_memory", pin)
     batches = list(DataLoader(dataset, batch_size=4, pin_memory=True, **workers))
-    torchs = {name: value for name, value in workers.items() if name != "worker_type"}
-    expected = list(torch.utils.data.DataLoader(dataset, batch_size=4, **torchs))
     assert_same(ordered(batches, workers), ordered(expected, workers))
     # Torch pins batches that its own functions collate: tensors of less than 16 KiB, in the training process.
     processes = workers.get("num_workers", 0) > 0 and "worker_type" not in workers

@@ -28,7 +28,7 @@ from sluicegate._utils.collate import default_collate_fn_map
 from sluicegate.fetch import early_rows
 
 DRAWS = int(os.environ.get("SLUICEGATE_EARLY_ROWS_DRAWS", "120"))
-WORKER_DRAWS = max(4, DRAWS // 50)
+WORKER_DRAWS = max(2, DRAWS // 50)
 CHUNKS = 4
 KINDS = ["plain", "plain", "plain", "subset", "subset of subset", "concatenated", "many"]
 

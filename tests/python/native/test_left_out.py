@@ -282,6 +282,10 @@ MADE: dict[str, Callable[[Path], Damaged]] = {
 }
 
 
+# One of each format with at least five samples that are whole; the others differ in what is damaged.
+FORMATS = ["json-lines", "csv", "examples", "tfrecord", "mds", "folder", "parquet-filter", "arrow"]
+
+
 @pytest.mark.parametrize("name", MADE)
 def test_the_samples_that_are_whole_are_a_dataset_like_any_other(tmp_path: Path, name: str) -> None:
     made = MADE[name](tmp_path)
@@ -291,7 +295,7 @@ def test_the_samples_that_are_whole_are_a_dataset_like_any_other(tmp_path: Path,
     assert len(dataset.damages) == len(made.lines), dataset.damages
     for line, pattern in zip(dataset.damages, made.lines, strict=True):
         assert re.search(pattern, line), (line, pattern)
-    if len(made.whole) >= 5:
+    if name in FORMATS:
         check_format(dataset, made.whole)
     else:
         assert_same([*dataset], made.whole)
@@ -370,9 +374,11 @@ def test_a_damaged_index_of_skipped_samples_is_built_again(tmp_path: Path) -> No
     (index,) = (file for file in indices.iterdir() if file.suffix == ".sluicegate-index" and file.stat().st_size < 8000)
     contents = index.read_bytes()
     for place in range(0, len(contents), 3):
-        for damaged in (contents[:place], contents[:place] + bytes([contents[place] ^ 64]) + contents[place + 1 :]):
-            index.write_bytes(damaged)
-            assert read() == whole
+        index.write_bytes(contents[:place] + bytes([contents[place] ^ 64]) + contents[place + 1 :])
+        assert read() == whole
+    for length in range(0, len(contents), 9):
+        index.write_bytes(contents[:length])
+        assert read() == whole
 
 
 def test_all_that_is_broken_leaves_an_empty_dataset(tmp_path: Path) -> None:
