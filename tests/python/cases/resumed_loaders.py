@@ -73,7 +73,7 @@ class ResumeCase:
         choose = random.Random(number)
         self.seed = choose.choice([None, number, 2**64 - 1 - number])
         self.own_seed = choose.choice([None, None, number + 1])
-        self.num_workers = choose.choice([0, 0, 0, 0, 2])
+        self.num_workers = choose.choice([0, 0, 0, 0, 1 + number % 2])
         self.is_stream = choose.random() < 0.3
         self.arguments: dict[str, Any] = {}
         if self.is_stream:
@@ -141,7 +141,7 @@ class ResumeCase:
         return [take(loader) for _ in range(epochs)]
 
 
-def read_together(make_rank: Callable[[int], Any], world_size: int, count: int | None = None) -> list[list[Any]]:
+def read_together(make_rank: Callable[[int], Any], world_size: int) -> list[list[Any]]:
     """Return, for each step, what each rank reads: (indices, which are valid); ranks are read one after another."""
     ranks = []
     for rank in range(world_size):
@@ -149,8 +149,6 @@ def read_together(make_rank: Callable[[int], Any], world_size: int, count: int |
         for batch, ids in make_rank(rank).with_ids():
             assert numpy.array_equal(numpy.ravel(plain(batch)), ids.sample_indices)
             pairs.append((ids.sample_indices.tolist(), ids.valid.tolist()))
-            if count is not None and len(pairs) == count:
-                break
         ranks.append(pairs)
     assert len({len(pairs) for pairs in ranks}) == 1, "every rank takes as many steps"
     return [list(step) for step in zip(*ranks, strict=True)]

@@ -19,7 +19,7 @@ pytestmark = [
 ]
 
 CASES = 120
-IN_ONE_PROCESS = 20
+IN_ONE_PROCESS = 40
 
 PROGRAM = """
 import json
@@ -66,27 +66,27 @@ def test_other_ranks_resume_the_same_order_at_every_position(name: str) -> None:
     is_dealt_by_sample = name in SAMPLERS or name == "batches"
     whole = merged(read_together(lambda rank: loader((rank, 1), 5), 1), is_dealt_by_sample)
     for before, after, batch_sizes in [(2, 3, (2, 4)), (3, 1, (1, 3)), (4, 2, (2, 2))]:
-        steps = len(read_together(lambda rank: loader((rank, before), batch_sizes[0]), before))  # noqa: B023
-        for stop in range(1, steps):
-            states = []
-            for rank in range(before):
-                made = loader((rank, before), batch_sizes[0])
-                iterator = iter(made)
-                for _ in range(stop):
-                    next(iterator)
-                states.append(json.loads(json.dumps(made.state_dict())))
-            read = merged(
-                read_together(lambda rank: loader((rank, before), batch_sizes[0]), before, stop),  # noqa: B023
-                is_dealt_by_sample,
-            )
+        steps = read_together(lambda rank: loader((rank, before), batch_sizes[0]), before)  # noqa: B023
+        states = [told(loader((rank, before), batch_sizes[0])) for rank in range(before)]
+        for stop in range(1, len(steps)):
+            read = merged(steps[:stop], is_dealt_by_sample)
             rest = merged(
-                read_together(lambda rank: loader((rank, after), batch_sizes[1], states[rank % before]), after),  # noqa: B023
+                read_together(lambda rank: loader((rank, after), batch_sizes[1], states[rank % before][stop]), after),  # noqa: B023
                 is_dealt_by_sample,
             )
             if name == "batches":  # the rest that fills no batch of all ranks is dropped
                 assert read + rest == whole[: len(read + rest)], (before, after, stop)
             else:
                 assert read + rest == whole, (before, after, stop)
+
+
+def told(loader: Any) -> list[dict[str, Any]]:
+    """Return the states of an epoch: before the first batch, and after each."""
+    iterator = iter(loader)
+    states = [json.loads(json.dumps(loader.state_dict()))]
+    for _ in iterator:
+        states.append(json.loads(json.dumps(loader.state_dict())))
+    return states
 
 
 def merged(steps: list[list[Any]], is_dealt_by_sample: bool) -> list[Any]:

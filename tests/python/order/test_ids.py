@@ -68,7 +68,8 @@ def test_ids_are_of_the_batch(kind: str, num_workers: int, mode: dict[str, Any])
     if mode and ("generator" in kind or (num_workers and "shuffle" not in kind)):
         pytest.skip("no such loader, or as with the others")
     loader = make(kind, num_workers, **mode)
-    for epoch in range(2):
+    # Workers are slow to start.
+    for epoch in range(1 if num_workers and "shuffle" not in kind else 2):
         found = pairs(loader)
         check(found, epoch)
         assert len(found) == len(loader)

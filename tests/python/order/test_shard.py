@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from itertools import product
 from typing import Any
 
@@ -35,6 +36,11 @@ def read(made: Any) -> tuple[list[list[int]], list[list[bool]]]:
     return batches, marks
 
 
+@functools.cache
+def whole_order(size: int) -> list[int]:
+    return take(loader(size, batch_size=None))
+
+
 @pytest.mark.parametrize("remainder", REMAINDERS)
 @pytest.mark.parametrize("world_size", [1, 2, 3, 4, 5])
 def test_ranks_have_equal_batches_and_cover_the_epoch(world_size: int, remainder: str) -> None:
@@ -56,7 +62,7 @@ def test_ranks_have_equal_batches_and_cover_the_epoch(world_size: int, remainder
         for batches in ranks:
             assert [len(batch) for batch in batches] == expected
         order = merged(ranks)
-        whole = take(loader(size, batch_size=None))
+        whole = whole_order(size)
         assert sorted(whole) == list(range(size))
         assert order == [whole[position % size] for position in range(length * world_size)]
         valid = merged(marks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from typing import Any
@@ -50,10 +51,20 @@ class CountedByItsIterator(torch.utils.data.IterableDataset):
         self.epoch = state["epoch"]
 
 
-@pytest.mark.parametrize("batch_size", [3, 4])  # with 4, the end is noticed with the last batch
-@pytest.mark.parametrize("received", [1, 2, None])
+# With a batch size of 4, the end is noticed with the last batch. With workers, every two values of different parameters
+# occur together.
 @pytest.mark.parametrize(
-    "arguments", [{}, {"seed": 7}, {"num_workers": 1}, {"num_workers": 1, "persistent_workers": True}], ids=str
+    ("arguments", "received", "batch_size"),
+    [
+        *itertools.product([{}, {"seed": 7}], [1, 2, None], [3, 4]),
+        ({"num_workers": 1}, 1, 3),
+        ({"num_workers": 1}, 2, 4),
+        ({"num_workers": 1}, None, 3),
+        ({"num_workers": 1, "persistent_workers": True}, 1, 4),
+        ({"num_workers": 1, "persistent_workers": True}, 2, 3),
+        ({"num_workers": 1, "persistent_workers": True}, None, 4),
+    ],
+    ids=str,
 )
 def test_an_iterator_counts_the_epochs_of_its_stream_once(
     arguments: dict[str, Any], received: int | None, batch_size: int

@@ -211,12 +211,12 @@ def test_files_that_end_early_or_are_missing_come_with_the_same_batch_and_words(
     make, _, path = case
     data = pathlib.Path(path).read_bytes()
     pathlib.Path(f"{path}.cut").write_bytes(data[: len(data) * 2 // 3])
-    damage = [(f"{path}.cut", "raise"), (f"{path}.cut", "skip"), (f"{path}.missing", "raise")]
+    damage = [("cut", "raise", PACES), ("cut", "skip", ["in turn"]), ("missing", "raise", ["ahead"])]
     if make is JsonLinesStream:  # No format opens the files itself.
-        damage.append((f"{path}.missing", "skip"))
-    for second, on_error in damage:
-        made = functools.partial(make, [path, second, path], on_error=on_error)
-        check_alike(made, 1, num_workers=2, batch_size=4)
+        damage.append(("missing", "skip", PACES))
+    for ending, on_error, paces in damage:
+        made = functools.partial(make, [path, f"{path}.{ending}", path], on_error=on_error)
+        check_alike(made, 1, paces=paces, num_workers=2, batch_size=4)
 
 
 @pytest.mark.usefixtures("pace")
