@@ -192,7 +192,7 @@ def test_items_of_other_types_are_no_part_of_a_state(items: list[Any]) -> None:
         def __getitem__(self, index: Any) -> int:
             return 0
 
-    made = DataLoader(AnythingGoes(), batch_sampler=Anything(), collate_fn=len, num_workers=2)
+    made = DataLoader(AnythingGoes(), batch_sampler=Anything(), collate_fn=len, num_workers=1)
     iterator = iter(made)
     assert [next(iterator) for _ in range(150)] == [len(items)] * 150
     state = made.state_dict()

@@ -367,8 +367,8 @@ def test_a_seeded_loader_resumes_a_sampler_with_its_own_generator(
     [
         ({}, [*itertools.product([None, 0, 5], [0, 1])]),
         # Every two values of different parameters occur together.
-        ({"num_workers": 2}, [(None, 0), (0, 1), (5, 0)]),
-        ({"num_workers": 1, "persistent_workers": True}, [(None, 1), (0, 0), (5, 1)]),
+        ({"num_workers": 1}, [(None, 0), (0, 1), (5, 0)]),
+        ({"num_workers": 2, "persistent_workers": True}, [(None, 1), (0, 0), (5, 1)]),
     ],
     ids=["none", "workers", "persistent"],
 )
