@@ -40,12 +40,18 @@ def exited(pid: int, code: int | None, doing: str, has_begun: bool, method: str)
 
     Args:
         pid: the worker's process id.
-        code: its exit code.
+        code: its exit code; None if other code collected it.
         doing: what it was working on, a sentence without a period.
         has_begun: whether it ran our code.
         method: the start method.
     """
-    text = f"DataLoader worker (pid(s) {pid}) exited unexpectedly with exit code {code}. "
+    text = f"DataLoader worker (pid(s) {pid}) exited unexpectedly"
+    if code is None:
+        return (
+            f"{text}. {doing}. Its exit code is unknown, because other code in this process collected it: a handler of "
+            "SIGCHLD that waits for all children (wait only for processes that you started), or SIGCHLD is ignored"
+        )
+    text += f" with exit code {code}. "
     if has_begun or method == "fork":
         return (
             f"{text}{doing}. Something in it called os._exit or sys.exit, or it could not start: see its output on "

@@ -1,7 +1,9 @@
-"""Waits for the end of processes, even if other code has closed their descriptors."""
+"""Waits for the end of processes, even if other code has closed their descriptors or collected their exit codes."""
 
 from __future__ import annotations
 
+import multiprocessing.process
+import os
 import select
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -11,6 +13,26 @@ from typing import Any
 _LOOK_SECONDS = 0.05
 # The shortest, if its descriptor is ready for another reason.
 _PAUSE_SECONDS = 0.005
+
+
+def has_ended(process: Any) -> bool:
+    """Return True if a child process has ended.
+
+    `Process.is_alive` stays True if other code has collected the exit code: a handler of SIGCHLD that waits for all
+    children, or the kernel, if SIGCHLD is ignored. Then the process does not exist anymore.
+
+    Args:
+        process: a `multiprocessing.Process` that was started by this process.
+    """
+    if not process.is_alive():
+        return True
+    try:
+        os.kill(process.pid, 0)
+    except ProcessLookupError:
+        # As `is_alive` does. Otherwise the pipe of its start stays open until this process ends.
+        multiprocessing.process._children.discard(process)  # type: ignore[attr-defined]
+        return True
+    return False
 
 
 def wait_for_end(process: Any, deadline: float, is_hurried: Callable[[], bool] | None = None) -> bool:
@@ -24,11 +46,11 @@ def wait_for_end(process: Any, deadline: float, is_hurried: Callable[[], bool] |
         deadline: in seconds of `time.monotonic()`.
         is_hurried: called about 20 times a second.
     """
-    while process.is_alive():
+    while not has_ended(process):
         left = deadline - time.monotonic()
         if left <= 0 or (is_hurried is not None and is_hurried()):
             return False
-        if _is_ready(process.sentinel, min(left, _LOOK_SECONDS)) and process.is_alive():
+        if _is_ready(process.sentinel, min(left, _LOOK_SECONDS)) and not has_ended(process):
             time.sleep(min(left, _PAUSE_SECONDS))
     return True
 
@@ -53,7 +75,7 @@ def joined(
             wait_for_end(process, deadline, is_hurried)
     except BaseException as interrupt:
         interrupts.append(interrupt)
-    return [process for process in processes if process.is_alive()]
+    return [process for process in processes if not has_ended(process)]
 
 
 def events(descriptors: Sequence[int | None]) -> dict[int, int]:
