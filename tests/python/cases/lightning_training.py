@@ -50,7 +50,8 @@ class Model(lightning.LightningModule):
 def whole_loader_of(kind: str, rows: Rows, *, shuffle: bool = True) -> Any:
     """Return a loader of all samples, as for a single process."""
     seeded = {"seed": 7} if kind == "seeded" else {}
-    return MODULES[kind].DataLoader(rows, BATCH_SIZE, shuffle=shuffle, num_workers=2, **seeded)
+    workers = 2 if shuffle else 0
+    return MODULES[kind].DataLoader(rows, BATCH_SIZE, shuffle=shuffle, num_workers=workers, **seeded)
 
 
 def train(

@@ -75,9 +75,10 @@ def loader_of(kind: str, rows: Rows, *, shuffle: bool = True, workers: int = 2) 
         kind: "seeded" for ours with a seed and a shard, "sampled" for ours with torch's sampler, "torch" for torch's.
         rows: the samples.
         shuffle: True for a training, False for an evaluation, whose padding is marked.
-        workers: the number of worker processes.
+        workers: the number of worker processes of a training; an evaluation has none.
     """
     rank, size = ranks()
+    workers = workers if shuffle else 0
     if kind == "seeded":
         remainder = "pad" if shuffle else "exact"
         return sluicegate.DataLoader(

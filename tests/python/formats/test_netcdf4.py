@@ -27,7 +27,10 @@ def test_netcdf4_as_xarray_decodes_it(tmp_path: Path) -> None:
     kinds = ["i1", "u1", "<i2", ">i2", "<u2", "<i4", "<i8", "<f4", ">f4", "<f8"]
     factors = [None, np.float32(0.01), np.float64(0.01), np.float64(-273.15), np.float32(3)]
     checked = 0
-    for number, (kind, scale, offset) in enumerate(itertools.product(kinds, factors, factors)):
+    # Every two values of different parameters occur together.
+    pairs = itertools.product(enumerate(kinds), enumerate(factors))
+    cases = [(kind, scale, factors[(row + column) % len(factors)]) for (row, kind), (column, scale) in pairs]
+    for number, (kind, scale, offset) in enumerate(cases):
         path = tmp_path / f"{number}.nc"
         dtype = np.dtype(kind)
         low, high = (-100, 100) if dtype.kind == "f" else (max(np.iinfo(dtype).min, -1000), np.iinfo(dtype).max)
@@ -67,7 +70,7 @@ def test_netcdf4_as_xarray_decodes_it(tmp_path: Path) -> None:
             raise AssertionError(f"{kind} {attributes}: {error}") from error
         assert len(Hdf5Dataset(path, window={"y": 2, "x": 2})) == 6
         checked += 1
-    assert checked > 200
+    assert checked > 40
     with h5py.File(path, "a") as file:
         file["v"].attrs["units"] = "days since 2000-01-01"
     with pytest.raises(ValueError, match=r"times .* are not supported; pass decode_cf=False"):

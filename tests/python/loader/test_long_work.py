@@ -19,7 +19,7 @@ from doubles.terminals import Terminal
 from sluicegate import DataLoader, ImageFolderDataset, JsonLinesDataset
 from sluicegate.sampler import LengthBucketBatchSampler, PackedBatchSampler, WeightedRandomSampler
 
-DOCUMENTS = 3_000_000
+DOCUMENTS = 2_000_000
 
 
 class Interrupted(Exception):
@@ -68,7 +68,7 @@ WORK: dict[str, Callable[[Any], Any]] = {
         for window in (10_000, DOCUMENTS)
     },
     "length bucket": lambda lengths: next(iter(LengthBucketBatchSampler(lengths, max_tokens=4000, seed=7))),
-    "weights": lambda lengths: next(iter(WeightedRandomSampler(np.tile(lengths, 2).astype(float), 10, seed=7))),
+    "weights": lambda lengths: next(iter(WeightedRandomSampler(np.tile(lengths, 3).astype(float), 10, seed=7))),
 }
 
 
