@@ -65,7 +65,9 @@ demo: $(VENV)/.optimized ## Train on real photographs with torch's loader and wi
 docs: $(VENV)/.installed ## Build the documentation, with the API reference, into .cache/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
-test: test-rust test-python ## What every change must pass: native tests, doctests, Python tests, the examples in the documentation
+# Both at once, also without --jobs: the native tests use the time in which Python tests wait.
+test: $(VENV)/.built ## What every change must pass: native tests, doctests, Python tests, the examples in the documentation
+	$(MAKE) $(if $(findstring jobserver,$(MAKEFLAGS)),,--jobs=2) test-rust test-python
 
 # Runs after the build of the extension module, which shares its dependencies: in parallel, each would wait for the other.
 # All commands build the whole workspace, so that every build unifies the features of dependencies in the same way.
