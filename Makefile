@@ -80,7 +80,7 @@ test-rust: $(VENV)/.built
 # The first tests fork workers of processes that have not imported torchvision, transformers, and Arrow, which takes a
 # fourth less processor time.
 test-python: $(VENV)/.built
-	$(PYTEST) tests $(addprefix --ignore=,$(LARGE))
+	$(PYTEST) tests/python tests/mutants $(addprefix --ignore=,$(LARGE))
 	$(PYTEST) $(LARGE)
 
 # .ci/run also runs these, except test-trainers, which installs unlocked packages and takes minutes.
