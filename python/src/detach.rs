@@ -11,7 +11,7 @@ use super::error::to_python;
 ///
 /// Everything that can wait, copy a batch, or take a lock goes through here: a thread that holds the GIL while it waits
 /// for a thread that wants the GIL never wakes up.
-#[expect(clippy::disallowed_methods, reason = "this is the door that the ban points to")]
+#[expect(clippy::disallowed_methods, reason = "the lint points here")]
 pub(super) fn detach<T: Send>(py: Python<'_>, work: impl FnOnce() -> sluicegate::Result<T> + Send) -> PyResult<T> {
     py.detach(work).map_err(|error| to_python(py, error))
 }

@@ -7,14 +7,14 @@ use pyo3::types::{PyByteArray, PyBytes, PyTuple};
 use sluicegate::internal::{GENERATOR_WORDS, GeneratorStream};
 
 use super::mersenne::{Mersenne, MersennePlaces, MersenneState};
-use super::torch_generator::{TorchDoor, TorchPlaces, TorchState};
+use super::torch_generator::{TorchAccess, TorchPlaces, TorchState};
 
 /// Access to one generator.
 enum GeneratorAccess {
     /// No access: nothing is set, and its state is empty.
     Closed,
     Mersenne(Mersenne),
-    Torch(TorchDoor),
+    Torch(TorchAccess),
     /// A Python object that uses the library's public API, with methods `seed(state)`, `take()`, and `put(state)`.
     Public(Py<PyAny>),
 }
@@ -28,7 +28,7 @@ impl GeneratorAccess {
             return Ok(Self::Public(places.unbind()));
         }
         Ok(match stream {
-            GeneratorStream::GlobalTorch => Self::Torch(TorchDoor::new(py, places.extract::<TorchPlaces>()?)?),
+            GeneratorStream::GlobalTorch => Self::Torch(TorchAccess::new(py, places.extract::<TorchPlaces>()?)?),
             _ => Self::Mersenne(Mersenne::new(py, places.extract::<MersennePlaces>()?)?),
         })
     }

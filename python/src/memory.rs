@@ -236,12 +236,12 @@ unsafe extern "C" fn drop_unused(capsule: *mut ffi::PyObject) {
 type ShowTensor = unsafe extern "C" fn(*mut ffi::PyObject, *mut DLTensor) -> c_int;
 
 /// Torch's function that exposes the memory of a tensor, in versions that have one.
-pub(super) struct TensorDoor {
+pub(super) struct TensorAccess {
     class: Py<PyType>,
     show: ShowTensor,
 }
 
-impl TensorDoor {
+impl TensorAccess {
     /// Returns the function for tensors of exactly this class.
     pub(super) fn of(class: &Bound<'_, PyType>) -> Option<Self> {
         let capsule = class.getattr("__dlpack_c_exchange_api__").ok()?;
@@ -307,16 +307,16 @@ pub(super) struct Views<'py> {
 }
 
 impl<'py> Views<'py> {
-    /// Returns the memory of tensors of data type `dtype`; None if one is not of the door's class, has a different type
+    /// Returns the memory of tensors of data type `dtype`; None if one is not of the accessed class, has a different type
     /// or shape, or is not dense CPU memory. A tensor's flags (conjugated, requires a gradient) are not checked.
-    pub(super) fn of_tensors(door: &TensorDoor, dtype: DType, samples: &Bound<'py, PyTuple>) -> Option<Self> {
+    pub(super) fn of_tensors(access: &TensorAccess, dtype: DType, samples: &Bound<'py, PyTuple>) -> Option<Self> {
         let mut rows = Scattered::new(dtype.bytes(), samples.len());
         let expected = dlpack_type(dtype);
         for sample in samples.iter_borrowed() {
             let mut shown = MaybeUninit::<DLTensor>::uninit();
-            if sample.get_type_ptr() != door.class.as_ptr().cast()
+            if sample.get_type_ptr() != access.class.as_ptr().cast()
                 // SAFETY: the function belongs to this class, the GIL is held, and there is room to write to.
-                || unsafe { (door.show)(sample.as_ptr(), shown.as_mut_ptr()) } != 0
+                || unsafe { (access.show)(sample.as_ptr(), shown.as_mut_ptr()) } != 0
             {
                 drop(PyErr::take(samples.py()));
                 return None;

@@ -105,10 +105,10 @@ impl Prefetch {
         self.epoch.store(epoch, Ordering::Relaxed);
     }
 
-    /// Makes the samples that are requested next draw in sequence from the torch generator that `way` leads to (see
+    /// Makes the samples that are requested next draw in sequence from the torch generator of `access` (see
     /// `draw_from`), if the dataset reports what they draw. None if a seed determines the draws.
-    fn set_generator(&self, way: Option<Py<PyAny>>) {
-        *self.generator.lock().unwrap_or_else(PoisonError::into_inner) = way;
+    fn set_generator(&self, access: Option<Py<PyAny>>) {
+        *self.generator.lock().unwrap_or_else(PoisonError::into_inner) = access;
     }
 
     /// Lets up to `helpers` threads help the consumer with a batch that it fetches itself, if single samples take long.
@@ -312,9 +312,10 @@ impl Prefetch {
     /// If the data that they depend on could not be read; nothing was drawn.
     fn draw(&self, py: Python<'_>, indices: &[usize]) -> PyResult<Option<Arc<[GeneratorPlace]>>> {
         let Some(drawing) = self.dataset.as_deref().and_then(sluicegate::Dataset::as_drawing) else { return Ok(None) };
-        let way = self.generator.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|way| way.clone_ref(py));
-        let Some(way) = way else { return Ok(None) };
-        let places = draw_from(way.bind(py), |generator| {
+        let access =
+            self.generator.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|each| each.clone_ref(py));
+        let Some(access) = access else { return Ok(None) };
+        let places = draw_from(access.bind(py), |generator| {
             let mut places: Vec<GeneratorPlace> = Vec::with_capacity(indices.len());
             for &index in indices {
                 places.push(generator.place(places.last()));

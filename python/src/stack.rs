@@ -11,7 +11,7 @@ use sluicegate::{BatchField, DType};
 use super::detach::detach;
 use super::dlpack::travels_as_bytes;
 use super::error::to_python;
-use super::memory::{TensorDoor, Views};
+use super::memory::{TensorAccess, Views};
 use super::pinned_block::leased_tensor;
 
 /// From this size in bytes on, a copy takes longer than another thread should wait for the GIL.
@@ -27,7 +27,7 @@ const SMALL_TENSOR: usize = 16 << 10;
 #[pyclass(frozen, module = "sluicegate._core")]
 pub(super) struct Kinds {
     /// None in versions of torch that do not expose the memory of tensors.
-    door: Option<TensorDoor>,
+    access: Option<TensorAccess>,
     tensor: Py<PyType>,
     /// Methods of a tensor that return true if its values are not those that its bytes show.
     flags: Vec<Py<PyString>>,
@@ -54,7 +54,7 @@ impl Kinds {
         let py = tensor.py();
         let parse = |name: String| name.parse().map_err(|error| to_python(py, error));
         Ok(Self {
-            door: TensorDoor::of(&tensor),
+            access: TensorAccess::of(&tensor),
             tensor: tensor.unbind(),
             flags,
             dtypes: dtypes.into_iter().map(|(known, name)| Ok((known, parse(name)?))).collect::<PyResult<_>>()?,
@@ -93,7 +93,7 @@ impl Kinds {
     /// Returns the memory of tensors; None if torch must handle them itself, for example if a query fails.
     fn views_of_tensors<'py>(&self, samples: &Bound<'py, PyTuple>) -> Option<Views<'py>> {
         let py = samples.py();
-        let door = self.door.as_ref()?;
+        let access = self.access.as_ref()?;
         let first = samples.get_item(0).ok()?;
         let torchs = first.getattr(intern!(py, "dtype")).ok()?;
         let &(_, dtype) = self.dtypes.iter().find(|known| known.0.is(&torchs))?;
@@ -118,7 +118,7 @@ impl Kinds {
                 }
             }
         }
-        Views::of_tensors(door, dtype, samples)
+        Views::of_tensors(access, dtype, samples)
     }
 
     /// Returns the data type of a tensor of numbers like `first`, if it is a number.

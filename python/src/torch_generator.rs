@@ -1,4 +1,4 @@
-//! [`TorchState`] and [`TorchDoor`]: a torch generator on the CPU, through the state that it exports and imports.
+//! [`TorchState`] and [`TorchAccess`]: a torch generator on the CPU, through the state that it exports and imports.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
@@ -150,14 +150,14 @@ impl TorchState {
 pub(super) struct TorchPlaces(Py<PyAny>, Py<PyAny>, Py<PyAny>, usize);
 
 /// One torch generator.
-pub(super) struct TorchDoor {
+pub(super) struct TorchAccess {
     get_state: Py<PyAny>,
     set_state: Py<PyAny>,
     tensor: Py<PyAny>,
     form: ForeignWords,
 }
 
-impl TorchDoor {
+impl TorchAccess {
     pub(super) fn new(py: Python<'_>, places: TorchPlaces) -> PyResult<Self> {
         let TorchPlaces(get_state, set_state, tensor, address) = places;
         let form = words_at(address, FORM_WORDS).map_err(|error| to_python(py, error))?;
@@ -180,26 +180,26 @@ impl TorchDoor {
     }
 }
 
-/// Returns the result of `draw` for the torch generator that `way` leads to, and moves it to where torch's own draws
-/// would have left it. `way` is a tuple for fast access, or an object that uses the public API, with methods `take()`
+/// Returns the result of `draw` for the torch generator of `given`, and moves it to where torch's own draws
+/// would have left it. `given` is a tuple for fast access, or an object that uses the public API, with methods `take()`
 /// and `put(state)`. If `draw` fails, nothing was drawn.
 pub(super) fn draw_from<T>(
-    way: &Bound<'_, PyAny>,
+    given: &Bound<'_, PyAny>,
     draw: impl FnOnce(&mut TorchGenerator) -> PyResult<T>,
 ) -> PyResult<T> {
-    let py = way.py();
-    if way.is_instance_of::<PyTuple>() {
-        let door = TorchDoor::new(py, way.extract::<TorchPlaces>()?)?;
-        let before = door.take(py)?;
+    let py = given.py();
+    if given.is_instance_of::<PyTuple>() {
+        let access = TorchAccess::new(py, given.extract::<TorchPlaces>()?)?;
+        let before = access.take(py)?;
         let mut generator = before.generator()?;
         let drawn = draw(&mut generator)?;
-        door.put(py, &before.moved_to(&generator))?;
+        access.put(py, &before.moved_to(&generator))?;
         return Ok(drawn);
     }
-    let state: Bound<'_, PyBytes> = way.call_method0(intern!(py, "take"))?.cast_into()?;
+    let state: Bound<'_, PyBytes> = given.call_method0(intern!(py, "take"))?.cast_into()?;
     let before = TorchState::from_bytes(state.as_bytes())?;
     let mut generator = before.generator()?;
     let drawn = draw(&mut generator)?;
-    way.call_method1(intern!(py, "put"), (PyBytes::new(py, &before.moved_to(&generator).to_bytes()),))?;
+    given.call_method1(intern!(py, "put"), (PyBytes::new(py, &before.moved_to(&generator).to_bytes()),))?;
     Ok(drawn)
 }
