@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -55,3 +57,15 @@ def assert_as_torch(dataset: Any, *, epochs: int = 2, **arguments: Any) -> list[
     assert sluicegate.DataLoader(dataset, **arguments).explain().engine == "rust"
     assert_same(seen_by(sluicegate.DataLoader, dataset, epochs=epochs, **arguments), expected)
     return expected
+
+
+def assert_resumes_as_torch(dataset: Any, **arguments: Any) -> None:
+    """Assert that two batches, and those of another loader that resumes after them, are the epoch of torch's loader."""
+    torch.manual_seed(5)
+    loader = sluicegate.DataLoader(dataset, **arguments)
+    seen: list[Any] = list(itertools.islice(loader, 2))
+    resumed = sluicegate.DataLoader(dataset, **arguments)
+    resumed.load_state_dict(json.loads(json.dumps(loader.state_dict())))
+    seen += resumed
+    torch.manual_seed(5)
+    assert_same(seen, list(torch.utils.data.DataLoader(dataset, **arguments)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import json
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -71,15 +70,7 @@ def test_every_class_of_image_lists_matches_torch(tmp_path: Path, name: str) -> 
 def test_every_class_is_resumed(tmp_path: Path, number: int, name: str) -> None:
     dataset, _ = image_list(name, tmp_path, random.Random(name), 10)
     set_transforms(dataset, PIPELINES[1])
-    given: dict[str, Any] = {"batch_size": 3, "shuffle": True, "num_workers": number % 2 * 2}
-    torch.manual_seed(5)
-    loader = sluicegate.DataLoader(dataset, **given)
-    seen: list[Any] = list(itertools.islice(loader, 2))
-    resumed = sluicegate.DataLoader(dataset, **given)
-    resumed.load_state_dict(json.loads(json.dumps(loader.state_dict())))
-    seen += resumed
-    torch.manual_seed(5)
-    assert_same(seen, list(torch.utils.data.DataLoader(dataset, **given)))
+    epochs.assert_resumes_as_torch(dataset, batch_size=3, shuffle=True, num_workers=number % 2 * 2)
 
 
 @pytest.mark.parametrize("name", AS_THEY_ARE)

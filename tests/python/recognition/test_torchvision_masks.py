@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
-import json
 import os
 import random
 import zlib
@@ -173,15 +171,7 @@ def test_with_a_seed_a_mask_draws_after_its_image(tmp_path: Path) -> None:
 def test_an_epoch_of_masks_is_resumed(tmp_path: Path, name: str, num_workers: int) -> None:
     dataset, _, _ = masked(name, tmp_path, random.Random(3))
     set_transforms(dataset, IMAGES, RANDOM_MASKS)
-    given: dict[str, Any] = {"batch_size": 3, "shuffle": True, "num_workers": num_workers}
-    torch.manual_seed(5)
-    loader = sluicegate.DataLoader(dataset, **given)
-    seen: list[Any] = list(itertools.islice(loader, 2))
-    resumed = sluicegate.DataLoader(dataset, **given)
-    resumed.load_state_dict(json.loads(json.dumps(loader.state_dict())))
-    seen += resumed
-    torch.manual_seed(5)
-    assert_same(seen, list(torch.utils.data.DataLoader(dataset, **given)))
+    epochs.assert_resumes_as_torch(dataset, batch_size=3, shuffle=True, num_workers=num_workers)
 
 
 def test_subsets_and_concatenations(tmp_path: Path) -> None:
