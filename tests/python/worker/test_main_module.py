@@ -46,9 +46,8 @@ def test_a_script_without_a_guard(tmp_path: Path, method: str) -> None:
     assert said.startswith("RuntimeError: DataLoader worker (pid(s) ")
     assert str(script) in said
     assert 'if __name__ == "__main__":' in said
-    if method == "forkserver":  # Spawned workers import torch for seconds.
-        script.write_text(DEFINITION + guarded(LOOP.format(method=method)))
-        assert last_line(str(script)) == "[[0, 1, 4, 9], [16, 25, 36, 49]]"
+    script.write_text(DEFINITION + guarded(LOOP.format(method=method)))
+    assert last_line(str(script)) == "[[0, 1, 4, 9], [16, 25, 36, 49]]"
 
 
 def test_a_class_defined_under_the_guard_is_an_error_with_a_remedy(tmp_path: Path) -> None:
