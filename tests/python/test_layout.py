@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,9 +17,14 @@ MODULES = sorted(TESTS.rglob("*.py"))
 LARGE_PACKAGES = {"datasets", "pandas", "pyarrow", "torchvision", "transformers", "xarray"}
 
 
+@functools.cache
+def parsed(module: Path) -> ast.Module:
+    return ast.parse(module.read_text())
+
+
 def imported(module: Path, is_when_loaded: bool = False) -> Iterator[str]:
     """Yield the modules that the module imports; with `is_when_loaded`, not those that its functions import."""
-    tree = ast.parse(module.read_text())
+    tree = parsed(module)
     for node in tree.body if is_when_loaded else ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)

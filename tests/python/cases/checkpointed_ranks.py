@@ -34,7 +34,7 @@ def loaders(rank: int) -> dict[str, Any]:
 def resume_own_part(rank: int, folder: str) -> None:
     """Resume each loader after two batches, and write the indices that it reads into `folder`."""
     join(rank, 2, folder)
-    told = {}
+    found = {}
     for name, loader in loaders(rank).items():
         iterator = iter(loader)
         first = [next(iterator).tolist() for _ in range(2)]
@@ -44,8 +44,8 @@ def resume_own_part(rank: int, folder: str) -> None:
         rest = [batch.tolist() for batch in iterator]
         fresh = loaders(rank)[name]
         torch.distributed.checkpoint.load({key: fresh}, checkpoint_id=f"{folder}/{name}")
-        told[name] = {"first": first, "rest": rest, "resumed": [batch.tolist() for batch in fresh]}
-    Path(f"{folder}/rank-{rank}").write_text(json.dumps(told))
+        found[name] = {"first": first, "rest": rest, "resumed": [batch.tolist() for batch in fresh]}
+    Path(f"{folder}/rank-{rank}").write_text(json.dumps(found))
     leave()
 
 

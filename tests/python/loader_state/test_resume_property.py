@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import sluicegate
+from cases.loader_kinds import read
 from cases.resumed_loaders import BATCH_SAMPLERS, SAMPLERS, SIZE, ResumeCase, read_together
 from checks.programs import Run
 from doubles.stateful import Indices
@@ -67,26 +68,18 @@ def test_other_ranks_resume_the_same_order_at_every_position(name: str) -> None:
     whole = merged(read_together(lambda rank: loader((rank, 1), 5), 1), is_dealt_by_sample)
     for before, after, batch_sizes in [(2, 3, (2, 4)), (3, 1, (1, 3)), (4, 2, (2, 2))]:
         steps = read_together(lambda rank: loader((rank, before), batch_sizes[0]), before)  # noqa: B023
-        states = [told(loader((rank, before), batch_sizes[0])) for rank in range(before)]
+        saved = [read(loader((rank, before), batch_sizes[0]))[0] for rank in range(before)]
+        states = json.loads(json.dumps(saved))
         for stop in range(1, len(steps)):
-            read = merged(steps[:stop], is_dealt_by_sample)
+            first = merged(steps[:stop], is_dealt_by_sample)
             rest = merged(
                 read_together(lambda rank: loader((rank, after), batch_sizes[1], states[rank % before][stop]), after),  # noqa: B023
                 is_dealt_by_sample,
             )
             if name == "batches":  # the rest that fills no batch of all ranks is dropped
-                assert read + rest == whole[: len(read + rest)], (before, after, stop)
+                assert first + rest == whole[: len(first + rest)], (before, after, stop)
             else:
-                assert read + rest == whole, (before, after, stop)
-
-
-def told(loader: Any) -> list[dict[str, Any]]:
-    """Return the states of an epoch: before the first batch, and after each."""
-    iterator = iter(loader)
-    states = [json.loads(json.dumps(loader.state_dict()))]
-    for _ in iterator:
-        states.append(json.loads(json.dumps(loader.state_dict())))
-    return states
+                assert first + rest == whole, (before, after, stop)
 
 
 def merged(steps: list[list[Any]], is_dealt_by_sample: bool) -> list[Any]:
