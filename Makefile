@@ -20,8 +20,8 @@ SOURCES := $(shell find src python/src -name '*.rs') Cargo.toml Cargo.lock pytho
 BEHIND :=
 # Processes that run Python tests: more than CPUs, because tests mostly wait.
 PYTEST_JOBS := 4
-# The tests that import large packages, and thus make large processes.
-LARGE := $(addprefix tests/python/,formats image native recognition stream transformers transforms writers xarray) python/sluicegate
+# The folders whose tests import large packages, and thus make large processes, as the package's doctests do.
+LARGE := $(addprefix tests/python/,formats image native recognition stream transformers transforms writers xarray)
 # The seed of a random order of the Python tests, if any.
 SHUFFLE :=
 PYTEST = $(BIN)/python -m pytest --quiet --numprocesses $(PYTEST_JOBS) --dist worksteal $(if $(SHUFFLE),--shuffle=$(SHUFFLE))
@@ -81,7 +81,7 @@ test-rust: $(VENV)/.built
 # fourth less processor time.
 test-python: $(VENV)/.built
 	$(PYTEST) tests/python tests/mutants $(addprefix --ignore=,$(LARGE))
-	$(PYTEST) $(LARGE)
+	$(PYTEST) $(LARGE) python/sluicegate
 
 # .ci/run also runs these, except test-trainers, which installs unlocked packages and takes minutes.
 check: lint docs test-tight test-loom test-soak fuzz test-trainers ## What a release must pass in addition to make test: lints, docs, few slots, loom, soak, a minute per fuzzer, trainers

@@ -307,8 +307,8 @@ pub(super) struct Views<'py> {
 }
 
 impl<'py> Views<'py> {
-    /// Returns the memory of tensors of data type `dtype`; None if one is not of the accessed class, has a different type
-    /// or shape, or is not dense CPU memory. A tensor's flags (conjugated, requires a gradient) are not checked.
+    /// Returns the memory of tensors of data type `dtype`; None if one is not of the accessed class, has a different
+    /// type or shape, or is not dense CPU memory. A tensor's flags (conjugated, requires a gradient) are not checked.
     pub(super) fn of_tensors(access: &TensorAccess, dtype: DType, samples: &Bound<'py, PyTuple>) -> Option<Self> {
         let mut rows = Scattered::new(dtype.bytes(), samples.len());
         let expected = dlpack_type(dtype);
