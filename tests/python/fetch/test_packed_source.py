@@ -16,6 +16,7 @@ import torch
 import torch.utils.data
 from hypothesis import given, settings
 
+from cases.pairs import in_pairs
 from checks.equality import assert_same, error_of
 from checks.formats import check_format
 from doubles.token_files import flat, megatron
@@ -138,14 +139,9 @@ def test_documents_are_read_as_every_format(tmp_path: Path) -> None:
     check_format(TokenDocumentsDataset(paths), samples)
 
 
-# Every two values of different parameters occur together.
 @pytest.mark.parametrize(
     ("strategy", "arguments", "workers"),
-    [
-        (strategy, arguments, (0, 2)[(row + column) % 2])
-        for row, strategy in enumerate(STRATEGIES)
-        for column, arguments in enumerate([{"seed": 3}, {}, {"sampler_seed": 9}, {"seed": 3, "shard": (1, 2)}])
-    ],
+    in_pairs(STRATEGIES, [{"seed": 3}, {}, {"sampler_seed": 9}, {"seed": 3, "shard": (1, 2)}], [0, 2]),
     ids=str,
 )
 def test_packing_resumes_at_every_position_with_any_number_of_workers(

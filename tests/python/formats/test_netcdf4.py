@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import torch
 import torch.utils.data
 
 from cases.number_arrays import numbers
+from cases.pairs import in_pairs
 from checks.array_rows import assert_rows
 from sluicegate import Hdf5Dataset
 
@@ -28,9 +28,7 @@ def test_netcdf4_as_xarray_decodes_it(tmp_path: Path) -> None:
     factors = [None, np.float32(0.01), np.float64(0.01), np.float64(-273.15), np.float32(3)]
     checked = 0
     # Every two values of different parameters occur together.
-    pairs = itertools.product(enumerate(kinds), enumerate(factors))
-    cases = [(kind, scale, factors[(row + column) % len(factors)]) for (row, kind), (column, scale) in pairs]
-    for number, (kind, scale, offset) in enumerate(cases):
+    for number, (kind, scale, offset) in enumerate(in_pairs(kinds, factors, factors)):
         path = tmp_path / f"{number}.nc"
         dtype = np.dtype(kind)
         low, high = (-100, 100) if dtype.kind == "f" else (max(np.iinfo(dtype).min, -1000), np.iinfo(dtype).max)

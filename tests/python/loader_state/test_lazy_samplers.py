@@ -12,6 +12,7 @@ import pytest
 import torch
 import torch.utils.data
 
+from cases.pairs import in_pairs
 from doubles.stateful import Indices
 from sluicegate import DataLoader
 
@@ -97,11 +98,7 @@ def interrupted(name: str, workers: int, received: int, draws: bool) -> tuple[An
     ("name", "workers", "draws", "stop"),
     [
         *itertools.product(GIVEN, [0], [False, True], [1, 4, 7]),
-        *(
-            (name, 2, (row + column) % 2 > 0, stop)
-            for row, name in enumerate(GIVEN)
-            for column, stop in enumerate([1, 4, 7])
-        ),
+        *((name, 2, draws, stop) for name, stop, draws in in_pairs(GIVEN, [1, 4, 7], [False, True])),
     ],
 )
 def test_the_rest_of_an_epoch_is_the_uninterrupted_one_or_a_warning(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cases.loader_kinds import make, take
+from cases.pairs import in_pairs
 from doubles.datasets import UnevenStream
 from doubles.stateful import CongruentRows, GeneratorStream, Indices
 
@@ -73,14 +74,9 @@ def test_every_step_between_snapshots_is_a_step_to_resume_at(every: int) -> None
 
 
 @pytest.mark.prefetch
-# Every two values of different parameters occur together.
 @pytest.mark.parametrize(
     ("kind", "stop", "resumed_in_order"),
-    [
-        (kind, stop, (row + column) % 2 > 0)
-        for row, kind in enumerate(["sequential", "shuffle", "stateful sampler"])
-        for column, stop in enumerate([0, 1, 4, 10])
-    ],
+    in_pairs(["sequential", "shuffle", "stateful sampler"], [0, 1, 4, 10], [False, True]),
 )
 def test_out_of_order_map_style_nothing_is_lost_or_repeated(kind: str, stop: int, resumed_in_order: bool) -> None:
     changes = {"sampler": None} if kind != "stateful sampler" else {}

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from cases.pairs import in_pairs
 from checks.equality import assert_same
 from doubles.datasets import BatchedRows, IndexTypes, Plain, Rows, WorkerProbe
 
@@ -20,22 +21,13 @@ def name_of(value: Any) -> str | None:
     return ",".join(f"{key}={part}" for key, part in value.items()) or "default" if isinstance(value, dict) else None
 
 
-def in_pairs(batch_sizes: list[Any]) -> list[tuple[bool, dict[str, int], Any]]:
-    """Return kinds of datasets, workers, and batch sizes, in which every two values occur together."""
-    return [
-        ((row + column) % 2 > 0, workers, batch_size)
-        for row, workers in enumerate(WORKERS)
-        for column, batch_size in enumerate(batch_sizes)
-    ]
-
-
 def rows_of(data: ModuleType, native: bool, size: int = 10) -> Any:
     """Return the same samples as a Python dataset and as a native one."""
     plain = Rows(size)
     return data.TensorDataset(plain.values, torch.arange(size)) if native else plain
 
 
-@pytest.mark.parametrize(("native", "workers", "batch_size"), in_pairs([1, 2, 4]), ids=name_of)
+@pytest.mark.parametrize(("workers", "batch_size", "native"), in_pairs(WORKERS, [1, 2, 4], [False, True]), ids=name_of)
 def test_sequential_batches_are_exact(data: ModuleType, native: bool, workers: dict[str, int], batch_size: int) -> None:
     dataset = rows_of(data, native)
     values = Rows(10).values
@@ -54,7 +46,9 @@ def test_unbatched_samples_are_not_collated(data: ModuleType, workers: dict[str,
     assert all(torch.equal(row, Rows(5).values[label]) for row, label in samples)
 
 
-@pytest.mark.parametrize(("native", "workers", "batch_size"), in_pairs([1, 2, None]), ids=name_of)
+@pytest.mark.parametrize(
+    ("workers", "batch_size", "native"), in_pairs(WORKERS, [1, 2, None], [False, True]), ids=name_of
+)
 def test_shuffle_yields_every_sample_once_with_its_fields_together(
     data: ModuleType, native: bool, workers: dict[str, int], batch_size: int | None
 ) -> None:

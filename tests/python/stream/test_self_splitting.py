@@ -19,6 +19,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils.data import ChainDataset, IterDataPipe, get_worker_info
 from torch.utils.data.datapipes.iter import IterableWrapper
 
+from cases.pairs import in_pairs
 from sluicegate import DataLoader, IterableDataset, JsonLinesStream, ShuffleBuffer, shard_iterable, split_by_class
 
 datasets = pytest.importorskip("datasets")
@@ -230,19 +231,12 @@ def test_every_sample_is_read_once_or_there_is_an_error(folder: Path, case: int)
 SHARED = ["whole", "WebDataset, whole", "chain", "chain of native", "data pipe", "native", "loader"]
 
 
-# Streams that can be shared are, for any number of ranks and workers. Every two values of different parameters occur
-# together, where ranks and workers are one.
-@pytest.mark.parametrize(
-    ("kind", "wrapper", "world_size", "num_workers"),
-    [
-        (kind, wrapper, *[(2, 2), (1, 2), (2, 0)][(row + column) % 3])
-        for row, kind in enumerate(SHARED)
-        for column, wrapper in enumerate(WRAPPERS)
-    ],
-)
+# Streams that can be shared are, for any number of ranks and workers, which are one parameter here.
+@pytest.mark.parametrize(("kind", "wrapper", "readers"), in_pairs(SHARED, WRAPPERS, [(2, 2), (1, 2), (2, 0)]))
 def test_streams_that_do_not_split_themselves_are_shared(
-    folder: Path, kind: str, wrapper: str, world_size: int, num_workers: int
+    folder: Path, kind: str, wrapper: str, readers: tuple[int, int]
 ) -> None:
+    world_size, num_workers = readers
     found = read(lambda: WRAPPERS[wrapper](KINDS[kind](folder)), world_size, num_workers=num_workers)
     assert found == list(range(SAMPLES))
 
@@ -303,18 +297,11 @@ ONCE: list[tuple[str, int]] = [
 ]
 
 
-# Every two values of different parameters occur together, where a kind and its ranks are one.
-@pytest.mark.parametrize(
-    ("kind", "world_size", "wrapper", "num_workers"),
-    [
-        (*once, wrapper, 2 * ((row + column) % 2))
-        for row, once in enumerate(ONCE)
-        for column, wrapper in enumerate(WRAPPERS)
-    ],
-)
+@pytest.mark.parametrize(("once", "wrapper", "num_workers"), in_pairs(ONCE, WRAPPERS, [0, 2]))
 def test_streams_of_other_packages_are_split_once(
-    folder: Path, kind: str, world_size: int, wrapper: str, num_workers: int
+    folder: Path, once: tuple[str, int], wrapper: str, num_workers: int
 ) -> None:
+    kind, world_size = once
     found = read(lambda: WRAPPERS[wrapper](KINDS[kind](folder)), world_size, num_workers=num_workers)
     assert found == list(range(SAMPLES))
 

@@ -14,6 +14,7 @@ import torch
 from cases import native_streams
 from cases.loader_kinds import take
 from cases.native_streams import Case, json_lines, tar
+from cases.pairs import in_pairs
 from checks.equality import assert_same
 from sluicegate import DataLoader, JsonLinesStream, ShuffleBuffer
 
@@ -49,15 +50,8 @@ def check_alike(native: Any, in_python: Any, epochs: int = 2) -> list[tuple[Any,
     return those
 
 
-# Every two values of different parameters occur together.
 @pytest.mark.parametrize(
-    ("case", "num_workers", "seed"),
-    [
-        (each, num_workers, (None, 7)[(row + column) % 2])
-        for row, each in enumerate(native_streams.CASES)
-        for column, num_workers in enumerate([0, 2])
-    ],
-    indirect=["case"],
+    ("case", "num_workers", "seed"), in_pairs(native_streams.CASES, [0, 2], [None, 7]), indirect=["case"]
 )
 def test_batches_and_states_are_those_of_single_samples(case: Case, num_workers: int, seed: int | None) -> None:
     make, dataset, path = case

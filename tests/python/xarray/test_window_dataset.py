@@ -13,6 +13,7 @@ import pytest
 import torch
 import torch.utils.data
 
+from cases.pairs import in_pairs
 from checks.equality import assert_same
 from sluicegate import BlockShuffleSampler, DataLoader
 
@@ -131,14 +132,7 @@ SLICES: dict[str, Callable[[Any], Any]] = {
 
 
 # Every two values of different parameters occur together; all combinations would take half a minute.
-PAIRS = [
-    (STORES[(row + column) % len(STORES)], cut, part)
-    for row, cut in enumerate(CUTS)
-    for column, part in enumerate(SLICES)
-]
-
-
-@pytest.mark.parametrize(("either_store", "cut", "part"), PAIRS, indirect=["either_store"])
+@pytest.mark.parametrize(("cut", "part", "either_store"), in_pairs(CUTS, SLICES, STORES), indirect=["either_store"])
 @pytest.mark.filterwarnings("ignore:The following dimensions were included")
 def test_stored_windows_are_those_of_xbatcher(either_store: Path, cut: str, part: str) -> None:
     data = SLICES[part](_opened(either_store)[["temperature", "wind"]])
