@@ -30,9 +30,10 @@ TRAIN = CASES + 'accelerated_training.train(f"{lines}-{rank}", kind, **arguments
 
 @pytest.fixture(scope="module")
 def run() -> Iterator[Run]:
-    """Run programs in a process that has imported Accelerate, and the modules it imports when it trains."""
+    """Run programs in a process that has imported Accelerate, and the modules that the trainings import."""
     print(f"accelerate {accelerate.__version__}")
-    yield from zygote("accelerate", "accelerate.data_loader", "torch._dynamo", "torch.distributed.fsdp")
+    later = ("datasets", "torch._dynamo", "torch.distributed.fsdp")
+    yield from zygote("accelerate", "accelerate.data_loader", *later, "cases.accelerated_training")
 
 
 def train(run: Run, lines: Path, world_size: int, kind: str = "sluicegate", **arguments: Any) -> list[list[Any]]:

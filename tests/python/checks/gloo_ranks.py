@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .programs import Run
+# Not for the ranks, which import this module: importing pytest would take them 0.1 s.
+if TYPE_CHECKING:
+    from .programs import Run
 
 # Seconds after which a rank that still waits for another is killed.
 DEADLINE = 90

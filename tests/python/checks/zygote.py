@@ -130,19 +130,22 @@ def end(variables: dict[str, Any]) -> None:
 if __name__ == "__main__":
     from checks.resources import descendants, private_shm
 
+    gc.disable()  # until everything is imported, when nothing is freed
     with contextlib.suppress(OSError):
         private_shm(8192)
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     import torch.utils.data
 
     import sluicegate
-    from checks import absent_devices, huge_pages, short_deadlines
+    from checks import absent_devices, equality, gloo_ranks, huge_pages, short_deadlines  # noqa: F401
+    from doubles import faulty  # noqa: F401
 
     absent_devices.skip()
     short_deadlines.shorten()
     for module in sys.argv[1:]:
         importlib.import_module(module)
     gc.freeze()  # otherwise every collection in a program would copy all of it
+    gc.enable()
     huge_pages.collapse()
 
     given = serve()

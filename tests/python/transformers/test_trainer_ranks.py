@@ -21,8 +21,9 @@ REFUSED = 'from cases import transformers_training; transformers_training.refuse
 
 @pytest.fixture(scope="module")
 def run() -> Iterator[Run]:
-    """Run programs in a process that has imported the Trainer, and the modules it imports when it trains."""
-    yield from zygote("transformers", "transformers.trainer", "accelerate", "torch._dynamo", "torch.distributed.fsdp")
+    """Run programs in a process that has imported the Trainer, and the modules that the trainings import."""
+    later = ("accelerate", "torch._dynamo", "torch.distributed.fsdp")
+    yield from zygote("transformers", "transformers.trainer", *later, "cases.transformers_training")
 
 
 def train(run: Run, path: Path, world_size: int, kind: str = "sluicegate", **arguments: Any) -> list[list[Any]]:
