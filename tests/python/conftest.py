@@ -127,6 +127,8 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     result = yield
     if len(sys.modules) - modules > MANY_MODULES:
         settle()
+    else:
+        huge_pages.collapse_after_forks()
     return result
 
 
