@@ -161,27 +161,14 @@ fn short_orders_are_those_of_torch() {
 }
 
 #[test]
-fn orders_beyond_2_24_are_those_of_torch() {
-    let golden = [
-        ((1 << 24) + 5, 0, [8325104, 12888020, 1483858], 118111, 0xe62c_34e9_67d3_8b21, 3658463376480041937),
-        ((1 << 24) + 5, 4294967295, [16673067, 9584819, 9562451], 8967641, 0x1e0a_e3a5_8c6b_a654, 8414865670411490487),
-        (
-            (1 << 25) - 1,
-            12345678901,
-            [18653715, 7637442, 20302798],
-            15904744,
-            0x90f1_1717_8721_ac22,
-            6351963988061476779,
-        ),
-    ];
-    for (len, seed, first, last, expected, next) in golden {
-        let mut generator = TorchGenerator::new(seed);
-        let order = shuffled(len, &mut generator);
-        assert_eq!(order[..3], first);
-        assert_eq!(order[len - 1], last);
-        assert_eq!(fingerprint_of(&order), expected, "len {len} seed {seed}");
-        assert_eq!(generator.random_int64(), next, "len {len} seed {seed}");
-    }
+fn a_long_order_is_that_of_torch() {
+    let len = (1 << 24) + 5;
+    let mut generator = TorchGenerator::new(4294967295);
+    let order = shuffled(len, &mut generator);
+    assert_eq!(order[..3], [16673067, 9584819, 9562451]);
+    assert_eq!(order[len - 1], 8967641);
+    assert_eq!(fingerprint_of(&order), 0x1e0a_e3a5_8c6b_a654);
+    assert_eq!(generator.random_int64(), 8414865670411490487);
 }
 
 #[test]

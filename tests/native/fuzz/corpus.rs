@@ -35,7 +35,7 @@ fn truncated_and_changed_inputs_are_read_or_refused() {
         for path in inputs(name) {
             let whole = fs::read(&path).unwrap();
             println!("{}", path.display());
-            let step = whole.len() / 40 + 1;
+            let step = whole.len() / 20 + 1;
             for at in (0..whole.len()).step_by(step) {
                 target(&whole[..at]);
                 let mut changed = whole.clone();
