@@ -41,6 +41,7 @@ PATTERNS = {
     r"|(?:general|initial|maxim|minim|normal|optim|organ|quant|recogn|serial|special|synchron|util|vector)"
     r"is(?:e|ed|es|er|ing|ation)s?(?![a-z])": "American spelling",
 }
+_PATTERNS = [(re.compile(pattern, re.MULTILINE), instead) for pattern, instead in PATTERNS.items()]
 # A comment, a raw string, a string, or a character, which may be a quote.
 _RUST = re.compile(r"""//[^\n]*|r(#*)".*?"\1|b?"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])'""", re.DOTALL)
 _FENCED = re.compile(r"^(\s*//[/!] )?```.*?^(\s*//[/!] )?```", re.DOTALL | re.MULTILINE)
@@ -74,10 +75,12 @@ def prose(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _of_python(source: str) -> Iterator[tuple[int, str]]:
-    tree = ast.parse(source)
-    inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Constant, ast.JoinedStr)) and id(node) not in inner:
+    nodes: list[ast.AST] = [ast.parse(source)]
+    while nodes:
+        node = nodes.pop()
+        if not isinstance(node, (ast.Constant, ast.JoinedStr)):
+            nodes += ast.iter_child_nodes(node)
+        elif not isinstance(node, ast.Constant) or isinstance(node.value, str):
             parts = node.values if isinstance(node, ast.JoinedStr) else [node]
             text = "".join(str(part.value) if isinstance(part, ast.Constant) else "value" for part in parts)
             yield node.lineno, re.sub(r".*>>>.*", "", text)
@@ -95,11 +98,11 @@ def _of_rust(source: str) -> Iterator[tuple[int, str]]:
 
 @pytest.mark.parametrize(("kinds", "least"), [(PAGES, 50), ({".py", ".pyi"}, 10_000), ({".rs"}, 10_000)])
 def test_wording_is_plain(kinds: set[str], least: int) -> None:
-    passages = [(path, *passage) for path in files(kinds) for passage in prose(path)]
+    passages = [(path, line, _ALLOWED.sub("", text)) for path in files(kinds) for line, text in prose(path)]
     assert len(passages) > least
     assert [
         Found(f"{path.relative_to(ROOT)}:{first + text[: match.start()].count(chr(10))}", match[0], instead)
         for path, first, text in passages
-        for pattern, instead in PATTERNS.items()
-        for match in re.finditer(pattern, _ALLOWED.sub("", text), flags=re.MULTILINE)
+        for pattern, instead in _PATTERNS
+        for match in pattern.finditer(text)
     ] == []

@@ -19,7 +19,7 @@ from doubles.terminals import Terminal
 from sluicegate import DataLoader, ImageFolderDataset, JsonLinesDataset
 from sluicegate.sampler import LengthBucketBatchSampler, PackedBatchSampler, WeightedRandomSampler
 
-DOCUMENTS = 2_000_000
+DOCUMENTS = 500_000
 
 
 class Interrupted(Exception):
@@ -67,8 +67,8 @@ WORK: dict[str, Callable[[Any], Any]] = {
         for strategy in ("concat", "first_fit", "best_fit")
         for window in (10_000, DOCUMENTS)
     },
-    "length bucket": lambda lengths: next(iter(LengthBucketBatchSampler(lengths, max_tokens=4000, seed=7))),
-    "weights": lambda lengths: next(iter(WeightedRandomSampler(np.tile(lengths, 3).astype(float), 10, seed=7))),
+    "length bucket": lambda lengths: next(iter(LengthBucketBatchSampler(np.tile(lengths, 4), max_tokens=4000, seed=7))),
+    "weights": lambda lengths: next(iter(WeightedRandomSampler(np.tile(lengths, 12).astype(float), 10, seed=7))),
 }
 
 
@@ -100,13 +100,13 @@ def test_progress_is_shown_on_a_terminal(lengths: Any, monkeypatch: pytest.Monke
     for stream in (Terminal(), io.StringIO()):
         monkeypatch.setattr(sys, "stderr", stream)
         # Takes several times as long as the delay before progress is shown.
-        WORK[f"first_fit {DOCUMENTS}"](lengths)
+        packed(np.tile(lengths, 4), "first_fit", 4 * DOCUMENTS)
         monkeypatch.undo()
         shown = stream.getvalue()
         if not stream.isatty():
             assert shown == ""
         else:
-            assert f"of {DOCUMENTS:,}" in shown
+            assert f"of {4 * DOCUMENTS:,}" in shown
             assert "preparing an epoch: " in shown
             assert shown.endswith("\n")
 
