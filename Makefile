@@ -18,8 +18,8 @@ SOURCES := $(shell find src python/src -name '*.rs') Cargo.toml Cargo.lock pytho
 # With BEHIND=nice, other builds run at low priority, after the extension module and the Python tests, which take longest.
 # Tests are not niced; the timing tests would fail.
 BEHIND :=
-# Processes that run Python tests: more than CPUs, because tests mostly wait.
-PYTEST_JOBS := 4
+# Processes that run Python tests: more than two CPUs, because tests also wait, but more processes take more CPU time.
+PYTEST_JOBS := 3
 # The folders whose tests import large packages, and thus make large processes, as the package's doctests do.
 LARGE := $(addprefix tests/python/,formats image native recognition stream transformers transforms writers xarray)
 # The seed of a random order of the Python tests, if any.
