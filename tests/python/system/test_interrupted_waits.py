@@ -104,3 +104,21 @@ def test_no_thread_waits_forever_after_an_interrupt(check: Callable[[Interrupted
     # The number of calls in the wait itself varies.
     for number in range(1 + start % STRIDE, counting.calls + 1, STRIDE):
         check(InterruptedCall(number))
+
+
+def test_after_more_interrupts_than_requests_ahead_the_rest_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between taking a batch and requesting the next one: the batch is lost, and its request is made up for."""
+    iterator: Any = iter(loader_of(Numbers(), prefetch_factor=1))
+    is_left_out, left = iterator._is_left_out, [1, 2, 3, 4, 5]
+
+    def interrupted(*arguments: Any) -> bool:
+        if left:
+            left.pop()
+            raise Interrupt
+        return is_left_out(*arguments)
+
+    monkeypatch.setattr(iterator, "_is_left_out", interrupted)
+    for _ in range(5):
+        with pytest.raises(Interrupt):
+            next(iterator)
+    assert values(iterator) == list(range(10, SAMPLES))
