@@ -15,6 +15,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 import sluicegate
 from checks.equality import assert_same
+from checks.public_names import assert_named
 from doubles.datasets import Rows, Stream
 
 OWN_NAMES = [
@@ -110,6 +111,11 @@ def test_base_classes_for_users_are_torchs_own(name: str) -> None:
 def test_the_public_surface_is_pinned() -> None:
     assert sorted(sluicegate.__all__) == sorted([*torch.utils.data.__all__, *OWN_NAMES])
     assert all(hasattr(sluicegate, name) for name in sluicegate.__all__)
+
+
+def test_pickles_name_the_package() -> None:
+    assert_named(sluicegate)
+    assert_named(sluicegate.transforms)
 
 
 def test_the_signature_is_torchs_with_own_arguments_keyword_only_at_the_end() -> None:

@@ -14,6 +14,8 @@ from .loader_mixin import LoaderMixin
 
 __all__ = ["LoaderMixin", "Trainer"]
 
+LoaderMixin.__module__ = __name__
+
 
 class Trainer(LoaderMixin, transformers.Trainer):  # type: ignore[misc, unused-ignore]
     """The `Trainer` of transformers with our loaders; see `LoaderMixin` for its additional argument.

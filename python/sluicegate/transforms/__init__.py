@@ -118,3 +118,7 @@ __all__ = [
     "TrivialAugmentWide",
     "recognize",
 ]
+
+# Pickles name this package, so that a class may move within it.
+for _name in __all__:
+    globals()[_name].__module__ = __name__

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from .arguments import interpolation_of
 from .torch_draws import drawing_from_current
 
-__all__ = ["BOXES", "KEY_POINTS", "PILLOW", "Needed", "by_torchvision"]
+__all__ = ["BOXES", "KEY_POINTS", "PILLOW", "Needed", "by_torchvision", "is_own"]
 
 
 class Needed(NamedTuple):
@@ -28,6 +28,11 @@ BOXES = Needed("boxes are", "")
 KEY_POINTS = Needed("key points are", "")
 
 
+def is_own(kind: type) -> bool:
+    """Return True for a class of this package; user-defined subclasses are not."""
+    return f"{kind.__module__}.".startswith(f"{__package__}.")
+
+
 def by_torchvision(transform: Any, sample: Any, needed: Needed) -> Any:
     """Return the result of torchvision's transform with the name and arguments of `transform` for `sample`.
 
@@ -40,7 +45,7 @@ def by_torchvision(transform: Any, sample: Any, needed: Needed) -> Any:
         ModuleNotFoundError: torchvision is not installed.
         TypeError: torchvision has no transform of that name, or refuses the sample.
     """
-    kind = next(each for each in type(transform).__mro__ if each.__module__.rpartition(".")[0] == __package__)
+    kind = next(each for each in type(transform).__mro__ if is_own(each))
     name = kind.__name__
     try:
         v2 = importlib.import_module("torchvision.transforms.v2")

@@ -7,6 +7,7 @@ from typing import Any, TypeGuard
 
 import torch
 
+from .by_torchvision import is_own
 from .drawing import current_generator
 from .running import run
 from .transform import Transform, check_probability
@@ -67,8 +68,7 @@ class _Several(Transform):
 
 def _fuses(transform: Any, is_first: bool) -> TypeGuard[Transform]:
     # A user-defined subclass may do anything.
-    is_ours = type(transform).__module__.rpartition(".")[0] == __package__
-    return is_ours and isinstance(transform, Transform) and transform.fuses(is_first)
+    return isinstance(transform, Transform) and is_own(type(transform)) and transform.fuses(is_first)
 
 
 class Compose(_Several):

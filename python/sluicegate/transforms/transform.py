@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .by_torchvision import PILLOW, by_torchvision
+from .by_torchvision import PILLOW, by_torchvision, is_own
 from .leaves import IMAGES, flatten, kind_of, to_transform, unflatten
 from .running import run
 
@@ -86,7 +86,7 @@ class Transform:
 
     def arguments(self) -> dict[str, Any]:
         """Return the constructor arguments that make an equal transform, by name."""
-        kind = next(each for each in type(self).__mro__ if each.__module__.rpartition(".")[0] == __package__)
+        kind = next(each for each in type(self).__mro__ if is_own(each))
         return {name: getattr(self, name) for name in inspect.signature(kind).parameters}
 
     def forward(self, *inputs: Any) -> Any:

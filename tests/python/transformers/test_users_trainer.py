@@ -11,6 +11,8 @@ import torch
 import transformers
 
 import sluicegate
+import sluicegate.transformers
+from checks.public_names import assert_named
 
 SAMPLES = 24
 STOPS = [4, 8]  # Epochs have six steps.
@@ -77,3 +79,7 @@ def test_a_trainer_resumes_within_an_epoch_of_a_seeded_loader(
     for stop in STOPS:
         first = batches(tmp_path, num_workers, is_prepared, stop=stop)
         assert first + batches(tmp_path, num_workers, is_prepared, resumed=stop) == whole
+
+
+def test_pickles_name_the_package() -> None:
+    assert_named(sluicegate.transformers)

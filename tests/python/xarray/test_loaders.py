@@ -11,12 +11,14 @@ import torch
 import torch.utils.data
 
 from checks.equality import assert_same
+from checks.public_names import assert_named
 from sluicegate import DataLoader
 
 xarray = pytest.importorskip("xarray")
 xbatcher = pytest.importorskip("xbatcher")
 theirs = pytest.importorskip("xbatcher.loaders.torch")
 
+import sluicegate.xarray  # noqa: E402
 from sluicegate.xarray import IterableDataset, MapDataset  # noqa: E402
 
 pytestmark = [pytest.mark.filterwarnings("ignore:::zarr"), pytest.mark.filterwarnings("ignore:::xarray")]
@@ -83,3 +85,7 @@ def test_loaders_name_invalid_arguments(tmp_path: Path) -> None:
         MapDataset(generator)
     with pytest.raises(TypeError, match=r"y_generator: expected an xbatcher\.BatchGenerator, but got Dataset"):
         MapDataset(xbatcher.BatchGenerator(target, {"sample": 5}), target)
+
+
+def test_pickles_name_the_package() -> None:
+    assert_named(sluicegate.xarray)
