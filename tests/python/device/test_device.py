@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from checks.equality import assert_same
 from doubles.datasets import Rows
 from doubles.stand_in_device import StandInDevice, StandInMemory, use_device, use_pinned_memory
 from sluicegate import DataLoader, NpyDataset, TensorDataset, _torch
+from sluicegate.device import accelerator
 from sluicegate.device.containers import hides_tensors, moved, tensors_of
 from sluicegate.device.copies import DeviceCopies
 
@@ -407,3 +409,16 @@ def test_an_iterator_dropped_half_way_keeps_no_pinned_block(
         time.sleep(0.01)
     assert len(memory.free) == len(memory.blocks)
     assert_same(ordered(kept, {}), [moved(each, torch.clone, lambda each: each) for each in kept])
+
+
+def test_only_a_device_with_streams_and_events_has_an_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
+    needs = ("Stream", "Event", "stream", "current_stream", "device", "current_device")
+    module = SimpleNamespace(**dict.fromkeys(needs))
+    monkeypatch.setattr(torch, "get_device_module", lambda device: module)
+    monkeypatch.setattr(accelerator, "Accelerator", lambda device: device)
+    device = torch.device("cuda", 1)
+    assert accelerator.accelerator_of(device) == device
+    for name in needs:
+        monkeypatch.delattr(module, name)
+        assert accelerator.accelerator_of(device) is None
+        monkeypatch.setattr(module, name, None, raising=False)

@@ -78,6 +78,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: before_floats(v2.RandomApply([v2.Grayscale()])),
         "it changes the kind of image, but not always",
     ),
+    "a tensor twice": (lambda: v1.Compose([v1.ToTensor(), v1.ToTensor()]), "the image is a tensor already"),
     "a tensor sometimes": (lambda: v1.RandomApply([v1.ToTensor()]), "it changes the kind of image, but not always"),
     "a preset for tensors": (lambda: after_bytes(ResNet50_Weights.DEFAULT.transforms()), "those for tensors"),
 }
