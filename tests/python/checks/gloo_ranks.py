@@ -56,5 +56,5 @@ def launch(run: Run, program: str, world_size: int, end: int = 0, **values: Any)
         port = probe.getsockname()[1]
     source = _LAUNCH.replace("PROGRAM", program)
     ended = run(source, deadline=DEADLINE + 20.0, world_size=world_size, port=port, **values)
-    assert ended.stdout.splitlines()[-1:] == [str([end] * world_size)], ended.stderr
+    assert ended.stdout.splitlines()[-1:] == [str([end] * world_size)], f"{ended.stdout}\n{ended.stderr}"
     ended.check(stderr=None)
