@@ -1,7 +1,8 @@
 """Mutation testing of the Python package: which changes of its code do its tests notice?
 
-A seed determines the mutations. For each, the tests of its package's mirrored folder run in a copy of the tree, and a
-table lists it as killed, survived, or too slow. A kill counts only if the failed test passes without the mutation.
+A seed determines the mutations. For each, the tests of its package's mirrored folder run in a copy of the tree, then,
+if none fails, those of other folders that use the package. A table lists it as killed, survived, or too slow. A kill
+counts only if the failed test passes without the mutation.
 """
 
 from __future__ import annotations
@@ -49,10 +50,15 @@ def sample(mutants: list[Mutant], size: int, seed: int) -> list[Mutant]:
 def judge(mutant: Mutant, copy: Path, limit: float) -> tuple[str, str]:
     """Return a mutant's outcome, and the test that killed it."""
     file = copy / PACKAGE / mutant.module
-    tests = [str(path.relative_to(copy)) for path in trial.mirrored(mutant.module, copy / TESTS)]
+    own, users = (
+        [str(path.relative_to(copy)) for path in files(mutant.module, copy / TESTS)]
+        for files in (trial.mirrored, trial.of_users)
+    )
     file.write_text(mutant.mutation.apply(mutant.source), "utf-8")
     try:
-        outcome = trial.run(copy, tests, limit)
+        outcome = trial.run(copy, own, limit)
+        if outcome.code == 0 and users:
+            outcome = trial.run(copy, users, limit)
     finally:
         file.write_text(mutant.source, "utf-8")
     if outcome.code in (NO_TESTS, trial.BROKEN):

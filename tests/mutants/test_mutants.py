@@ -97,3 +97,11 @@ def test_a_run_passes_fails_or_takes_too_long(
         [sys.executable, "-c", program], cwd=Path(__file__).parent, capture_output=True, text=True, check=True
     )
     assert f"Outcome(code={code!r}, failed={failed!r}" in ended.stdout
+
+
+def test_folders_of_users_have_tests() -> None:
+    tests = Path(__file__).parents[1] / "python"
+    for package in trial.USERS:
+        files = trial.of_users(Path(package, "module.py"), tests)
+        assert {file.parent.name for file in files} == set(trial.USERS[package])
+    assert trial.of_users(Path("_torch.py"), tests) == []

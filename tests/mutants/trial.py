@@ -18,6 +18,16 @@ import pytest
 
 # The output of the latest run, in the copy.
 OUTPUT = ".output"
+# Folders whose tests reach a package through others.
+USERS = {
+    "fetch": ("loader", "stream"),
+    "loader": ("sampler", "stream", "system", "worker"),
+    "loader_state": ("state",),
+    "native": ("formats", "stream"),
+    "state": ("loader_state",),
+    "transforms": ("image", "recognition"),
+    "worker": ("loader",),
+}
 BROKEN = 70  # the exit code if pytest itself fails
 
 
@@ -62,6 +72,11 @@ def mirrored(module: Path, tests: Path) -> list[Path]:
     folder = tests / module.parent
     named = f"test_{module.stem}"
     return sorted(folder.glob("test_*.py"), key=lambda path: (not path.stem.startswith(named), path.name))
+
+
+def of_users(module: Path, tests: Path) -> list[Path]:
+    """Return the test files of the folders that reach a module through other packages."""
+    return [file for name in USERS.get(module.parts[0], ()) for file in sorted((tests / name).glob("test_*.py"))]
 
 
 def run(copy: Path, tests: list[str], limit: float) -> Outcome:
