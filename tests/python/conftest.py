@@ -122,7 +122,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
-    """Settle again after a test that imported large packages, such as transformers, Arrow, or Accelerate."""
+    """Settle again after a test that imported large packages, such as transformers or Arrow, or forked often."""
     modules = len(sys.modules)
     result = yield
     if len(sys.modules) - modules > MANY_MODULES:

@@ -80,7 +80,7 @@ def _of_python(source: str) -> Iterator[tuple[int, str]]:
         node = nodes.pop()
         if not isinstance(node, (ast.Constant, ast.JoinedStr)):
             nodes += ast.iter_child_nodes(node)
-        elif not isinstance(node, ast.Constant) or isinstance(node.value, str):
+        else:
             parts = node.values if isinstance(node, ast.JoinedStr) else [node]
             text = "".join(str(part.value) if isinstance(part, ast.Constant) else "value" for part in parts)
             yield node.lineno, re.sub(r".*>>>.*", "", text)
