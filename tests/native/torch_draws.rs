@@ -172,6 +172,30 @@ fn a_long_order_is_that_of_torch() {
 }
 
 #[test]
+#[ignore = "ten seconds: the algorithm of the test above, for other seeds and lengths"]
+fn more_long_orders_are_those_of_torch() {
+    let golden = [
+        ((1 << 24) + 5, 0, [8325104, 12888020, 1483858], 118111, 0xe62c_34e9_67d3_8b21, 3658463376480041937),
+        (
+            (1 << 25) - 1,
+            12345678901,
+            [18653715, 7637442, 20302798],
+            15904744,
+            0x90f1_1717_8721_ac22,
+            6351963988061476779,
+        ),
+    ];
+    for (len, seed, first, last, expected, next) in golden {
+        let mut generator = TorchGenerator::new(seed);
+        let order = shuffled(len, &mut generator);
+        assert_eq!(order[..3], first);
+        assert_eq!(order[len - 1], last);
+        assert_eq!(fingerprint_of(&order), expected, "len {len} seed {seed}");
+        assert_eq!(generator.random_int64(), next, "len {len} seed {seed}");
+    }
+}
+
+#[test]
 #[ignore = "half a minute and 2 GB: the algorithm that torch takes from 2^32 / 20 indices on"]
 fn orders_on_both_sides_of_the_change_of_algorithm_are_those_of_torch() {
     let golden = [
