@@ -46,6 +46,17 @@ def _is_subset(dataset: Any) -> bool:
     return type(dataset.dataset) is not Subset or _is_subset(dataset.dataset)
 
 
+def _finds_indices(subset: Any, index: list[int]) -> bool:
+    """Return True if subsets of subsets have all indices: torch looks these up before it fetches the first sample."""
+    while type(subset.dataset) is Subset:
+        try:
+            index = [subset.indices[each] for each in index]
+        except IndexError:
+            return False
+        subset = subset.dataset
+    return True
+
+
 def _failed_in_words(batch: Any, index: Any) -> str:
     """Describe what could not be fetched: `index`, which is `batch` itself until single samples are fetched."""
     if index is batch and isinstance(batch, (list, tuple)):
@@ -165,6 +176,8 @@ class MapFetcher:
         if not _has_getitems(self.dataset):
             return self._each(index, rows, [])
         if rows is None or not self._is_subset or any(type(each) is not int for each in index):
+            return self._read.__getitems__(index)
+        if not _finds_indices(self.dataset, index):
             return self._read.__getitems__(index)
         # Torch's subset also fetches samples one by one, and is faster if none is large.
         samples = self._each(index[:1], rows, [])

@@ -257,6 +257,26 @@ def test_a_mode_sees_no_copies() -> None:
     assert "copy_.default" not in seen
 
 
+class Random(Dataset[Any]):
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.rand(LARGE) + index
+
+
+@pytest.mark.parametrize("levels", [1, 2, 3])
+def test_a_missing_index_of_a_subset_is_found_when_torch_finds_it(levels: int) -> None:
+    samples: Any = Random()
+    for _ in range(levels):
+        samples = Subset(samples, range(1, 9))
+    seen: list[Any] = []
+    for cls in (torch.utils.data.DataLoader, DataLoader):
+        torch.manual_seed(0)
+        loader = cls(samples, batch_sampler=[[0, 1], [2, 3, 8], [4]])
+        seen.append([*batches_of(loader), torch.get_rng_state()])
+    expected, actual = seen
+    assert type(actual.pop(1)) is type(expected.pop(1)) is IndexError
+    assert_same(actual, expected)
+
+
 @pytest.mark.parametrize("change", [torch.Tensor.to_sparse, lambda tensor: torch.nested.nested_tensor([tensor])])
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors is in prototype stage")
 def test_tensors_without_plain_memory_have_torchs_errors(change: Callable[[Any], Any]) -> None:
