@@ -37,8 +37,7 @@ pub use crate::pipeline::{
     Outcome, PackedField, Party, PlacedField, Pool, Prefetch, ReadAhead, ShuffledSamples, SlotCopy, StreamPass, Task,
     TaskKind, WorkerEnd, Workers, end_with,
 };
-pub use crate::rng::GeneratorPlace;
-pub use crate::rng::{GENERATOR_WORDS, GeneratorStream, generator_words};
+pub use crate::rng::{GENERATOR_WORDS, GeneratorPlace, GeneratorStream, PythonGenerator, generator_words};
 pub use crate::sample::Moments;
 pub use crate::sampler::{
     BatchOrder, BufferPosition, ExplicitOrder, PackedBatchSampler, Packing, PieceCode, ShuffleBuffer,

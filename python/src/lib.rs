@@ -33,6 +33,7 @@ mod plan;
 mod prefetch;
 mod python_chunks;
 mod reader;
+mod sample_draws;
 mod sampler;
 mod shards;
 mod shuffle_buffer;
@@ -124,7 +125,7 @@ mod _core {
     #[pymodule_export]
     use super::image::pipeline::{ImageCache, ImagePipeline, broken_images, decoded_images, linked_image};
     #[pymodule_export]
-    use super::image::pixel_images::{draws_in_order, pixel_images};
+    use super::image::pixel_images::{draws_from_python, draws_in_order, pixel_images};
     #[pymodule_export]
     use super::image::transforms::ImageTransforms;
     #[pymodule_export]

@@ -3,7 +3,7 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use sluicegate::internal::{ForeignWords, GENERATOR_WORDS, GeneratorStream, generator_words};
+use sluicegate::internal::{ForeignWords, GENERATOR_WORDS, GeneratorStream, PythonGenerator, generator_words};
 
 use super::error::to_python;
 use super::memory::words_at;
@@ -51,6 +51,17 @@ impl MersenneState {
     pub(super) fn to_bytes(&self) -> [u8; STATE_BYTES] {
         let gauss = self.gauss.unwrap_or_default();
         bytes(&self.words, [self.next, self.gauss.is_some().into(), gauss as u32, (gauss >> u32::BITS) as u32])
+    }
+
+    /// Returns a generator in Rust that draws what Python's would.
+    pub(super) fn generator(&self) -> PythonGenerator {
+        PythonGenerator::from_parts(self.words, self.next as usize)
+    }
+
+    /// Returns the state of Python's generator, which was in this state, once it has moved to where `generator` is.
+    pub(super) fn moved_to(&self, generator: &PythonGenerator) -> Self {
+        let (&words, next) = generator.parts();
+        Self { words, next: next as u32, gauss: self.gauss }
     }
 }
 

@@ -24,7 +24,7 @@ use super::hand_over::HandOver;
 use super::integers::Integers;
 use super::memory::{ForeignArray, Indices, pinned_leases};
 use super::plan::Plan;
-use super::torch_generator::draw_from;
+use super::sample_draws::SampleDraws;
 
 /// How long the consumer sleeps between two checks for Ctrl-C.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
@@ -53,8 +53,8 @@ pub(super) struct Prefetch {
     dataset: Option<Arc<dyn sluicegate::Dataset>>,
     /// The epoch of the batches that are requested.
     epoch: AtomicU64,
-    /// Access to the generator that their samples draw from.
-    generator: Mutex<Option<Py<PyAny>>>,
+    /// What their samples draw from.
+    draws: Mutex<Option<SampleDraws>>,
     slab: Arc<Slab>,
     bytes_ahead: Arc<sluicegate::internal::BytesAhead>,
     /// Number of threads that help the consumer fetch a batch itself.
@@ -92,7 +92,7 @@ impl Prefetch {
             hand_over,
             dataset: Some(dataset),
             epoch: AtomicU64::new(0),
-            generator: Mutex::default(),
+            draws: Mutex::default(),
             helpers: AtomicUsize::new(0),
             slab: Arc::clone(&engine.slab),
             bytes_ahead: Arc::clone(&engine.bytes_ahead),
@@ -105,10 +105,11 @@ impl Prefetch {
         self.epoch.store(epoch, Ordering::Relaxed);
     }
 
-    /// Makes the samples that are requested next draw in sequence from the torch generator of `access` (see
-    /// `draw_from`), if the dataset reports what they draw. None if a seed determines the draws.
-    fn set_generator(&self, access: Option<Py<PyAny>>) {
-        *self.generator.lock().unwrap_or_else(PoisonError::into_inner) = access;
+    /// Makes the samples that are requested next draw in sequence from the generators of torch and Python that can be
+    /// accessed through these (see `SampleDraws`), if the dataset reports what they draw.
+    #[pyo3(signature = (torch, python=None))]
+    fn set_generators(&self, torch: Py<PyAny>, python: Option<Py<PyAny>>) {
+        *self.draws.lock().unwrap_or_else(PoisonError::into_inner) = Some(SampleDraws::new(torch, python));
     }
 
     /// Lets up to `helpers` threads help the consumer with a batch that it fetches itself, if single samples take long.
@@ -282,7 +283,7 @@ impl Prefetch {
             hand_over,
             dataset: None,
             epoch: AtomicU64::new(0),
-            generator: Mutex::default(),
+            draws: Mutex::default(),
             helpers: AtomicUsize::new(0),
             slab: Arc::clone(&engine.slab),
             bytes_ahead: Arc::clone(&engine.bytes_ahead),
@@ -312,18 +313,8 @@ impl Prefetch {
     /// If the data that they depend on could not be read; nothing was drawn.
     fn draw(&self, py: Python<'_>, indices: &[usize]) -> PyResult<Option<Arc<[GeneratorPlace]>>> {
         let Some(drawing) = self.dataset.as_deref().and_then(sluicegate::Dataset::as_drawing) else { return Ok(None) };
-        let access =
-            self.generator.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|each| each.clone_ref(py));
-        let Some(access) = access else { return Ok(None) };
-        let places = draw_from(access.bind(py), |generator| {
-            let mut places: Vec<GeneratorPlace> = Vec::with_capacity(indices.len());
-            for &index in indices {
-                places.push(generator.place(places.last()));
-                drawing.advance(index, generator).map_err(|error| to_python(py, error))?;
-            }
-            Ok(places)
-        })?;
-        Ok(Some(places.into()))
+        let draws = self.draws.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|each| each.clone_ref(py));
+        draws.map(|draws| draws.follow(py, drawing, indices)).transpose()
     }
 
     /// Requests the samples at `indices`. `plan` has the position of this batch in the plan, and a function that

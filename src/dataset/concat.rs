@@ -105,6 +105,10 @@ impl Dataset for Concat {
 }
 
 impl Drawing for Concat {
+    fn draws_from_python(&self) -> bool {
+        self.parts.iter().filter_map(|part| part.as_drawing()).any(Drawing::draws_from_python)
+    }
+
     fn advance(&self, index: usize, generator: &mut TorchGenerator) -> Result<()> {
         let (part, start) = self.locate(index)?;
         // Parts that are not random draw nothing.

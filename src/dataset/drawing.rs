@@ -13,6 +13,11 @@ use crate::{Result, TorchGenerator};
 /// - It is cheap: it reads only what the draws depend on, such as the size of an image.
 /// - Reading the sample from the same position makes the same draws.
 pub trait Drawing {
+    /// True if samples may draw from Python's generator, too: generators must then have one.
+    fn draws_from_python(&self) -> bool {
+        false
+    }
+
     /// Moves `generator` to where reading sample `index` would leave it.
     ///
     /// # Errors

@@ -71,6 +71,7 @@ pub struct FileImages {
     sizes: Vec<AtomicU64>,
     schema: Schema,
     is_random: bool,
+    draws_from_python: bool,
 }
 
 thread_local! {
@@ -123,8 +124,20 @@ impl FileImages {
         let fields = other_fields.iter().flat_map(|other_fields| other_fields.schema().fields()).cloned();
         let schema = Schema::new([image].into_iter().chain(fields).collect::<Vec<_>>());
         let sizes = (0..ends.len()).map(|_| AtomicU64::new(0)).collect();
-        let is_random = pipeline.is_random();
-        Ok(Self { paths: joined, ends, folder: None, pipeline, others, mode, other_fields, sizes, schema, is_random })
+        let (is_random, draws_from_python) = (pipeline.is_random(), pipeline.draws_from_python());
+        Ok(Self {
+            paths: joined,
+            ends,
+            folder: None,
+            pipeline,
+            others,
+            mode,
+            other_fields,
+            sizes,
+            schema,
+            is_random,
+            draws_from_python,
+        })
     }
 
     /// Resolves relative paths from `folder`, so that they stay valid if the process changes its current directory;
@@ -177,14 +190,14 @@ impl FileImages {
         Err("it was replaced by a file of a different size while it was being read".into())
     }
 
-    /// Writes image `index`, which draws from `place`, or from the generator for `key`.
-    fn image(&self, index: usize, (place, key): (Option<&GeneratorPlace>, Option<u64>), into: &mut [u8]) -> Result<()> {
+    /// Writes image `index`, which draws from a position, or from the generator for a key.
+    fn image(&self, index: usize, origin: (Option<&GeneratorPlace>, Option<u64>), into: &mut [u8]) -> Result<()> {
         let path = &*self.resolved(index)?;
         let generator = match self.is_random {
-            true => Some(generator_of(place, key)?),
+            true => Some(generator_of(origin, self.draws_from_python)?),
             false => None,
         };
-        let is_drawn = self.is_random && place.is_some();
+        let is_drawn = self.is_random && origin.0.is_some();
         let mut encoded = ROOM.take();
         let done = read(path, &mut encoded).is_ok_and(|()| match self.mode.plain(PlainFile::of(&encoded)) {
             Beginning::Plain(file) => {
@@ -275,6 +288,10 @@ impl ReadMany for FileImages {
 }
 
 impl Drawing for FileImages {
+    fn draws_from_python(&self) -> bool {
+        self.draws_from_python
+    }
+
     fn advance(&self, index: usize, generator: &mut TorchGenerator) -> Result<()> {
         let path = self.resolved(index)?;
         let advanced = self.size(index, &path).and_then(|size| self.pipeline.advance(size, generator));

@@ -71,7 +71,7 @@ impl PixelImages {
     fn image(&self, (index, row): (usize, usize), into: &mut BatchWriter<'_>, room: &mut [u8]) -> Result<()> {
         self.images.copy_row(index, room)?;
         let mut generator = match self.pipeline.is_random() {
-            true => Some(generator_of(into.place(row), into.key(row))?),
+            true => Some(generator_of((into.place(row), into.key(row)), self.pipeline.draws_from_python())?),
             false => None,
         };
         let outcome = self.pipeline.run(room, generator.as_mut(), into.sample(row).field(0));
@@ -128,6 +128,10 @@ impl ReadMany for PixelImages {
 }
 
 impl Drawing for PixelImages {
+    fn draws_from_python(&self) -> bool {
+        self.pipeline.draws_from_python()
+    }
+
     fn advance(&self, index: usize, generator: &mut TorchGenerator) -> Result<()> {
         self.pipeline.advance(generator).map_err(|reason| self.refuse(index, reason))
     }

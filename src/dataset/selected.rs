@@ -110,6 +110,10 @@ impl<D: Dataset, S: Selection> Dataset for Selected<D, S> {
 }
 
 impl<D: Dataset, S: Selection> Drawing for Selected<D, S> {
+    fn draws_from_python(&self) -> bool {
+        self.dataset.as_drawing().is_some_and(Drawing::draws_from_python)
+    }
+
     fn advance(&self, index: usize, generator: &mut TorchGenerator) -> Result<()> {
         let index = self.inner(index)?;
         self.dataset.as_drawing().map_or(Ok(()), |drawing| drawing.advance(index, generator))

@@ -175,7 +175,7 @@ impl Stack {
         }
         let mut places = vec![Vec::with_capacity(indices.len()); drawing.len() - 1];
         for (row, &index) in indices.iter().enumerate() {
-            let mut generator = generator_of(into.place(row), into.key(row))?;
+            let mut generator = generator_of((into.place(row), into.key(row)), self.draws_from_python())?;
             drawing[0].advance(index, &mut generator)?;
             for (part, places) in drawing[1..].iter().zip(&mut places) {
                 places.push(generator.place(places.last()));
@@ -187,6 +187,10 @@ impl Stack {
 }
 
 impl Drawing for Stack {
+    fn draws_from_python(&self) -> bool {
+        self.random_parts().filter_map(|part| part.as_drawing()).any(Drawing::draws_from_python)
+    }
+
     fn advance(&self, index: usize, generator: &mut TorchGenerator) -> Result<()> {
         let mut drawing = self.random_parts().filter_map(|part| part.as_drawing());
         drawing.try_for_each(|drawing| drawing.advance(index, generator))

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::TorchGenerator;
 use super::mt19937::STATE_WORDS;
+use super::{PythonGenerator, TorchGenerator};
 
 /// The position of a [`TorchGenerator`] between two draws: the generator can continue from there, on any thread.
 ///
@@ -23,6 +23,8 @@ pub struct GeneratorPlace {
     pub(super) next: usize,
     /// The bits of a normal deviate that was generated together with another one.
     pub(super) kept_normal: Option<u64>,
+    /// The position of Python's generator, if the generator has one.
+    python: Option<Box<GeneratorPlace>>,
 }
 
 impl TorchGenerator {
@@ -34,7 +36,9 @@ impl TorchGenerator {
             Some(before) if *before.words == self.state => Arc::clone(&before.words),
             _ => Arc::new(self.state),
         };
-        GeneratorPlace { words, next: self.next, kept_normal: self.kept_normal.map(f64::to_bits) }
+        let pythons = before.and_then(|before| before.python.as_deref());
+        let python = self.python.as_ref().map(|python| Box::new(python.words.place(pythons)));
+        GeneratorPlace { words, next: self.next, kept_normal: self.kept_normal.map(f64::to_bits), python }
     }
 
     /// Returns the generator at `place`.
@@ -42,6 +46,7 @@ impl TorchGenerator {
     #[must_use]
     pub fn at(place: &GeneratorPlace) -> Self {
         let kept_normal = place.kept_normal.map(f64::from_bits);
-        Self { state: *place.words, next: place.next, kept_normal }
+        let python = place.python.as_ref().map(|python| Box::new(PythonGenerator { words: Self::at(python) }));
+        Self { state: *place.words, next: place.next, kept_normal, python }
     }
 }

@@ -1,5 +1,6 @@
 //! [`TorchGenerator`]: torch's random number generator on the CPU.
 
+use super::PythonGenerator;
 use super::generator_words::{GeneratorStream, generator_words};
 
 /// The same generator as `torch.Generator().manual_seed(seed)`, number for number.
@@ -26,6 +27,8 @@ pub struct TorchGenerator {
     pub(super) next: usize,
     /// The second of two normal deviates that were generated together.
     pub(super) kept_normal: Option<f64>,
+    /// Python's generator of the same process, for transforms that draw from both.
+    pub(super) python: Option<Box<PythonGenerator>>,
 }
 
 pub(super) const STATE_WORDS: usize = 624;
@@ -44,7 +47,7 @@ impl TorchGenerator {
             let before: u32 = state[word - 1];
             state[word] = (before ^ (before >> 30)).wrapping_mul(1_812_433_253).wrapping_add(word as u32);
         }
-        TorchGenerator { state, next: STATE_WORDS, kept_normal: None }
+        TorchGenerator { state, next: STATE_WORDS, kept_normal: None, python: None }
     }
 
     /// Returns the generator of the sample with this `key`, a key from [`sample_key`](crate::sample_key): the
@@ -64,14 +67,14 @@ impl TorchGenerator {
         let mut state = [0; STATE_WORDS];
         generator_words(key, stream, &mut state);
         // Torch cannot represent a state whose first word is unused, so that word is never drawn, in Python either.
-        TorchGenerator { state, next: 1, kept_normal: None }
+        TorchGenerator { state, next: 1, kept_normal: None, python: None }
     }
 
     /// Returns the generator whose next draws are `words` from `next` on.
     #[doc(hidden)]
     #[must_use]
     pub fn from_parts(state: [u32; STATE_WORDS], next: usize, kept_normal: Option<f64>) -> Self {
-        TorchGenerator { state, next: next.min(STATE_WORDS), kept_normal }
+        TorchGenerator { state, next: next.min(STATE_WORDS), kept_normal, python: None }
     }
 
     /// Returns the arguments from which [`from_parts`](Self::from_parts) creates the same generator.
@@ -79,6 +82,19 @@ impl TorchGenerator {
     #[must_use]
     pub fn parts(&self) -> (&[u32; STATE_WORDS], usize, Option<f64>) {
         (&self.state, self.next, self.kept_normal)
+    }
+
+    /// Adds Python's generator, for transforms that draw from both.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_python(self, python: PythonGenerator) -> Self {
+        Self { python: Some(Box::new(python)), ..self }
+    }
+
+    /// Returns Python's generator, if it was added.
+    #[doc(hidden)]
+    pub fn python(&mut self) -> Option<&mut PythonGenerator> {
+        self.python.as_deref_mut()
     }
 
     /// Draws the next 32 bits, from which torch makes every draw.

@@ -13,6 +13,8 @@ use super::random::{
 use super::{Boxes, Reason, Torchvision};
 use crate::TorchGenerator;
 
+const NO_PYTHON: &str = "it draws from Python's generator, which is not available here";
+
 impl ImageTransform {
     /// Draws the random values of the transform for one image, appends its operations to `into`, and updates `shape` to
     /// the image after them.
@@ -128,6 +130,19 @@ impl ImageTransform {
             }
             Self::RandomOrder { transforms } => {
                 let order = color::permuted(transforms.len(), generator)?;
+                return order.into_iter().try_for_each(|which| transforms[which].draw_for(subject, generator, into));
+            }
+            Self::RandomChoiceByPython { transforms, cumulative } => {
+                let python = generator.python().ok_or(NO_PYTHON)?;
+                let chosen = match cumulative {
+                    Some(cumulative) => python.weighted_choice(cumulative),
+                    None => python.choice(transforms.len()),
+                };
+                let chosen = transforms.get(chosen).ok_or("RandomChoice: expected a weight for each transform")?;
+                return chosen.draw_for(subject, generator, into);
+            }
+            Self::RandomOrderByPython { transforms } => {
+                let order = generator.python().ok_or(NO_PYTHON)?.shuffled(transforms.len() as u32);
                 return order.into_iter().try_for_each(|which| transforms[which].draw_for(subject, generator, into));
             }
             Self::RandomResize { min_size, max_size, interpolation, antialias } => {

@@ -104,6 +104,11 @@ impl ImagePipeline {
         self.transforms.iter().any(ImageTransform::is_random)
     }
 
+    /// True if any transform may draw from Python's generator.
+    pub(crate) fn draws_from_python(&self) -> bool {
+        self.transforms.iter().any(ImageTransform::draws_from_python)
+    }
+
     /// Returns the form that every image gets, or None if it depends on the image.
     #[doc(hidden)]
     #[must_use]

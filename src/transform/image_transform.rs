@@ -277,6 +277,18 @@ pub enum ImageTransform {
     RandomOrder {
         transforms: Vec<ImageTransform>,
     },
+    /// `RandomChoice` of torchvision's v1, which draws from Python's generator: with the sums of the relative weights,
+    /// one for each transform, or with equal ones.
+    #[doc(hidden)]
+    RandomChoiceByPython {
+        transforms: Vec<ImageTransform>,
+        cumulative: Option<Vec<f64>>,
+    },
+    /// `RandomOrder` of torchvision's v1, which draws from Python's generator.
+    #[doc(hidden)]
+    RandomOrderByPython {
+        transforms: Vec<ImageTransform>,
+    },
     RandomApply {
         transforms: Vec<ImageTransform>,
         p: f64,

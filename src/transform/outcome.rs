@@ -48,6 +48,19 @@ impl ImageTransform {
         }
     }
 
+    /// True if it may draw from Python's generator.
+    pub(super) fn draws_from_python(&self) -> bool {
+        match self {
+            Self::RandomChoiceByPython { .. } | Self::RandomOrderByPython { .. } => true,
+            Self::Compose { transforms }
+            | Self::OfPillow { transforms, .. }
+            | Self::RandomApply { transforms, .. }
+            | Self::RandomChoice { transforms, .. }
+            | Self::RandomOrder { transforms } => transforms.iter().any(Self::draws_from_python),
+            _ => false,
+        }
+    }
+
     /// Returns the number of channels and the data type after the transform, for an image with these.
     ///
     /// # Errors
@@ -70,7 +83,7 @@ impl ImageTransform {
                 check_normalize(mean, std, channels, dtype).map(|()| (channels, dtype))
             }
             Self::Rgb => Ok((broadcast(channels, 3), dtype)),
-            Self::RandomChoice { transforms, .. } => {
+            Self::RandomChoice { transforms, .. } | Self::RandomChoiceByPython { transforms, .. } => {
                 let mut outputs = transforms.iter().map(|each| each.output(channels, dtype));
                 let first = outputs.next().unwrap_or(Ok((channels, dtype)))?;
                 match outputs.all(|each| each == Ok(first)) {
@@ -78,7 +91,7 @@ impl ImageTransform {
                     false => Err("the transforms of RandomChoice must result in equal channels and data types".into()),
                 }
             }
-            Self::RandomOrder { transforms } => {
+            Self::RandomOrder { transforms } | Self::RandomOrderByPython { transforms } => {
                 match transforms.iter().all(|each| each.output(channels, dtype) == Ok((channels, dtype))) {
                     true => Ok((channels, dtype)),
                     false => Err("RandomOrder can't contain a transform that changes channels or data type; put that \
@@ -135,12 +148,12 @@ impl ImageTransform {
             Self::Compose { transforms } | Self::OfPillow { transforms, .. } => {
                 transforms.iter().fold(size, |size, each| each.size_after(size))
             }
-            Self::RandomChoice { transforms, .. } => {
+            Self::RandomChoice { transforms, .. } | Self::RandomChoiceByPython { transforms, .. } => {
                 let mut sizes = transforms.iter().map(|each| each.size_after(size));
                 let first = sizes.next().unwrap_or(size);
                 first.filter(|_| sizes.all(|each| each == first))
             }
-            Self::RandomOrder { transforms } => {
+            Self::RandomOrder { transforms } | Self::RandomOrderByPython { transforms } => {
                 let mut others = transforms.iter().filter(|each| !each.keeps_size());
                 match (others.next(), others.next()) {
                     (None, _) => size,

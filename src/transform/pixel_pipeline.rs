@@ -13,6 +13,7 @@ use super::operation::PaddingMode;
 use super::outcome::output_size;
 use super::picture::Picture;
 use super::pixels::by_channel;
+use crate::rng::PythonGenerator;
 use crate::{DType, TorchGenerator};
 
 /// Converts byte images in memory, all of one shape, to arrays of numbers of one form. Threads may share it.
@@ -88,6 +89,11 @@ impl PixelPipeline {
     #[must_use]
     pub fn is_random(&self) -> bool {
         self.drawing > 0
+    }
+
+    /// True if any transform may draw from Python's generator.
+    pub(crate) fn draws_from_python(&self) -> bool {
+        self.steps.draws_from_python()
     }
 
     /// Advances `generator` as [`run`](Self::run) does.
@@ -205,7 +211,8 @@ fn form(transforms: &[ImageTransform], shape: ImageShape) -> Result<ImageForm, R
     let always = ImagePipeline::new(always(transforms));
     let picture =
         Picture::new(shape.width, shape.height, shape.channels, vec![0; shape.height * shape.width * shape.channels]);
-    let image = always.run_picture(picture, Some(&mut TorchGenerator::new(0)))?;
+    let mut generator = TorchGenerator::new(0).with_python(PythonGenerator::of_global_key(0));
+    let image = always.run_picture(picture, Some(&mut generator))?;
     let form = ImageForm { shape: image.shape(), dtype: image.dtype() };
     image.to_bytes()?;
     let before = (shape.channels, DType::UInt8);

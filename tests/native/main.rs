@@ -66,6 +66,7 @@ mod pipeline;
 mod pixel_images;
 mod plan;
 mod pool;
+mod python_draws;
 mod ragged;
 mod randomness;
 mod raw;

@@ -57,7 +57,7 @@ class PackedSource:
         )
 
     # Documents have no randomness and no fallback.
-    is_random = draws_in_order = draws_on_delivery = is_captured = falls_back = False
+    is_random = draws_in_order = draws_from_python = draws_on_delivery = is_captured = falls_back = False
     captured = None
 
     def window(self, engine: _core.Engine, in_order: bool, seed: int | None) -> _core.Prefetch:

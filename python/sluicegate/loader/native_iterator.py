@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import itertools
+import random
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -23,7 +24,7 @@ from sluicegate.order.requests import Planned, Slice, indices_of, without
 from sluicegate.order.settings import LoaderSettings
 from sluicegate.recognition.collated_source import CollatedSource
 from sluicegate.recognition.int64_indices import int64_array
-from sluicegate.rng.global_generators import fastest_torch_access
+from sluicegate.rng.global_generators import fastest_python_access, fastest_torch_access
 from sluicegate.state.place_state import PlaceState
 from sluicegate.worker.draws import WorkerDraws
 
@@ -108,9 +109,9 @@ class NativeIterator(EpochIterator):
         # Batches that Python has already fetched, so that draws are made in order.
         self._made: dict[int, Any] = {}
         self._begin_draws(source)
-        # The number of a batch at which the core has failed, and the global generator before the last request.
+        # The number of a batch at which the core has failed, and the global generators before the last request.
         self._retried_in_python: int | None = None
-        self._before: torch.Tensor | None = None
+        self._before: tuple[torch.Tensor, Any] | None = None
         # Batches that were taken before their turn, for a device.
         self._begun: deque[tuple[BatchIds, Any, _core.Held]] = deque()
         if self._num_workers > 0:
@@ -140,6 +141,7 @@ class NativeIterator(EpochIterator):
             self._worker_draws.begin(first)
         if source is not None:
             self._worker_draws.on_delivery = source.draws_on_delivery
+            self._worker_draws.from_python = source.draws_from_python
         self._progress.fetching = self._worker_draws.state
 
     def _switch_to(self, source: BatchSource | None) -> None:
@@ -155,7 +157,9 @@ class NativeIterator(EpochIterator):
                 self._window.pin(self._destination.memory, self._ahead + 1)
             self._collating = source
             if self._draws_globally:
-                self._window.set_generator(fastest_torch_access(torch.default_generator))
+                self._window.set_generators(
+                    fastest_torch_access(torch.default_generator), fastest_python_access(random._inst)
+                )
         self._for_python.clear()
         self._made.clear()
         if self._worker_draws is not None:
@@ -282,11 +286,12 @@ class NativeIterator(EpochIterator):
         if self._fetch_seeding is not None and self._window is not None:
             self._window.set_epoch(ids.epoch)
         if self._worker_draws is not None:
-            way = self._worker_draws.ask(ids.batch_index)
+            ways = self._worker_draws.ask(ids.batch_index)
             if self._window is not None:
-                self._window.set_generator(way)
+                self._window.set_generators(*ways)
         elif self._draws_globally and self._source is not None and self._source.falls_back:
-            self._before = torch.default_generator.get_state()
+            pythons = random.getstate() if self._source.draws_from_python else None
+            self._before = torch.default_generator.get_state(), pythons
         if not self._push(number, ids.request):
             self._for_python.append(number)
             if self._worker_draws is not None and not self._worker_draws.on_delivery:
@@ -326,7 +331,10 @@ class NativeIterator(EpochIterator):
         self._asked += 1
         self._under_way = {number: ids, **self._under_way}
         if self._worker_draws is None and self._before is not None:
-            torch.default_generator.set_state(self._before)
+            torchs, pythons = self._before
+            torch.default_generator.set_state(torchs)
+            if pythons is not None:
+                random.setstate(pythons)
         self._switch_to(self._source)
 
     def _shutdown_workers(self) -> None:

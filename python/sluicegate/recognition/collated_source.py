@@ -44,7 +44,7 @@ class CollatedSource:
     is_captured: bool
 
     # Batches at which the core fails, such as one with a row that is too long, are left to Python.
-    is_random = draws_in_order = False
+    is_random = draws_in_order = draws_from_python = False
     falls_back = True
     captured = None
 

@@ -91,6 +91,11 @@ class Source:
         return _core.draws_in_order(self.dataset)
 
     @property
+    def draws_from_python(self) -> bool:
+        """True if they may then draw from Python's generator, too."""
+        return _core.draws_from_python(self.dataset)
+
+    @property
     def is_random(self) -> bool:
         """True if a sample is different in each epoch: its random values follow from a seed."""
         return self.dataset.is_random

@@ -37,6 +37,7 @@ from .generator_state import (
 )
 
 __all__ = [
+    "fastest_python_access",
     "fastest_torch_access",
     "generator_state",
     "global_generators",
@@ -182,6 +183,12 @@ def _bytes(text: str, owner: str) -> bytes:
         raise ValueError(f"the state of {owner} is not base64 text: {error}") from None
 
 
+def fastest_python_access(generator: random.Random) -> object:
+    """Return the core's access to `generator`, to draw from it: the fastest that works."""
+    addresses = _python_addresses() if _is_fast() and type(generator) is random.Random else None
+    return PythonAccess(generator) if addresses is None else addresses(generator)
+
+
 def fastest_torch_access(generator: torch.Generator) -> object:
     """Return the core's access to `generator`, a CPU generator, to draw from it: the fastest that works."""
     return _torch_addresses(generator) if _torch_is_fast() else torch_access(generator)
@@ -207,14 +214,9 @@ def _open() -> _core.GlobalGenerators:
 
 def _global_python_access(is_fast: bool) -> object:
     generator = random._inst
-    addresses = _python_addresses() if is_fast and type(generator) is random.Random else None
     public = PythonAccess(generator)
-    if addresses is not None:
-        scratch = random.Random(0)
-        works = _works("python", addresses(scratch), PythonAccess(scratch), lambda: scratch.gauss(0.0, 1.0))
-        if works and _reads("python", addresses(generator), public):
-            return addresses(generator)
-    return public
+    fastest = fastest_python_access(generator) if is_fast else public
+    return fastest if isinstance(fastest, tuple) and _reads("python", fastest, public) else public
 
 
 def _global_numpy_access(is_fast: bool) -> object:
@@ -249,8 +251,9 @@ def _global_torch_access(is_fast: bool) -> object:
     return public
 
 
+@functools.cache
 def _python_addresses() -> Callable[[random.Random], tuple[Any, ...]] | None:
-    """Return where a `random.Random` has its words: the position is the word before them."""
+    """Return where a `random.Random` has its words, if access there works: the position is the word before them."""
     scratch = random.Random(0)
     words = _known_words()
     scratch.setstate((3, (*words, 137), None))
@@ -259,7 +262,12 @@ def _python_addresses() -> Callable[[random.Random], tuple[Any, ...]] | None:
     at = memory.find(words.tobytes())
     if at < 4 or memory[at - 4 : at] != struct.pack("=i", 137):
         return None
-    return lambda generator: (id(generator) + at, id(generator) + at - 4, generator)
+
+    def addresses(generator: random.Random) -> tuple[Any, ...]:
+        return id(generator) + at, id(generator) + at - 4, generator
+
+    works = _works("python", addresses(scratch), PythonAccess(scratch), lambda: scratch.gauss(0.0, 1.0))
+    return addresses if works else None
 
 
 def _numpy_addresses() -> Callable[[np.random.RandomState, Any], tuple[Any, ...]] | None:

@@ -98,6 +98,8 @@ def exact_heads(transform: Any) -> list[ExactHead]:
             added = image.after_all(step)
         except NotRecognizedError:
             break
+        if _draws_from_python(step):
+            break  # Only torch's generator is at hand where heads run.
         if not image.is_pillow and name not in (_TO_TENSOR if was_pillow else _OF_TENSORS):
             break
         if is_marked and is_exactly(step, _COMPOSED[0], (name,)):
@@ -120,6 +122,10 @@ def exact_heads(transform: Any) -> list[ExactHead]:
             is_marked,
         )
     return [heads[is_pillow] for is_pillow in (False, True) if is_pillow in heads]
+
+
+def _draws_from_python(step: Any) -> bool:
+    return is_exactly(step, _COMPOSED[0], ("RandomChoice", "RandomOrder")) or any(map(_draws_from_python, inside(step)))
 
 
 def _keeps_info(step: Any) -> bool:

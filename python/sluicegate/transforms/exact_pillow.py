@@ -17,15 +17,15 @@
 | `ConvertImageDtype`, `ToDtype` | no | from uint8 to float32 |
 | `Normalize` | no | of float32 |
 | `RandomErasing` | no | of float32 |
-| `RandomApply`, `RandomChoice` and `RandomOrder` (of v2) | of what leaves its mode | of what leaves its data type |
+| `RandomApply`, `RandomChoice`, and `RandomOrder` | of what leaves its mode | of what leaves its data type |
 | `Compose`, `torch.nn.Sequential`, `Identity`, `ToPureTensor` | yes | yes |
 | the preset of pretrained weights for images (`ResNet50_Weights.DEFAULT.transforms()`) | yes | no |
 
 Images with a palette (mode "P"), such as masks, can only be moved, cropped, resized, and converted to tensors of their
 indices. Pillow resizes them to the nearest pixels, whatever the interpolation.
 
-All of these draw from torch's generator. Python runs `RandomChoice` and `RandomOrder` of v1, which draw from its own
-generator, and `GaussianBlur`, whose sums depend on the processor.
+All of these draw from torch's generator, except for `RandomChoice` and `RandomOrder` of v1, which draw from Python's.
+Python runs `GaussianBlur`, whose sums depend on the processor.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -55,8 +56,6 @@ _PRESETS = "torchvision.transforms._presets"
 _MOVES = ("CenterCrop", "Pad", "RandomCrop", "RandomHorizontalFlip", "RandomVerticalFlip")
 _TO_TENSOR = ("PILToTensor", "ToImage", "ToTensor")
 _TO_DTYPE = ("ConvertImageDtype", "ToDtype")
-# In v1 these draw from Python's generator.
-_BY_PYTHON = ("RandomChoice", "RandomOrder")
 _NOTHING = ("Identity", "ToPureTensor")
 
 
@@ -118,8 +117,6 @@ class ExactImage:
             self._check_move(step, name)
             spec: Any = own_of(step, is_pillow=False).spec()
             return list(spec)
-        if is_v1 and name in _BY_PYTHON:
-            raise NotRecognizedError("it draws from Python's generator")
         return _AFTER[name](self, step, is_v1)
 
     def _of_pillow(self, step: Any, *, is_v1: bool) -> list[Any]:
@@ -156,7 +153,9 @@ class ExactImage:
         """Return the transforms of `step`, each as one for the core."""
         return [{"Compose": {"transforms": self._kept(part)}} for part in step.transforms]
 
-    def _choice(self, step: Any, _: bool) -> list[Any]:
+    def _choice(self, step: Any, is_v1: bool) -> list[Any]:
+        if is_v1:
+            return [{"RandomChoiceByPython": {"transforms": self._composed(step), "cumulative": _cumulative(step)}}]
         shares = torch.tensor(step.p, dtype=torch.float32)
         if shares.shape != (len(step.transforms),) or not (
             shares.isfinite().all() and shares.min() >= 0 < shares.max()
@@ -165,8 +164,8 @@ class ExactImage:
         check_choices()
         return [{"RandomChoice": {"transforms": self._composed(step), "p": shares.tolist()}}]
 
-    def _order(self, step: Any, _: bool) -> list[Any]:
-        return [{"RandomOrder": {"transforms": self._composed(step)}}]
+    def _order(self, step: Any, is_v1: bool) -> list[Any]:
+        return [{"RandomOrderByPython" if is_v1 else "RandomOrder": {"transforms": self._composed(step)}}]
 
     def _erase(self, step: Any, is_v1: bool) -> list[Any]:
         if self.is_pillow or self.dtype != "float32":
@@ -275,6 +274,8 @@ _ERRORS = (
 )
 _WITH_PALETTE = "the image has a palette"
 _MOST_PIXELS = 1 << 17
+# Integers below are floats, too.
+_EXACT = 1 << 53
 _OF_TENSORS = "its values may differ in the last bit from those for tensors"
 _AFTER: dict[str, Callable[[ExactImage, Any, bool], list[Any]]] = {
     **dict.fromkeys(_TO_TENSOR, ExactImage._to_tensor),
@@ -296,6 +297,18 @@ def _refuse_lengths(spec: Any) -> None:
         raise NotRecognizedError(f"{spec} is too large for a length in pixels")
     for part in spec.values() if isinstance(spec, dict) else spec if isinstance(spec, (list, tuple)) else ():
         _refuse_lengths(part)
+
+
+def _cumulative(step: Any) -> list[float] | None:
+    """Return the sums of the weights of a `RandomChoice` of v1, as `random.choices` adds them."""
+    if step.p is None:
+        return None
+    if len(step.p) != len(step.transforms) or not all(type(each) in (int, float) for each in step.p):
+        raise NotRecognizedError(f"p={step.p!r}: expected a weight for each transform")
+    sums = list(accumulate(step.p))
+    if not all(abs(each) < _EXACT for each in sums) or sums[-1] <= 0.0:  # This refuses what is not a number, too.
+        raise NotRecognizedError(f"p={step.p!r}: expected weights with a finite sum above 0")
+    return [float(each) for each in sums]
 
 
 def _log_ratio(step: Any, *, is_v1: bool) -> Any:

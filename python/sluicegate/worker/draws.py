@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
 
 from sluicegate import _torch
 from sluicegate.recognition.worker_seeding import seeded_by
-from sluicegate.rng.generator_state import NumpyAccess, PythonAccess, TorchAccess
-from sluicegate.rng.global_generators import as_text, fastest_torch_access, generator_state, set_generator_state
+from sluicegate.rng.generator_state import NumpyAccess, PythonAccess
+from sluicegate.rng.global_generators import (
+    fastest_python_access,
+    fastest_torch_access,
+    generator_state,
+    set_generator_state,
+    state_text,
+)
 from sluicegate.state.place_state import Fetching, PlaceState
 
 
@@ -24,6 +31,7 @@ class WorkerDraws:
 
     Attributes:
         on_delivery: True if they are made when it is delivered instead, within `drawing`.
+        from_python: True if they may be made from Python's generator, not only from torch's.
 
     Args:
         base_seed: the seed of worker 0.
@@ -44,21 +52,23 @@ class WorkerDraws:
         first: int = 0,
         init_fn: Callable[[int], object] | None = None,
     ) -> None:
-        self.on_delivery = False
+        self.on_delivery = self.from_python = False
         self._base_seed, self._num_workers = base_seed, num_workers
-        self._others: list[dict[str, str] | None] = [None] * num_workers
-        self._generators = [torch.Generator("cpu").manual_seed(base_seed + worker) for worker in range(num_workers)]
+        # Nothing draws from NumPy's, so that its state is only kept.
+        self._numpys: list[str | None] = [None] * num_workers
+        self._generators = [_Generators(base_seed + worker) for worker in range(num_workers)]
         self._has_drawn = [False] * num_workers
         if init_fn is not None:
-            for worker, generator in enumerate(self._generators):
-                self._others[worker] = states = seeded_by(init_fn, base_seed, worker)
-                set_generator_state(generator, states["torch"])
+            for worker in range(num_workers):
+                self._set(worker, seeded_by(init_fn, base_seed, worker))
         for worker, place in enumerate(places):
             if place is not None and place.rng is not None:
-                set_generator_state(self._generators[worker], place.rng["torch"])
-                self._others[worker] = dict(place.rng)
+                self._set(worker, place.rng)
                 self._has_drawn[worker] = True
-        self._doors = [fastest_torch_access(generator) for generator in self._generators]
+        self._ways = [
+            (fastest_torch_access(generators.torch), fastest_python_access(generators.python))
+            for generators in self._generators
+        ]
         self._workers: dict[int, int] = {}
         self.begin(first)
 
@@ -67,20 +77,19 @@ class WorkerDraws:
         self._next, self._next_asked = first, first
         for worker in self._workers.values():
             self._has_drawn[worker] = True  # For batches that were requested in an epoch that was left.
-        # By number of a batch that was requested and not received: its worker, and the state of the worker's generator
-        # before it.
+        # By number of a batch that was requested and not received: its worker, and the states of its generators before.
         self._workers = {}
-        self._before: dict[int, torch.Tensor] = {}
+        self._before: dict[int, _States] = {}
 
-    def ask(self, number: int) -> object:
-        """Return access to the generator from which batch `number` of the epoch, which is requested now, draws."""
+    def ask(self, number: int) -> tuple[object, object]:
+        """Return access to torch's and Python's generators from which batch `number`, which is requested now, draws."""
         worker = self._workers.get(number)
         if worker is None:
             worker = self._workers[number] = self._next_asked
             self._next_asked = (worker + 1) % self._num_workers
         if not self.on_delivery:
-            self._before[number] = self._generators[worker].get_state()
-        return self._doors[worker]
+            self._before[number] = self._generators[worker].states(self.from_python)
+        return self._ways[worker]
 
     def receive(self, number: int) -> None:
         """Record that the consumer received batch `number`, or that it is left out."""
@@ -94,47 +103,88 @@ class WorkerDraws:
         """Reset the generators to their states before these undelivered batches, which will be requested again."""
         again = {number: self._before.pop(number) for number in numbers if number in self._before}
         for number in sorted(again, reverse=True):
-            self._generators[self._workers[number]].set_state(again[number])
+            self._generators[self._workers[number]].set_states(again[number])
 
     @contextlib.contextmanager
     def drawing(self, number: int) -> Iterator[None]:
-        """Surround Python code that fetches batch `number`: torch's global generator is its worker's."""
-        worker, default = self._generators[self._workers[number]], torch.default_generator
-        before, state = default.get_state(), worker.get_state()
+        """Surround Python code that fetches batch `number`: the global generators are its worker's."""
+        worker, default = self._generators[self._workers[number]], _Generators.of_process()
+        before, states = default.states(self.from_python), worker.states(self.from_python)
         if self.on_delivery:
-            self._before[number] = state  # Until it is received.
-        default.set_state(state)
+            self._before[number] = states  # Until it is received.
+        default.set_states(states)
         try:
             yield
         finally:
-            worker.set_state(default.get_state())
-            default.set_state(before)
+            worker.set_states(default.states(self.from_python))
+            default.set_states(before)
 
     def state(self) -> Fetching:
         """Return whose turn it is, and the place of each worker from which a batch was received."""
-        earliest, scratch = self._earliest(), torch.Generator("cpu")
+        earliest = self._earliest()
         places: list[PlaceState | None] = []
-        for worker, generator in enumerate(self._generators):
+        for worker, generators in enumerate(self._generators):
             if not self._has_drawn[worker]:
                 places.append(None)
                 continue
-            scratch.set_state(earliest[worker] if worker in earliest else generator.get_state())
-            rng = self._of_other_libraries(worker) | {"torch": generator_state(scratch)}
-            places.append(PlaceState(rng=rng))
+            python, torchs = generators.as_text(earliest.get(worker))
+            places.append(PlaceState(rng={"python": python, "numpy": self._numpy(worker), "torch": torchs}))
         return Fetching(self._next, places if any(self._has_drawn) else ())
 
-    def _earliest(self) -> dict[int, torch.Tensor]:
-        """Return, by worker, the state before the first batch that was requested and not received."""
-        earliest: dict[int, torch.Tensor] = {}
-        for number, state in self._before.items():
-            earliest.setdefault(self._workers[number], state)
+    def _set(self, worker: int, states: Mapping[str, str]) -> None:
+        set_generator_state(self._generators[worker].torch, states["torch"])
+        set_generator_state(self._generators[worker].python, states["python"])
+        self._numpys[worker] = states["numpy"]
+
+    def _earliest(self) -> dict[int, _States]:
+        """Return, by worker, the states before the first batch that was requested and not received."""
+        earliest: dict[int, _States] = {}
+        for number, states in self._before.items():
+            earliest.setdefault(self._workers[number], states)
         return earliest
 
-    def _of_other_libraries(self, worker: int) -> dict[str, str]:
-        """Return Python's and NumPy's generators as torch's worker seeds them; nothing draws from them."""
-        if (known := self._others[worker]) is None:
+    def _numpy(self, worker: int) -> str:
+        if (known := self._numpys[worker]) is None:
             numpys = np.random.RandomState(_torch.numpy_seed(self._base_seed, worker))
-            python = random.Random(self._base_seed + worker)
-            states = PythonAccess(python).take(), NumpyAccess(numpys).take(), TorchAccess(torch.Generator("cpu")).take()
-            self._others[worker] = known = as_text(states)
-        return dict(known)
+            self._numpys[worker] = known = state_text(NumpyAccess(numpys).take())
+        return known
+
+
+# Torch's, and Python's if samples draw from it.
+_States = tuple[torch.Tensor, Any]
+
+
+class _Generators:
+    """The generators of one worker."""
+
+    def __init__(self, seed: int) -> None:
+        self.torch = torch.Generator("cpu").manual_seed(seed)
+        self.python = random.Random(seed)
+
+    @classmethod
+    def of_process(cls) -> _Generators:
+        """Return the global ones."""
+        found = cls.__new__(cls)
+        found.torch, found.python = torch.default_generator, random._inst
+        return found
+
+    def states(self, has_python: bool) -> _States:
+        """Return the states, Python's only if `has_python`: taking it costs as much as a small batch."""
+        return self.torch.get_state(), self.python.getstate() if has_python else None
+
+    def set_states(self, states: _States) -> None:
+        """Set the states that were taken."""
+        self.torch.set_state(states[0])
+        if states[1] is not None:
+            self.python.setstate(states[1])
+
+    def as_text(self, states: _States | None) -> tuple[str, str]:
+        """Return Python's and torch's state, of these or as they are now, in the form of `global_state`."""
+        torchs, pythons = self.torch, self.python
+        if states is not None:
+            torchs = torch.Generator("cpu")
+            torchs.set_state(states[0])
+            if states[1] is not None:
+                pythons = random.Random(0)
+                pythons.setstate(states[1])
+        return state_text(PythonAccess(pythons).take()), generator_state(torchs)

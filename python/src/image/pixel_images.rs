@@ -1,11 +1,11 @@
-//! `pixel_images`: images in memory, transformed as they are read; `draws_in_order` for these and similar datasets.
+//! `pixel_images`: images in memory, transformed as they are read; how these and similar datasets draw.
 
 use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use sluicegate::ChannelOrder;
-use sluicegate::internal::{PixelImages, PixelPipeline};
+use sluicegate::internal::{Drawing, PixelImages, PixelPipeline};
 
 use super::transforms::transforms_of;
 use crate::dataset::Dataset;
@@ -46,4 +46,10 @@ pub(crate) fn pixel_images(
 #[pyfunction]
 pub(crate) fn draws_in_order(dataset: &Dataset) -> bool {
     dataset.0.as_drawing().is_some()
+}
+
+/// True if random samples of `dataset` may then draw from Python's generator, too.
+#[pyfunction]
+pub(crate) fn draws_from_python(dataset: &Dataset) -> bool {
+    dataset.0.as_drawing().is_some_and(Drawing::draws_from_python)
 }

@@ -12,7 +12,7 @@ from PIL import Image, PngImagePlugin
 from torchvision import transforms as v1
 from torchvision.transforms import InterpolationMode, v2
 
-from .pillow_steps import random_step
+from .pillow_steps import random_order, random_step
 from .tensor_steps import random_resize
 from .torchvision_datasets import Pipelines
 
@@ -133,7 +133,9 @@ class FolderPipelines(Pipelines):
         if draw.random() < 0.2:
             steps += [draw.choice((v1, v2)).Resize((15, 14), draw.choice(INTERPOLATIONS))]
         while draw.random() < 0.4:
-            steps.insert(draw.randint(0, len(steps)), random_step(draw, draw.choice((v1, v2)), self._channels))
+            step = random_step(draw, draw.choice((v1, v2)), self._channels)
+            step = random_order(draw, self._channels) if draw.random() < 0.2 else step
+            steps.insert(draw.randint(0, len(steps)), step)
         steps += self._to_tensor()
         if self._is_float and draw.random() < 0.7:
             steps.append(self._normalize())

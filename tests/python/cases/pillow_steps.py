@@ -6,6 +6,7 @@ import random
 from types import ModuleType
 from typing import Any
 
+from torchvision import transforms as v1
 from torchvision.transforms import AutoAugmentPolicy, InterpolationMode, v2
 
 # Includes a step that is rarely applied, and one that usually is.
@@ -90,8 +91,9 @@ def _warp(draw: random.Random, kind: ModuleType, channels: int) -> dict[str, Any
 
 
 def random_order(draw: random.Random, channels: int) -> Any:
-    """Return some steps in an order drawn from torch's generator, or one of them."""
-    steps = [random_step(draw, v2, channels) for _ in range(draw.randint(1, 3))]
+    """Return some steps in a random order, or one of them: drawn from torch's generator, or from Python's (v1)."""
+    kind = draw.choice((v1, v2))
+    steps = [random_step(draw, kind, channels) for _ in range(draw.randint(1, 4))]
     if draw.random() < 0.5:
-        return v2.RandomOrder(steps)
-    return v2.RandomChoice(steps, draw.choice((None, [draw.randint(1, 3) for _ in steps])))
+        return kind.RandomOrder(steps)
+    return kind.RandomChoice(steps, draw.choice((None, [draw.choice((1, 2, 3, 0.5)) for _ in steps])))

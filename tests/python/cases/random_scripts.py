@@ -108,7 +108,7 @@ class RandomScript:
                 seen.append(item)
                 batches += 1
                 if self.draws_between:
-                    seen.append(torch.rand(3))
+                    seen += [torch.rand(3), random.random()]
                 if self.is_seeded_between:
                     torch.manual_seed(batches)
                 self.after_batch(epoch, batches)

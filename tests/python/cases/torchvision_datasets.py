@@ -93,9 +93,7 @@ class Pipelines:
         """Return a pipeline with a step that only Python runs."""
         draw = self._draw
         steps = [v1.ToTensor()]
-        step = draw.choice(
-            (v1.Lambda(_same), v2.GaussianBlur(3), v1.RandomChoice([v1.RandomInvert(), v1.RandomEqualize()]))
-        )
+        step = draw.choice((v1.Lambda(_same), v2.GaussianBlur(3), v1.RandomOrder([v1.Lambda(_same)])))
         steps.insert(0, step)
         return v1.Compose(steps)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -29,7 +30,7 @@ def next_item(iterator: Iterator[Any]) -> Any:
 def seen_by(
     kind: Any, dataset: Any, change: Callable[[int], None] | None = None, *, epochs: int = 2, **arguments: Any
 ) -> list[Any]:
-    """Return the batches and types of errors of each epoch, and the global generator's state after it.
+    """Return the batches and types of errors of each epoch, and the states of torch's and Python's generators after it.
 
     Args:
         kind: the class of the loader.
@@ -39,6 +40,7 @@ def seen_by(
         **arguments: the arguments of the loader.
     """
     torch.manual_seed(5)
+    random.seed(6)
     loader = kind(dataset, **arguments)
     seen: list[Any] = []
     for _ in range(epochs):
@@ -47,7 +49,7 @@ def seen_by(
             seen.append(item)
             if change is not None:
                 change(len(seen))
-        seen.append(torch.random.get_rng_state())
+        seen += [torch.random.get_rng_state(), random.getstate()]
     return seen
 
 
@@ -62,6 +64,7 @@ def assert_as_torch(dataset: Any, *, epochs: int = 2, **arguments: Any) -> list[
 def assert_resumes_as_torch(dataset: Any, **arguments: Any) -> None:
     """Assert that two batches, and those of another loader that resumes after them, are the epoch of torch's loader."""
     torch.manual_seed(5)
+    random.seed(6)
     loader = sluicegate.DataLoader(dataset, **arguments)
     seen: list[Any] = list(itertools.islice(loader, 2))
     resumed = sluicegate.DataLoader(dataset, **arguments)

@@ -53,8 +53,26 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: before_floats(v2.RandomChoice([v2.Grayscale(), v2.RGB()])),
         "it changes the kind of image, but not always",
     ),
-    "an order of Python's": (lambda: before_floats(v1.RandomOrder([v1.RandomInvert()])), "Python's generator"),
-    "a choice of Python's": (lambda: before_floats(v1.RandomChoice([v1.RandomInvert()])), "Python's generator"),
+    "a weight for no transform": (
+        lambda: before_floats(v1.RandomChoice([v1.RandomInvert()], p=[1, 1])),
+        "expected a weight for each transform",
+    ),
+    "weights of another type": (
+        lambda: before_floats(v1.RandomChoice([v1.RandomInvert()], p=[np.float32(1)])),
+        "expected a weight for each transform",
+    ),
+    "no weight": (
+        lambda: before_floats(v1.RandomChoice([v1.RandomInvert(), v1.RandomInvert()], p=[0, 0.0])),
+        "a finite sum above 0",
+    ),
+    "an infinite weight": (
+        lambda: before_floats(v1.RandomChoice([v1.RandomInvert()], p=[float("nan")])),
+        "a finite sum above 0",
+    ),
+    "a choice of sizes": (
+        lambda: before_floats(v1.RandomOrder([v1.Grayscale(), v1.RandomInvert()])),
+        "it changes the kind of image, but not always",
+    ),
     "no bits": (lambda: before_floats(v1.RandomPosterize(0)), "bits is 0"),
     "bits of another type": (lambda: before_floats(v2.RandomPosterize(3.0)), "bits is 3.0"),
     "an infinite threshold": (lambda: before_floats(v2.RandomSolarize(float("inf"))), "threshold is inf"),
