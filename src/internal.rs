@@ -23,7 +23,7 @@ pub use crate::dataset::format::{
 pub use crate::dataset::with_helpers;
 pub use crate::dataset::{ConsumedSamples, Drawing, Ragged, StreamSplit};
 #[cfg(feature = "image")]
-pub use crate::dataset::{FileImages, FileMode, OtherImages, PixelImages};
+pub use crate::dataset::{FakeImages, FileImages, FileMode, OtherImages, PixelImages, Pixels};
 #[cfg(feature = "arrow")]
 pub use crate::memory::ForeignTable;
 pub use crate::memory::{

@@ -58,6 +58,7 @@ __all__ = [
     "draws_in_order",
     "explicit_batches",
     "explicit_order",
+    "fake_images",
     "file_images",
     "folder_dataset",
     "generator_words",
@@ -84,6 +85,7 @@ __all__ = [
     "safetensors_dataset",
     "sample_key",
     "sequential_sampler",
+    "stored_images",
     "stratified_batch_sampler",
     "subset_random_sampler",
     "take_notices",
@@ -577,6 +579,7 @@ class Reader:
 
 def draws_from_python(dataset: Dataset) -> bool: ...
 def draws_in_order(dataset: Dataset) -> bool: ...
+def fake_images(len: int, seed: int, labels: int, shape: tuple[int, int, int], transforms: str) -> Dataset: ...
 def file_images(
     paths: bytes,
     arrays: Sequence[tuple[str, str, int, tuple[int, ...], tuple[int, ...], object]],
@@ -590,6 +593,11 @@ def pixel_images(
     arrays: Sequence[tuple[str, str, int, tuple[int, ...], tuple[int, ...], object]],
     transforms: str,
     is_last: bool,
+) -> Dataset: ...
+def stored_images(
+    images: Dataset,
+    arrays: Sequence[tuple[str, str, int, tuple[int, ...], tuple[int, ...], object]],
+    transforms: str,
 ) -> Dataset: ...
 
 @final

@@ -10,6 +10,7 @@ use sluicegate::internal::{TaskKind, watch};
 
 use super::detach::detach_long;
 use super::memory::Indices;
+use super::positions::Positions;
 
 /// How the fields of a batch are nested in the result, as torch's default collate would nest them.
 pub(super) enum Structure {
@@ -85,17 +86,17 @@ pub(super) enum Containers {
     OfBatch,
 }
 
-/// Returns the indices in `list` as positions in a dataset of `len` samples; negative ones count from the end.
+/// Returns the positions that the indices in `list` stand for.
 ///
 /// Returns None if one of them is not a plain `int` (torch gives `True`, a slice, or an array its own meaning), or is
 /// out of range: then the dataset itself must be asked.
-pub(super) fn plain_indices(list: &Bound<'_, PyList>, len: usize) -> Option<Vec<usize>> {
+pub(super) fn plain_indices(list: &Bound<'_, PyList>, positions: Positions) -> Option<Vec<usize>> {
     list.iter()
         .map(|index| {
             if !index.is_exact_instance_of::<PyInt>() {
                 return None;
             }
-            wrap(index.extract::<i64>().ok()?, len)
+            positions.find(index.extract::<i64>().ok()?)
         })
         .collect()
 }
@@ -104,38 +105,32 @@ pub(super) fn plain_indices(list: &Bound<'_, PyList>, len: usize) -> Option<Vec<
 const LOOKED_AT_AT_ONCE: usize = 1 << 16;
 
 /// Like [`plain_indices`], for a list as long as a dataset: handles signals meanwhile.
-pub(super) fn plain_places(list: &Bound<'_, PyList>, len: usize) -> PyResult<Option<Vec<usize>>> {
+pub(super) fn plain_places(list: &Bound<'_, PyList>, positions: Positions) -> PyResult<Option<Vec<usize>>> {
     let mut places = Vec::with_capacity(list.len());
     for index in list.iter() {
         if places.len().is_multiple_of(LOOKED_AT_AT_ONCE) {
             list.py().check_signals()?;
         }
         let place = index.is_exact_instance_of::<PyInt>().then(|| index.extract::<i64>().ok()).flatten();
-        let Some(place) = place.and_then(|index| wrap(index, len)) else { return Ok(None) };
+        let Some(place) = place.and_then(|index| positions.find(index)) else { return Ok(None) };
         places.push(place);
     }
     Ok(Some(places))
 }
 
-/// Returns `indices` as positions in a dataset of `len` samples; None if one is out of range. Handles signals.
-pub(super) fn all_places(py: Python<'_>, indices: &Indices, len: usize) -> PyResult<Option<Vec<usize>>> {
+/// Returns the positions that `indices` stand for; None if one is out of range. Handles signals.
+pub(super) fn all_places(py: Python<'_>, indices: &Indices, positions: Positions) -> PyResult<Option<Vec<usize>>> {
     let count = indices.__len__();
     detach_long(py, "preparing an order", || {
         watch::expect(count);
         let mut places = Vec::with_capacity(count);
         for start in (0..count).step_by(LOOKED_AT_AT_ONCE) {
-            let Some(block) = indices.places(start, start + LOOKED_AT_AT_ONCE, len) else { return Ok(None) };
+            let Some(block) = indices.places(start, start + LOOKED_AT_AT_ONCE, positions) else { return Ok(None) };
             watch::advance(block.len())?;
             places.extend(block);
         }
         Ok(Some(places))
     })
-}
-
-/// Returns `index` as a position in a dataset of `len` samples, or None if it is out of range.
-pub(super) fn wrap(index: i64, len: usize) -> Option<usize> {
-    let place = if index < 0 { index.checked_add(i64::try_from(len).ok()?)? } else { index };
-    usize::try_from(place).ok().filter(|&place| place < len)
 }
 
 /// Returns the kind of task with this name.

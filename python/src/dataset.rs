@@ -12,6 +12,7 @@ use super::convert::{all_places, plain_places};
 use super::error::to_python;
 use super::in_memory::in_memory;
 use super::memory::{ForeignArray, Indices};
+use super::positions::Positions;
 
 /// A dataset of the core. Threads may share it.
 #[pyclass(frozen, module = "sluicegate._core")]
@@ -80,10 +81,10 @@ impl Dataset {
     /// Returns the samples of `dataset` at `indices`; None if one of them is not a plain `int` in range.
     #[staticmethod]
     fn subset(py: Python<'_>, dataset: &Self, indices: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
-        let len = dataset.0.len();
+        let positions = Positions::of(&*dataset.0);
         let indices = match indices.cast::<PyList>() {
-            Ok(list) => plain_places(list, len)?,
-            Err(_) => all_places(py, indices.cast::<Indices>()?.get(), len)?,
+            Ok(list) => plain_places(list, positions)?,
+            Err(_) => all_places(py, indices.cast::<Indices>()?.get(), positions)?,
         };
         Ok(indices.map(|indices| Self(Arc::new(Subset::checked(Arc::clone(&dataset.0), indices)))))
     }

@@ -30,6 +30,7 @@ mod order;
 mod pinned_block;
 mod pinned_copy;
 mod plan;
+mod positions;
 mod prefetch;
 mod python_chunks;
 mod reader;
@@ -117,6 +118,8 @@ mod _core {
     #[pymodule_export]
     use super::image::decoder::ImageDecoder;
     #[pymodule_export]
+    use super::image::fake_images::fake_images;
+    #[pymodule_export]
     use super::image::file_images::file_images;
     #[pymodule_export]
     use super::image::operations::{ImageOperations, round_products};
@@ -125,7 +128,7 @@ mod _core {
     #[pymodule_export]
     use super::image::pipeline::{ImageCache, ImagePipeline, broken_images, decoded_images, linked_image};
     #[pymodule_export]
-    use super::image::pixel_images::{draws_from_python, draws_in_order, pixel_images};
+    use super::image::pixel_images::{draws_from_python, draws_in_order, pixel_images, stored_images};
     #[pymodule_export]
     use super::image::transforms::ImageTransforms;
     #[pymodule_export]

@@ -28,10 +28,11 @@ use sluicegate::internal::{Array, Lease, Scattered, Segment, WorkerEnd};
 use sluicegate::{DType, Field};
 
 pub(super) use self::foreign::{table_at, words_at};
-use super::convert::{buffer_type, wrap};
+use super::convert::buffer_type;
 use super::dlpack::{CPU, DLManagedTensor, DLTensor, ExchangeApi, dlpack_type, travels_as_bytes};
 use super::error::to_python;
 use super::pinned_block::PinnedBlock;
+use super::positions::Positions;
 
 /// Keeps a Python object alive on behalf of Rust, and releases it soon after it is dropped, on any thread.
 pub(super) struct Owner(pub(super) ManuallyDrop<Py<PyAny>>);
@@ -127,14 +128,13 @@ impl Indices {
 }
 
 impl Indices {
-    /// Returns indices `start` to `stop` as positions in a dataset of `len` samples; None if one is out of range.
-    pub(super) fn places(&self, start: usize, stop: usize, len: usize) -> Option<Vec<usize>> {
-        let stop = stop.min(self.len);
-        (start..stop)
+    /// Returns the positions that indices `start` to `stop` stand for; None if one is out of range.
+    pub(super) fn places(&self, start: usize, stop: usize, positions: Positions) -> Option<Vec<usize>> {
+        (start..stop.min(self.len))
             .map(|place| {
                 // SAFETY: `place` is below the array's length, and the owner keeps the array. It is read by value, so
                 // a concurrent write changes only which index is read.
-                wrap(unsafe { self.address.add(place).read_volatile() }, len)
+                positions.find(unsafe { self.address.add(place).read_volatile() })
             })
             .collect()
     }

@@ -13,6 +13,7 @@ use super::detach::detach;
 use super::error::{to_python, unknown};
 use super::memory::Indices;
 use super::order::{Batches, Order, int64_bytes};
+use super::positions::Positions;
 
 /// Up to this many indices of an order are computed with the GIL held: releasing and reacquiring it costs more, and
 /// another thread that waits for it gets it only a few microseconds later.
@@ -136,14 +137,14 @@ impl Plan {
 /// Returns the order that reads `indices` in sequence; None if one is negative.
 #[pyfunction]
 pub(super) fn explicit_order(py: Python<'_>, indices: &Indices) -> PyResult<Option<Order>> {
-    let indices = all_places(py, indices, usize::MAX)?;
+    let indices = all_places(py, indices, Positions::new(usize::MAX))?;
     Ok(indices.map(|indices| Order(Arc::new(ExplicitOrder::new(indices)))))
 }
 
 /// Returns batches of these sizes, cut from `indices`; None if one index is negative.
 #[pyfunction]
 pub(super) fn explicit_batches(py: Python<'_>, indices: &Indices, sizes: Vec<usize>) -> PyResult<Option<Batches>> {
-    let Some(indices) = all_places(py, indices, usize::MAX)? else { return Ok(None) };
+    let Some(indices) = all_places(py, indices, Positions::new(usize::MAX))? else { return Ok(None) };
     if sizes.iter().sum::<usize>() != indices.len() {
         return Err(PyValueError::new_err("the sizes of the batches do not add up to the number of indices"));
     }

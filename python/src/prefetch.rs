@@ -24,6 +24,7 @@ use super::hand_over::HandOver;
 use super::integers::Integers;
 use super::memory::{ForeignArray, Indices, pinned_leases};
 use super::plan::Plan;
+use super::positions::Positions;
 use super::sample_draws::SampleDraws;
 
 /// How long the consumer sleeps between two checks for Ctrl-C.
@@ -44,8 +45,7 @@ const NOBODY_KNOWS: Option<(usize, Look)> = None;
 #[pyclass(frozen, module = "sluicegate._core")]
 pub(super) struct Prefetch {
     window: Mutex<sluicegate::internal::Prefetch<'static>>,
-    /// All indices must be below this.
-    len: usize,
+    positions: Positions,
     /// For packed rows: returns true if indices encode pieces that form rows.
     packed: Option<PieceCheck>,
     hand_over: Py<HandOver>,
@@ -87,7 +87,7 @@ impl Prefetch {
         let dataset = Arc::clone(&dataset.0);
         Ok(Self {
             window,
-            len: dataset.len(),
+            positions: Positions::of(&*dataset),
             packed: None,
             hand_over,
             dataset: Some(dataset),
@@ -187,12 +187,12 @@ impl Prefetch {
     /// Requests the samples at `indices`, as batch `number` of the epoch. Returns false, as other `push` methods do,
     /// and requests nothing if one is not a plain `int` in range, or if they are pieces that form no rows.
     fn push(&self, py: Python<'_>, number: u64, indices: &Bound<'_, PyList>) -> PyResult<bool> {
-        self.push_indices(py, number, plain_indices(indices, self.len), NOBODY_KNOWS)
+        self.push_indices(py, number, plain_indices(indices, self.positions), NOBODY_KNOWS)
     }
 
     /// Requests the samples at `indices[start:stop]`. Returns false and requests nothing if one is out of range.
     fn push_slice(&self, py: Python<'_>, number: u64, indices: &Indices, start: usize, stop: usize) -> PyResult<bool> {
-        self.push_indices(py, number, indices.places(start, stop, self.len), NOBODY_KNOWS)
+        self.push_indices(py, number, indices.places(start, stop, self.positions), NOBODY_KNOWS)
     }
 
     /// Requests the samples from `start` to `stop`. Returns false and requests nothing if there are not that many.
@@ -201,15 +201,20 @@ impl Prefetch {
         // The next ranges are expected to follow this one.
         let look = |batch: usize, into: &mut Vec<usize>| {
             let (first, step) = (batch.saturating_mul(size), size.div_ceil(8));
-            into.extend((first..self.len.min(first.saturating_add(size))).step_by(step));
+            into.extend((first..self.positions.len.min(first.saturating_add(size))).step_by(step));
         };
-        self.push_indices(py, number, (stop <= self.len).then(|| (start..stop).collect()), Some((start / size, look)))
+        self.push_indices(
+            py,
+            number,
+            (stop <= self.positions.len).then(|| (start..stop).collect()),
+            Some((start / size, look)),
+        )
     }
 
     /// Requests batch `batch` of `plan`. Returns false and requests nothing if one of its indices is out of range.
     fn push_planned(&self, py: Python<'_>, number: u64, plan: &Plan, batch: usize) -> PyResult<bool> {
         let (_, indices) = plan.planned(py, batch)?;
-        let is_in_range = indices.iter().all(|&index| index < self.len);
+        let is_in_range = indices.iter().all(|&index| index < self.positions.len);
         let look = |batch: usize, into: &mut Vec<usize>| plan.peek_indices(batch, into);
         self.push_indices(py, number, is_in_range.then_some(indices), Some((batch, look)))
     }
@@ -278,7 +283,7 @@ impl Prefetch {
     ) -> Self {
         Self {
             window: window(engine, fetch, in_order),
-            len,
+            positions: Positions::new(len),
             packed: Some(check),
             hand_over,
             dataset: None,

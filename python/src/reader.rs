@@ -13,6 +13,7 @@ use super::dataset::Dataset;
 use super::detach::detach;
 use super::field_kind::Samples;
 use super::hand_over::HandOver;
+use super::positions::Positions;
 
 /// Slots kept for the next samples: a user holds few at a time.
 const FREE_SLOTS: usize = 2;
@@ -62,7 +63,8 @@ impl Reader {
 
 impl Reader {
     fn places(&self, indices: &Bound<'_, PyList>) -> PyResult<Vec<usize>> {
-        plain_indices(indices, self.dataset.len()).ok_or_else(|| PyIndexError::new_err("an index is out of range"))
+        plain_indices(indices, Positions::of(&*self.dataset))
+            .ok_or_else(|| PyIndexError::new_err("an index is out of range"))
     }
 
     fn of<'a>(&'a self, indices: &'a [usize]) -> Samples<'a> {

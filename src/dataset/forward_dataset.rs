@@ -44,6 +44,10 @@ macro_rules! forward_dataset {
                 $crate::Dataset::as_drawing(&$inner)
             }
 
+            fn counts_from_end(&$self) -> bool {
+                $crate::Dataset::counts_from_end(&$inner)
+            }
+
             fn origin(&$self, index: usize, field: usize) -> Option<String> {
                 $crate::Dataset::origin(&$inner, index, field)
             }

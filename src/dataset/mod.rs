@@ -9,6 +9,8 @@ mod drawing;
 #[cfg(feature = "image")]
 mod encoded_batch;
 #[cfg(feature = "image")]
+mod fake_images;
+#[cfg(feature = "image")]
 mod file_images;
 #[cfg(feature = "image")]
 mod file_mode;
@@ -22,6 +24,8 @@ mod item_dataset;
 mod iterable;
 #[cfg(feature = "image")]
 mod pixel_images;
+#[cfg(feature = "image")]
+mod pixels;
 mod ragged;
 #[cfg(feature = "image")]
 mod room_filling;
@@ -39,6 +43,8 @@ pub use concat::Concat;
 pub use decoded_images::{DecodedField, DecodedImages};
 pub use drawing::Drawing;
 #[cfg(feature = "image")]
+pub use fake_images::FakeImages;
+#[cfg(feature = "image")]
 pub use file_images::{FileImages, OtherImages};
 #[cfg(feature = "image")]
 pub use file_mode::FileMode;
@@ -51,6 +57,8 @@ pub(crate) use item_dataset::check_item_count;
 pub use iterable::{Advance, IterableDataset, SampleStream, StreamPosition};
 #[cfg(feature = "image")]
 pub use pixel_images::PixelImages;
+#[cfg(feature = "image")]
+pub use pixels::Pixels;
 pub use ragged::Ragged;
 pub(crate) use selected::Selection;
 pub use stack::Stack;
@@ -133,6 +141,12 @@ pub trait Dataset: Send + Sync {
     #[doc(hidden)]
     fn as_drawing(&self) -> Option<&dyn Drawing> {
         None
+    }
+
+    /// False if -1 is not the last sample of the Python dataset that this one stands in for.
+    #[doc(hidden)]
+    fn counts_from_end(&self) -> bool {
+        true
     }
 
     /// Describes where field `field` of sample `index` comes from: the file, and the position in it. Used in errors

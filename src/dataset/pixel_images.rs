@@ -1,15 +1,16 @@
-//! [`PixelImages`]: images in memory, transformed as they are read.
+//! [`PixelImages`]: images whose pixels are stored, transformed as they are read.
 
 use std::cell::RefCell;
 
+use super::encoded_batch::EncodedBatch;
+use super::pixels::Pixels;
 use super::sample_generator::generator_of;
-use super::{Dataset, Drawing, InMemory, ReadMany};
-use crate::memory::Array;
+use super::{Blocks, Dataset, Drawing, InMemory, ReadMany};
 use crate::transform::PixelPipeline;
 use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema, TorchGenerator, watch};
 
-/// Byte images in memory, all of the same shape, transformed into their rows of the batch as they are read, and other
-/// fields, unchanged.
+/// Byte images, all of the same shape, transformed into their rows of the batch as they are read, and other fields,
+/// unchanged.
 ///
 /// Random transforms draw from the sample's generator position ([`SampleWriter::place`]), or, if samples have a key
 /// ([`SampleWriter::key`]), from the generator that a Python dataset would draw from.
@@ -17,10 +18,10 @@ use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema, TorchGenera
 /// # Example
 /// ```
 /// use std::sync::Arc;
-/// use sluicegate::internal::{Array, PixelImages, PixelPipeline, Segment};
+/// use sluicegate::internal::{Array, PixelImages, PixelPipeline, Pixels, Segment};
 /// use sluicegate::{ChannelOrder, DType, Dataset, Field, ImageTransform, InMemory};
 /// let pixels = Arc::new(Segment::from_vec(vec![1_u8, 2, 3, 4, 5, 6]));
-/// let images = Array::contiguous(pixels, 0, 1, &[2, 1, 3]).unwrap();
+/// let images = Pixels::InMemory(Array::contiguous(pixels, 0, 1, &[2, 1, 3]).unwrap());
 /// let middle = ImageTransform::CenterCrop { size: [1, 1] };
 /// let pipeline = PixelPipeline::new(vec![middle], [1, 3], 1, ChannelOrder::Last).unwrap();
 /// let labels = InMemory::from_vec("label", vec![7_i64, 8], []).unwrap();
@@ -28,14 +29,14 @@ use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema, TorchGenera
 /// assert_eq!(dataset.schema().fields()[0], Field::new("image", DType::UInt8, [1, 1, 1]));
 /// ```
 pub struct PixelImages {
-    images: Array,
+    images: Pixels,
     pipeline: PixelPipeline,
     others: InMemory,
     schema: Schema,
 }
 
 thread_local! {
-    /// Buffer for the pixels of an image.
+    /// Buffer for pixels.
     static ROOM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -43,14 +44,15 @@ thread_local! {
 const LARGEST_ROOM: usize = 16 << 20;
 
 impl PixelImages {
-    /// The `images`, one per row, transformed by `pipeline`, in a field called `name`; then the fields of `others`.
+    /// The `images` transformed by `pipeline`, in a field called `name`; then the fields of `others`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the size of a row differs from that of the images of `pipeline`;
+    /// [`Error::InvalidArgument`] if the size of an image differs from that of the images of `pipeline`;
     /// [`Error::LengthMismatch`] if the number of images differs from the number of samples of `others`.
-    pub fn new(name: &str, images: Array, pipeline: PixelPipeline, others: InMemory) -> Result<Self> {
-        if images.bytes_per_row() != pipeline.bytes() {
-            let reason = format!("a row has {} bytes, an image {}", images.bytes_per_row(), pipeline.bytes());
+    pub fn new(name: &str, images: Pixels, pipeline: PixelPipeline, others: InMemory) -> Result<Self> {
+        let bytes = images.bytes_per_image()?;
+        if bytes != pipeline.bytes() {
+            let reason = format!("a row has {bytes} bytes, an image {}", pipeline.bytes());
             return Err(Error::InvalidArgument { argument: "images", reason });
         }
         if images.len() != others.len() {
@@ -68,13 +70,12 @@ impl PixelImages {
         Ok(Self { images, pipeline, others, schema })
     }
 
-    fn image(&self, (index, row): (usize, usize), into: &mut BatchWriter<'_>, room: &mut [u8]) -> Result<()> {
-        self.images.copy_row(index, room)?;
+    fn image(&self, (index, row): (usize, usize), pixels: &[u8], into: &mut BatchWriter<'_>) -> Result<()> {
         let mut generator = match self.pipeline.is_random() {
             true => Some(generator_of((into.place(row), into.key(row)), self.pipeline.draws_from_python())?),
             false => None,
         };
-        let outcome = self.pipeline.run(room, generator.as_mut(), into.sample(row).field(0));
+        let outcome = self.pipeline.run(pixels, generator.as_mut(), into.sample(row).field(0));
         outcome.map_err(|reason| self.refuse(index, reason))
     }
 
@@ -100,6 +101,10 @@ impl Dataset for PixelImages {
         Some(self)
     }
 
+    fn as_blocks(&self) -> Option<&dyn Blocks> {
+        self.images.as_blocks()
+    }
+
     fn is_random(&self) -> bool {
         self.pipeline.is_random()
     }
@@ -112,12 +117,26 @@ impl Dataset for PixelImages {
 impl ReadMany for PixelImages {
     fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
         let mut room = ROOM.take();
-        room.resize(self.pipeline.bytes(), 0);
-        let mut places = indices.iter().copied().enumerate();
-        let outcome = places.try_for_each(|(row, index)| {
-            watch::advance(0)?;
-            self.image((index, row), into, &mut room)
-        });
+        let mut rows = indices.iter().copied().enumerate();
+        let outcome = match &self.images {
+            Pixels::InMemory(array) => {
+                room.resize(self.pipeline.bytes(), 0);
+                rows.try_for_each(|(row, index)| {
+                    watch::advance(0)?;
+                    array.copy_row(index, &mut room)?;
+                    self.image((index, row), &room, into)
+                })
+            }
+            Pixels::Stored(dataset) => {
+                let stored = EncodedBatch::read(&**dataset, indices, room)?;
+                let outcome = rows.try_for_each(|(row, index)| {
+                    watch::advance(0)?;
+                    self.image((index, row), stored.field(row, 0), into)
+                });
+                room = stored.into_room();
+                outcome
+            }
+        };
         if room.capacity() <= LARGEST_ROOM {
             ROOM.set(room);
         }

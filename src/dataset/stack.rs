@@ -124,6 +124,10 @@ impl Dataset for Stack {
         is_drawing.then_some(self as &dyn Drawing)
     }
 
+    fn counts_from_end(&self) -> bool {
+        self.parts.iter().all(|(part, _)| part.counts_from_end())
+    }
+
     fn origin(&self, index: usize, field: usize) -> Option<String> {
         let (part, fields) = self.parts.iter().find(|(_, fields)| fields.contains(&field))?;
         part.origin(index, field - fields.start)

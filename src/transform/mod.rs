@@ -66,6 +66,7 @@ pub use picture::{AnyPicture, Picture};
 pub use pixel_pipeline::PixelPipeline;
 pub use product_rounding::ProductRounding;
 pub use random::ask_torch;
+pub(crate) use random::normal;
 pub use resize_to::ResizeTo;
 pub use torchvision::Torchvision;
 pub use transform_arguments::{AugmentPolicy, CropDraws, ErasingValue, SmallImage};

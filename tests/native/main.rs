@@ -21,6 +21,8 @@ mod csv;
 mod dataset;
 mod datasets;
 mod every_sampler;
+#[cfg(feature = "image")]
+mod fake_images;
 mod fingerprint;
 mod folder;
 mod fuzz;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use sluicegate::internal::{Array, GeneratorPlace, PixelImages, PixelPipeline, Segment};
+use sluicegate::internal::{Array, GeneratorPlace, PixelImages, PixelPipeline, Pixels, Segment};
 use sluicegate::{
     BatchWriter, ChannelOrder, Column, Concat, DType, Dataset, DecodeOptions, Error, ImageMode, ImagePipeline,
     ImageTransform, InMemory, PaddingMode, SmallImage, Stack, Subset, TorchGenerator, Values,
@@ -127,6 +127,16 @@ fn varying_image_shapes_are_refused() {
 }
 
 fn augmented(samples: usize) -> PixelImages {
+    let pixels = Arc::new(Segment::from_vec((0..samples * 12).map(|value| value as u8).collect()));
+    of_pixels(Pixels::InMemory(Array::contiguous(pixels, 0, 1, &[samples, 3, 4]).unwrap())).unwrap()
+}
+
+/// Returns the images of these pixels, 3 high and 4 wide.
+fn of_pixels(pixels: Pixels) -> sluicegate::Result<PixelImages> {
+    let samples = match &pixels {
+        Pixels::InMemory(array) => array.len(),
+        Pixels::Stored(dataset) => dataset.len(),
+    };
     let transforms = vec![
         ImageTransform::RandomHorizontalFlip { p: 0.5 },
         ImageTransform::RandomCrop {
@@ -139,10 +149,8 @@ fn augmented(samples: usize) -> PixelImages {
         },
     ];
     let pipeline = PixelPipeline::new(transforms, [3, 4], 1, ChannelOrder::Last).unwrap();
-    let pixels = Arc::new(Segment::from_vec((0..samples * 12).map(|value| value as u8).collect()));
-    let images = Array::contiguous(pixels, 0, 1, &[samples, 3, 4]).unwrap();
     let labels = InMemory::from_vec("label", (0..samples as i64).collect(), []).unwrap();
-    PixelImages::new("image", images, pipeline, labels).unwrap()
+    PixelImages::new("image", pixels, pipeline, labels)
 }
 
 /// Returns the samples at `indices`, each drawn from where the previous one left the generator, and its final position.
@@ -163,6 +171,24 @@ fn drawn(dataset: &dyn Dataset, indices: &[usize], columns: &[Column]) -> (Vec<u
         }
     }
     (bytes, generator.random_u64())
+}
+
+#[test]
+fn pixels_of_a_dataset_are_those_in_memory() {
+    let fixed = |offset, bytes_per_sample| Column::Fixed { offset, bytes_per_sample };
+    let columns = [fixed(0, 4), fixed(64, 8)];
+    let stored = |shape: &[usize]| {
+        let pixels: Vec<u8> = (0..96).collect();
+        Pixels::Stored(Arc::new(InMemory::from_vec("pixels", pixels, shape).unwrap()))
+    };
+    let images = of_pixels(stored(&[3, 4])).unwrap();
+    assert_eq!(drawn(&images, &[5, 2, 2, 7], &columns), drawn(&augmented(8), &[5, 2, 2, 7], &columns));
+    let refused = |pixels| of_pixels(pixels).err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(refused(stored(&[3, 8])).contains("a row has 24 bytes, an image 12"));
+    let two = [("a", 3), ("b", 4)].map(|(name, len)| {
+        (name.to_owned(), Arc::new(InMemory::from_vec(name, vec![0_u8; 2 * len], [len]).unwrap()) as Arc<dyn Dataset>)
+    });
+    assert!(refused(Pixels::Stored(Arc::new(Stack::new(two.into()).unwrap()))).contains("one field of a fixed size"));
 }
 
 #[test]

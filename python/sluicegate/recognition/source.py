@@ -176,7 +176,7 @@ def _torchvision(dataset: Any, in_worker: bool) -> Source | None:
     if found is None:
         return None
     (core, structure, kinds), is_same = found
-    falls_back = not torchvision_datasets.in_memory(dataset)
+    falls_back = torchvision_datasets.reads_files(dataset)
     captured = torchvision_datasets.captured(dataset) if in_worker and falls_back else None
     return Source(core, structure, kinds, (is_same,), is_captured=in_worker, captured=captured, falls_back=falls_back)
 

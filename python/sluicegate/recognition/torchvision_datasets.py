@@ -1,9 +1,10 @@
 """torchvision's datasets, as the core reads them.
 
 The core reads one only if no difference can be observed: it is exactly of one of the classes in the tables of
-`torchvision_arrays`, `torchvision_files`, and `torchvision_masks`, with torchvision's own methods and transforms that
-`exact_steps` knows; for labels, a `target_transform` must be one that `NumberFunction` takes. Everything else is a
-Python dataset, for the first reason that `python_reason` names. torchvision itself is never imported here.
+`torchvision_arrays`, `torchvision_fake`, `torchvision_files`, `torchvision_masks`, and `torchvision_stored`, with
+torchvision's own methods and transforms that `exact_steps` knows; for labels, a `target_transform` must be one that
+`NumberFunction` takes. Everything else is a Python dataset, for the first reason that `python_reason` names.
+torchvision itself is never imported here.
 """
 
 from __future__ import annotations
@@ -31,14 +32,17 @@ from .captured import changed_copy
 from .number_function import NumberFunction
 from .torchvision_arrays import ARRAY_FORMS, ArrayForm, array_labels, array_parts
 from .torchvision_facts import Facts, Form, array_facts, called_with, replaced_part
+from .torchvision_fake import FAKE_FORMS, FakeForm, fake_parts
 from .torchvision_files import FILE_FORMS, FileForm, file_labels, file_parts
 from .torchvision_labels import transformed
 from .torchvision_masks import MASK_FORMS, MaskForm, has_masks, mask_parts
+from .torchvision_stored import STORED_FORMS, StoredForm, Version, stored_labels, stored_parts, stored_version
 
 Parts = tuple[_core.Dataset, Any, tuple[Kind, ...]]
 
+AnyForm = ArrayForm | FakeForm | FileForm | MaskForm | StoredForm
 # By class; those of masks are asked first.
-_FORMS: dict[str, ArrayForm | FileForm | MaskForm] = {**MASK_FORMS, **ARRAY_FORMS, **FILE_FORMS}
+_FORMS: dict[str, AnyForm] = {**MASK_FORMS, **ARRAY_FORMS, **FAKE_FORMS, **FILE_FORMS, **STORED_FORMS}
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,8 @@ class _Found:
     function: NumberFunction | None
     # The current directory that worker processes would inherit; None if relative paths follow that of this process.
     folder: str | None
+    # The files that were opened once.
+    version: tuple[Version, ...]
 
 
 # By dataset, with and without workers. Nothing of it holds the dataset itself.
@@ -69,7 +75,7 @@ def is_dataset(dataset: Any) -> bool:
     return module is not None and getattr(module, cls.__name__, None) is cls
 
 
-def _form_of(dataset: Any) -> ArrayForm | FileForm | MaskForm:
+def _form_of(dataset: Any) -> AnyForm:
     name = type(dataset).__name__
     return MASK_FORMS[name] if name in MASK_FORMS and has_masks(dataset) else _FORMS[name]
 
@@ -85,7 +91,7 @@ def native_parts(dataset: Any, *, in_worker: bool) -> tuple[Parts, Callable[[], 
     if isinstance(found.parts, str):
         return None
     if in_worker:
-        return found.parts, _memory_check(dataset.data) if in_memory(dataset) else lambda: True
+        return found.parts, _memory_check(dataset.data) if type(dataset).__name__ in ARRAY_FORMS else lambda: True
     return found.parts, lambda: _is_current(dataset, found)
 
 
@@ -104,9 +110,9 @@ def captured(dataset: Any) -> Any:
     return copied
 
 
-def in_memory(dataset: Any) -> bool:
-    """Return True if `dataset`, which `is_dataset` is true of, holds its images in memory."""
-    return type(dataset).__name__ in ARRAY_FORMS
+def reads_files(dataset: Any) -> bool:
+    """Return True if `dataset`, which `is_dataset` is true of, reads files for each sample."""
+    return not isinstance(_form_of(dataset), (ArrayForm, FakeForm))
 
 
 def python_reason(dataset: Any) -> str | None:
@@ -124,10 +130,12 @@ def _found(dataset: Any, *, in_worker: bool) -> _Found:
         facts = Facts(dataset, form)
         copied: dict[str, Any] = {}
         function: NumberFunction | None = None
-        folder = _current_folder() if in_worker and not in_memory(dataset) else None
+        folder = _current_folder() if in_worker and reads_files(dataset) else None
+        version: tuple[Version, ...] = ()
         parts: Parts | str
         try:
             transform, target_transform = _checked(dataset, form)
+            version = _version(dataset)
             if isinstance(form, MaskForm):
                 parts = mask_parts(dataset, form, transform, target_transform, folder)
                 copied = {name: list(vars(dataset)[name]) for name in form.attributes}
@@ -142,7 +150,7 @@ def _found(dataset: Any, *, in_worker: bool) -> _Found:
             parts = f"this version of torchvision is not recognized ({type(error).__name__}: {error})"
         if isinstance(parts, str):
             copied = {}  # Data that is not read need not be kept.
-        known[in_worker] = found = _Found(parts, facts, copied, function, folder)
+        known[in_worker] = found = _Found(parts, facts, copied, function, folder, version)
     return found
 
 
@@ -154,8 +162,17 @@ def _is_current(dataset: Any, found: _Found) -> bool:
     if found.folder is not None and found.folder != _current_folder():
         return False
     own = vars(dataset)
-    is_same = found.function is None or found.function.is_same()
+    is_same = (found.function is None or found.function.is_same()) and found.version == _version(dataset)
     return is_same and all(_is_equal(own.get(name), copy) for name, copy in found.copied.items())
+
+
+def _version(dataset: Any) -> tuple[Version, ...]:
+    if type(dataset).__name__ not in STORED_FORMS:
+        return ()
+    try:
+        return stored_version(dataset)
+    except OSError:  # Python fails at it.
+        return ()
 
 
 def _current_folder() -> str | None:
@@ -192,7 +209,7 @@ def _refused(error: NotRecognizedError) -> NotRecognizedError:
 
 def _read(
     dataset: Any,
-    form: ArrayForm | FileForm,
+    form: ArrayForm | FakeForm | FileForm | StoredForm,
     transform: Any,
     function: NumberFunction | None,
     folder: str | None,
@@ -204,8 +221,14 @@ def _read(
     Raises:
         NotRecognizedError, ValueError: it can't; the message says why.
     """
+    if isinstance(form, FakeForm):
+        if function is not None:
+            raise NotRecognizedError("target_transform is called with tensors")
+        return fake_parts(dataset, transform, in_worker=copies), {}
     if isinstance(form, ArrayForm):
         labels = array_labels(dataset, form, copies=copies, is_transformed=function is not None)
+    elif isinstance(form, StoredForm):
+        labels = stored_labels(dataset)
     else:
         labels = file_labels(dataset, form, copies=copies, is_transformed=function is not None)
     kept = labels
@@ -217,6 +240,8 @@ def _read(
     parts: Parts
     if isinstance(form, ArrayForm):
         parts = array_parts(dataset, form, transform, labels)
+    elif isinstance(form, StoredForm):
+        parts = stored_parts(dataset, transform, labels)
     else:
         parts = file_parts(dataset, form, transform, labels, folder)
     copied = {name: _copy(vars(dataset)[name], kept, labels) for name in form.attributes if name in vars(dataset)}
@@ -273,7 +298,7 @@ def _gives_same_samples(dataset: Any, parts: Parts) -> bool:
             _set_generators(before)
             taken = window.pop({index: None}, None) if window.push(index, [index]) else None
             if taken is None or isinstance(taken[1], Exception):
-                if in_memory(dataset) and sample is not None:
+                if not reads_files(dataset) and sample is not None:
                     return False
                 _set_generators(before)
                 continue

@@ -6,7 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ _OF_BOTH = (
 _FUNCTIONS = {
     "torchvision.transforms.functional": (
         *_OF_BOTH,
-        *("convert_image_dtype", "get_dimensions", "hflip", "to_tensor", "vflip"),
+        *("convert_image_dtype", "get_dimensions", "hflip", "to_pil_image", "to_tensor", "vflip"),
     ),
     "torchvision.transforms.v2.functional": (
         *_OF_BOTH,
@@ -46,7 +46,7 @@ _METHODS = (
     *("__call__", "forward", "get_params", "make_params", "transform", "check_inputs", "_call_kernel"),
     *("_apply_image_or_video_transform", "_augmentation_space", "_get_policies", "_get_random_item"),
 )
-# Attributes that say how samples are made, apart from those with the samples.
+# Attributes of any class that say how samples are made, apart from those with the samples.
 _ATTRIBUTES = ("transform", "target_transform", "transforms", "compat", "loader", "_loader", "root", "base_folder")
 
 
@@ -59,11 +59,13 @@ class Form:
         attributes: the names of the lists, arrays and tensors that its samples are made of.
         calls_both: True if it calls `transforms` with image and label, False if it calls `transform` and
             `target_transform`.
+        settings: the names of other attributes that say how samples are made.
     """
 
     module: str
     attributes: tuple[str, ...]
     calls_both: bool = False
+    settings: tuple[str, ...] = field(default=(), kw_only=True)
 
 
 def called_with(dataset: Any, form: Form) -> tuple[Any, Any]:
@@ -96,7 +98,7 @@ class Facts:
         steps = _steps(self._called)
         self._cls = cls
         self._arrays = [(name, own.get(name), array_facts(own.get(name))) for name in ("data", *form.attributes)]
-        self._objects = [(name, getattr(dataset, name, None)) for name in _ATTRIBUTES]
+        self._objects = [(name, getattr(dataset, name, None)) for name in (*_ATTRIBUTES, *form.settings)]
         self._is_plain = _has_plain_defaults()
         self._settings = _settings()
         self._functions = [

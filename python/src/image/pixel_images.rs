@@ -1,11 +1,12 @@
-//! `pixel_images`: images in memory, transformed as they are read; how these and similar datasets draw.
+//! `pixel_images` and `stored_images`: images whose pixels are stored, transformed as they are read; how these and
+//! similar datasets draw.
 
 use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use sluicegate::ChannelOrder;
-use sluicegate::internal::{Drawing, PixelImages, PixelPipeline};
+use sluicegate::internal::{Drawing, PixelImages, PixelPipeline, Pixels};
+use sluicegate::{ChannelOrder, DType};
 
 use super::transforms::transforms_of;
 use crate::dataset::Dataset;
@@ -38,7 +39,31 @@ pub(crate) fn pixel_images(
     };
     let pipeline =
         PixelPipeline::new(transforms_of(transforms)?, size, channels, order).map_err(PyValueError::new_err)?;
-    let made = in_memory(arrays).and_then(|others| PixelImages::new(field.name(), images, pipeline, others));
+    let made =
+        in_memory(arrays).and_then(|others| PixelImages::new(field.name(), Pixels::InMemory(images), pipeline, others));
+    made.map(|images| Dataset(Arc::new(images))).map_err(|error| to_python(py, error))
+}
+
+/// Like `pixel_images`, for the samples of `images`: one field of three axes, channels last.
+#[pyfunction]
+pub(crate) fn stored_images(
+    py: Python<'_>,
+    images: &Dataset,
+    arrays: Vec<ForeignArray>,
+    transforms: &str,
+) -> PyResult<Dataset> {
+    let fields = images.0.schema().fields();
+    let [height, width, channels] = match fields {
+        [field] if field.dtype() == DType::UInt8 => field.shape().try_into().unwrap_or_default(),
+        _ => [0; 3],
+    };
+    if height * width * channels == 0 {
+        return Err(PyValueError::new_err(format!("expected images with three axes, got {}", images.0.schema())));
+    }
+    let pipeline = PixelPipeline::new(transforms_of(transforms)?, [height, width], channels, ChannelOrder::Last)
+        .map_err(PyValueError::new_err)?;
+    let pixels = Pixels::Stored(Arc::clone(&images.0));
+    let made = in_memory(arrays).and_then(|others| PixelImages::new(fields[0].name(), pixels, pipeline, others));
     made.map(|images| Dataset(Arc::new(images))).map_err(|error| to_python(py, error))
 }
 

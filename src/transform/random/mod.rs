@@ -20,6 +20,7 @@ pub(super) mod scale_jitter;
 mod torch_exp;
 pub(super) mod zoom_out;
 
+pub(crate) use normal::normal;
 pub use torch_exp::ask_torch;
 
 use super::Reason;

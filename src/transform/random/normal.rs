@@ -19,7 +19,7 @@ impl Kernel for Blocks<'_> {
 }
 
 /// Like [`TorchGenerator::normal_f32`], but vectorized.
-pub(super) fn normal(len: usize, generator: &mut TorchGenerator) -> Vec<f32> {
+pub(crate) fn normal(len: usize, generator: &mut TorchGenerator) -> Vec<f32> {
     generator.normal_f32_by(len, |blocks| match are_made_by_vectors() {
         true => run_on_vectors(Blocks(blocks)),
         false => blocks.iter_mut().for_each(fill_by_library),

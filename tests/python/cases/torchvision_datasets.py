@@ -24,11 +24,13 @@ PADDING_MODES = ("constant", "edge", "reflect", "symmetric")
 
 def channels_of(name: str) -> int:
     """Return the number of channels of the images of a class."""
-    return 3 if name in (*ARRAYS, "SVHN", "STL10") else 1
+    return 3 if name in (*ARRAYS, "SVHN", "STL10", "FakeData") else 1
 
 
 def made(name: str, transform: Any, *, size: int = 40, height: int = 9, width: int = 11, seed: int = 0) -> Any:
     """Return a dataset of this class as its constructor leaves it, without files: `size` random images."""
+    if name == "FakeData":
+        return datasets.FakeData(size, (3, height, width), 10, transform, random_offset=seed)
     values = np.random.RandomState(seed)
     cls = getattr(datasets, name)
     dataset = cls.__new__(cls)

@@ -58,13 +58,15 @@ class Script(RandomScript):
 
     def __init__(self, seed: int) -> None:
         draw = self._draw = random.Random(seed)
-        self.name = draw.choice(CLASSES)
+        self.name = draw.choice((*CLASSES, "FakeData"))
         self.height, self.width = draw.choice(((9, 11), (8, 8), (6, 13)))
         self.size = draw.randint(3, 30)
         self.is_recognized = draw.random() < 0.9
         pipelines = Pipelines(draw, channels_of(self.name), (self.height, self.width))
         self.transform = pipelines.draw() if self.is_recognized else pipelines.unrecognized()
         self.target_transform = draw.choice(TARGET_TRANSFORMS) if draw.random() < 0.3 else None
+        if self.name == "FakeData":
+            self.target_transform = None  # It would be called with tensors.
         self.combinator = draw.choice(("none", "none", "subset", "subset of subset", "split", "concat"))
         super().__init__(seed, draw)
 
