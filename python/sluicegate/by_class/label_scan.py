@@ -13,7 +13,7 @@ from sluicegate.formats.image_folder import ImageFolderDataset
 from sluicegate.formats.npy import NpyDataset
 from sluicegate.loader.dataloader import DataLoader
 from sluicegate.progress_line import ProgressLine
-from sluicegate.recognition.source import is_untouched, native_source
+from sluicegate.recognition.native_source import is_untouched, native_source
 from sluicegate.rng.global_generators import keeping_generators
 from sluicegate.sampler.class_index import plain_label
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from sluicegate import _torch
 from sluicegate.recognition.collated_source import CollatedSource, collated_source
-from sluicegate.recognition.source import Source, native_source
+from sluicegate.recognition.native_source import native_source
+from sluicegate.recognition.source import Source
 
 from .packed_source import PackedSource, packed_source
 

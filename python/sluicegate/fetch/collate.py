@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import default_collate
 
 from sluicegate import _core, _torch
-from sluicegate.recognition.source import SCALAR_DTYPES
+from sluicegate.recognition.native_source import SCALAR_DTYPES
 
 from .early_rows import EarlyRows, Room
 from .lazy_arrays import lazy_kinds

@@ -10,7 +10,7 @@ from torch.utils.data import StackDataset, Subset
 
 from sluicegate.error_note import add_note
 from sluicegate.native.dataset import NativeDataset
-from sluicegate.recognition.source import is_untouched
+from sluicegate.recognition.native_source import is_untouched
 from sluicegate.recognition.torchvision_head import with_native_heads
 from sluicegate.rng.stream_seeding import Seeding
 from sluicegate.state.map_place import MapPlace

@@ -12,7 +12,8 @@ import torch
 from sluicegate import _core
 from sluicegate.native.dataset import VIEWED, hand_over_fields
 from sluicegate.packing import DocumentPieces, PackCollate
-from sluicegate.recognition.source import Source, native_source
+from sluicegate.recognition.native_source import native_source
+from sluicegate.recognition.source import Source
 from sluicegate.sampler.class_index import described
 
 # The fields that packed rows always have, in order.

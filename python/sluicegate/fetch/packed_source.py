@@ -13,7 +13,7 @@ from sluicegate import _core, _torch
 from sluicegate.formats.token_documents import TokenDocumentsDataset
 from sluicegate.native.dataset import hand_over_fields
 from sluicegate.packing import DocumentPieces, PackCollate
-from sluicegate.recognition.source import is_untouched
+from sluicegate.recognition.native_source import is_untouched
 
 from .packed_fields import FIELDS, PackedFields, packed_fields
 

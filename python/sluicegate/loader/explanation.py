@@ -17,7 +17,7 @@ from sluicegate.order.epochs import Epochs
 from sluicegate.order.settings import LoaderSettings
 from sluicegate.recognition import hugging_face, torchvision_datasets
 from sluicegate.recognition.collated_source import uncollated_reason
-from sluicegate.recognition.source import is_untouched
+from sluicegate.recognition.native_source import is_untouched
 from sluicegate.recognition.torchvision_head import HeadDataset, with_native_heads
 from sluicegate.stream.native import NativeStream
 from sluicegate.stream.shuffle_buffer import ShuffleBuffer

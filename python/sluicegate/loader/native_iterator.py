@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import itertools
-import random
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -24,7 +23,7 @@ from sluicegate.order.requests import Planned, Slice, indices_of, without
 from sluicegate.order.settings import LoaderSettings
 from sluicegate.recognition.collated_source import CollatedSource
 from sluicegate.recognition.int64_indices import int64_array
-from sluicegate.rng.global_generators import fastest_python_access, fastest_torch_access
+from sluicegate.rng.generator_pair import GeneratorPair, States
 from sluicegate.state.place_state import PlaceState
 from sluicegate.worker.draws import WorkerDraws
 
@@ -111,7 +110,7 @@ class NativeIterator(EpochIterator):
         self._begin_draws(source)
         # The number of a batch at which the core has failed, and the global generators before the last request.
         self._retried_in_python: int | None = None
-        self._before: tuple[torch.Tensor, Any] | None = None
+        self._before: States | None = None
         # Batches that were taken before their turn, for a device.
         self._begun: deque[tuple[BatchIds, Any, _core.Held]] = deque()
         if self._num_workers > 0:
@@ -157,9 +156,7 @@ class NativeIterator(EpochIterator):
                 self._window.pin(self._destination.memory, self._ahead + 1)
             self._collating = source
             if self._draws_globally:
-                self._window.set_generators(
-                    fastest_torch_access(torch.default_generator), fastest_python_access(random._inst)
-                )
+                self._window.set_generators(*GeneratorPair.of_process().access())
         self._for_python.clear()
         self._made.clear()
         if self._worker_draws is not None:
@@ -286,12 +283,11 @@ class NativeIterator(EpochIterator):
         if self._fetch_seeding is not None and self._window is not None:
             self._window.set_epoch(ids.epoch)
         if self._worker_draws is not None:
-            ways = self._worker_draws.ask(ids.batch_index)
+            access = self._worker_draws.ask(ids.batch_index)
             if self._window is not None:
-                self._window.set_generators(*ways)
+                self._window.set_generators(*access)
         elif self._draws_globally and self._source is not None and self._source.falls_back:
-            pythons = random.getstate() if self._source.draws_from_python else None
-            self._before = torch.default_generator.get_state(), pythons
+            self._before = GeneratorPair.of_process().states(has_python=self._source.draws_from_python)
         if not self._push(number, ids.request):
             self._for_python.append(number)
             if self._worker_draws is not None and not self._worker_draws.on_delivery:
@@ -331,10 +327,7 @@ class NativeIterator(EpochIterator):
         self._asked += 1
         self._under_way = {number: ids, **self._under_way}
         if self._worker_draws is None and self._before is not None:
-            torchs, pythons = self._before
-            torch.default_generator.set_state(torchs)
-            if pythons is not None:
-                random.setstate(pythons)
+            GeneratorPair.of_process().set_states(self._before)
         self._switch_to(self._source)
 
     def _shutdown_workers(self) -> None:

@@ -18,7 +18,8 @@ from sluicegate.native.dataset import Kind, hand_over_fields
 
 from . import hugging_face
 from .hugging_face import is_list
-from .source import Source, is_untouched, subset_source
+from .native_source import is_untouched, subset_source
+from .source import Source
 from .transformers_collators import Collator, Part, collator_of, copy_of
 
 # By dataset: its state, the collator, and the source that the core reads for it, or the reason why it reads none.

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import os
-import random
 import sys
 import weakref
 from collections.abc import Callable
@@ -25,7 +24,8 @@ from torch.utils.data import default_collate
 
 from sluicegate import _core
 from sluicegate.native.dataset import Kind, hand_over
-from sluicegate.rng.global_generators import fastest_python_access, fastest_torch_access, keeping_generators
+from sluicegate.rng.generator_pair import GeneratorPair
+from sluicegate.rng.global_generators import keeping_generators
 from sluicegate.transforms.recognize import NotRecognizedError
 
 from .captured import changed_copy
@@ -287,20 +287,21 @@ def _gives_same_samples(dataset: Any, parts: Parts) -> bool:
     """
     engine = _core.Engine(0, 2, None)
     window = _core.Prefetch(engine, parts[0], hand_over(*parts), True, None)
-    window.set_generators(fastest_torch_access(torch.default_generator), fastest_python_access(random._inst))
+    generators = GeneratorPair.of_process()
+    window.set_generators(*generators.access())
     with keeping_generators():
         for index in sorted({0, len(dataset) // 2, len(dataset) - 1}):
-            before = _generators()
+            before = generators.states(has_python=True)
             sample: tuple[Any, Any] | None = None
             with contextlib.suppress(Exception):
                 sample = dataset[index]
-            after = _generators()
-            _set_generators(before)
+            after = generators.as_text()
+            generators.set_states(before)
             taken = window.pop({index: None}, None) if window.push(index, [index]) else None
             if taken is None or isinstance(taken[1], Exception):
                 if not reads_files(dataset) and sample is not None:
                     return False
-                _set_generators(before)
+                generators.set_states(before)
                 continue
             if sample is None:
                 return False  # Python raises an error that the core would not.
@@ -310,15 +311,6 @@ def _gives_same_samples(dataset: Any, parts: Parts) -> bool:
             expected = default_collate([label])
             if not is_same or number.dtype != expected.dtype or not torch.equal(number, expected):
                 return False
-            if not torch.equal(torch.random.get_rng_state(), after[0]) or random.getstate() != after[1]:
+            if generators.as_text() != after:
                 return False
     return True
-
-
-def _generators() -> tuple[torch.Tensor, Any]:
-    return torch.random.get_rng_state(), random.getstate()
-
-
-def _set_generators(states: tuple[torch.Tensor, Any]) -> None:
-    torch.random.set_rng_state(states[0])
-    random.setstate(states[1])

@@ -24,7 +24,7 @@ from sluicegate.transforms.exact_head import ExactHead, exact_heads
 from sluicegate.transforms.recognize import NotRecognizedError
 
 from .captured import changed_copy
-from .source import is_untouched
+from .native_source import is_untouched
 from .torchvision_datasets import is_dataset
 from .torchvision_facts import Facts, called_with, loads_by_pillow, replaced_part
 from .torchvision_files import FILE_FORMS, FileForm

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
-import torch
 
 from sluicegate import _torch
 from sluicegate.recognition.worker_seeding import seeded_by
-from sluicegate.rng.generator_state import NumpyAccess, PythonAccess
-from sluicegate.rng.global_generators import (
-    fastest_python_access,
-    fastest_torch_access,
-    generator_state,
-    set_generator_state,
-    state_text,
-)
+from sluicegate.rng.generator_pair import GeneratorPair, States
+from sluicegate.rng.generator_state import NumpyAccess
+from sluicegate.rng.global_generators import state_text
 from sluicegate.state.place_state import Fetching, PlaceState
 
 
@@ -56,7 +48,7 @@ class WorkerDraws:
         self._base_seed, self._num_workers = base_seed, num_workers
         # Nothing draws from NumPy's, so that its state is only kept.
         self._numpys: list[str | None] = [None] * num_workers
-        self._generators = [_Generators(base_seed + worker) for worker in range(num_workers)]
+        self._generators = [GeneratorPair.of_seed(base_seed + worker) for worker in range(num_workers)]
         self._has_drawn = [False] * num_workers
         if init_fn is not None:
             for worker in range(num_workers):
@@ -65,10 +57,7 @@ class WorkerDraws:
             if place is not None and place.rng is not None:
                 self._set(worker, place.rng)
                 self._has_drawn[worker] = True
-        self._ways = [
-            (fastest_torch_access(generators.torch), fastest_python_access(generators.python))
-            for generators in self._generators
-        ]
+        self._ways = [generators.access() for generators in self._generators]
         self._workers: dict[int, int] = {}
         self.begin(first)
 
@@ -79,7 +68,7 @@ class WorkerDraws:
             self._has_drawn[worker] = True  # For batches that were requested in an epoch that was left.
         # By number of a batch that was requested and not received: its worker, and the states of its generators before.
         self._workers = {}
-        self._before: dict[int, _States] = {}
+        self._before: dict[int, States] = {}
 
     def ask(self, number: int) -> tuple[object, object]:
         """Return access to torch's and Python's generators from which batch `number`, which is requested now, draws."""
@@ -88,7 +77,7 @@ class WorkerDraws:
             worker = self._workers[number] = self._next_asked
             self._next_asked = (worker + 1) % self._num_workers
         if not self.on_delivery:
-            self._before[number] = self._generators[worker].states(self.from_python)
+            self._before[number] = self._generators[worker].states(has_python=self.from_python)
         return self._ways[worker]
 
     def receive(self, number: int) -> None:
@@ -108,15 +97,15 @@ class WorkerDraws:
     @contextlib.contextmanager
     def drawing(self, number: int) -> Iterator[None]:
         """Surround Python code that fetches batch `number`: the global generators are its worker's."""
-        worker, default = self._generators[self._workers[number]], _Generators.of_process()
-        before, states = default.states(self.from_python), worker.states(self.from_python)
+        worker, default = self._generators[self._workers[number]], GeneratorPair.of_process()
+        before, states = (each.states(has_python=self.from_python) for each in (default, worker))
         if self.on_delivery:
             self._before[number] = states  # Until it is received.
         default.set_states(states)
         try:
             yield
         finally:
-            worker.set_states(default.states(self.from_python))
+            worker.set_states(default.states(has_python=self.from_python))
             default.set_states(before)
 
     def state(self) -> Fetching:
@@ -127,18 +116,18 @@ class WorkerDraws:
             if not self._has_drawn[worker]:
                 places.append(None)
                 continue
-            python, torchs = generators.as_text(earliest.get(worker))
-            places.append(PlaceState(rng={"python": python, "numpy": self._numpy(worker), "torch": torchs}))
+            states = generators.as_text(earliest.get(worker))
+            numpys = self._numpy(worker)
+            places.append(PlaceState(rng={"python": states["python"], "numpy": numpys, "torch": states["torch"]}))
         return Fetching(self._next, places if any(self._has_drawn) else ())
 
     def _set(self, worker: int, states: Mapping[str, str]) -> None:
-        set_generator_state(self._generators[worker].torch, states["torch"])
-        set_generator_state(self._generators[worker].python, states["python"])
+        self._generators[worker].set_text(states)
         self._numpys[worker] = states["numpy"]
 
-    def _earliest(self) -> dict[int, _States]:
+    def _earliest(self) -> dict[int, States]:
         """Return, by worker, the states before the first batch that was requested and not received."""
-        earliest: dict[int, _States] = {}
+        earliest: dict[int, States] = {}
         for number, states in self._before.items():
             earliest.setdefault(self._workers[number], states)
         return earliest
@@ -148,43 +137,3 @@ class WorkerDraws:
             numpys = np.random.RandomState(_torch.numpy_seed(self._base_seed, worker))
             self._numpys[worker] = known = state_text(NumpyAccess(numpys).take())
         return known
-
-
-# Torch's, and Python's if samples draw from it.
-_States = tuple[torch.Tensor, Any]
-
-
-class _Generators:
-    """The generators of one worker."""
-
-    def __init__(self, seed: int) -> None:
-        self.torch = torch.Generator("cpu").manual_seed(seed)
-        self.python = random.Random(seed)
-
-    @classmethod
-    def of_process(cls) -> _Generators:
-        """Return the global ones."""
-        found = cls.__new__(cls)
-        found.torch, found.python = torch.default_generator, random._inst
-        return found
-
-    def states(self, has_python: bool) -> _States:
-        """Return the states, Python's only if `has_python`: taking it costs as much as a small batch."""
-        return self.torch.get_state(), self.python.getstate() if has_python else None
-
-    def set_states(self, states: _States) -> None:
-        """Set the states that were taken."""
-        self.torch.set_state(states[0])
-        if states[1] is not None:
-            self.python.setstate(states[1])
-
-    def as_text(self, states: _States | None) -> tuple[str, str]:
-        """Return Python's and torch's state, of these or as they are now, in the form of `global_state`."""
-        torchs, pythons = self.torch, self.python
-        if states is not None:
-            torchs = torch.Generator("cpu")
-            torchs.set_state(states[0])
-            if states[1] is not None:
-                pythons = random.Random(0)
-                pythons.setstate(states[1])
-        return state_text(PythonAccess(pythons).take()), generator_state(torchs)

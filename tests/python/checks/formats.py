@@ -13,7 +13,7 @@ import torch.utils.data
 
 import sluicegate
 from checks.equality import assert_same
-from sluicegate.recognition.source import native_source
+from sluicegate.recognition.native_source import native_source
 
 
 def check_format(dataset: Any, samples: list[Any]) -> None:

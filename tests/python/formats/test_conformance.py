@@ -23,7 +23,7 @@ from checks.equality import assert_same, difference
 from checks.formats import check_format
 from sluicegate import DataLoader
 from sluicegate.native.dataset import FORMAT_METHODS
-from sluicegate.recognition.source import native_source
+from sluicegate.recognition.native_source import native_source
 from sluicegate.stream.native import NativeStream
 
 SAMPLES = 11

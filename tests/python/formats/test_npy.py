@@ -15,7 +15,8 @@ import torch
 from checks.equality import assert_same
 from checks.programs import Run
 from sluicegate import DataLoader, NpyDataset
-from sluicegate.recognition.source import Source, native_source
+from sluicegate.recognition.native_source import native_source
+from sluicegate.recognition.source import Source
 
 DTYPES = [
     *("bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"),

@@ -21,7 +21,7 @@ from checks.programs import Run
 from checks.resources import descriptors
 from doubles.token_files import CODES, flat, megatron
 from sluicegate import ConcatDataset, DataLoader, MixtureSampler, RandomSampler, TokensDataset
-from sluicegate.recognition import source as dataset
+from sluicegate.recognition import native_source as dataset
 
 
 @pytest.mark.parametrize("output", ["dict", "pair", "tensor"])

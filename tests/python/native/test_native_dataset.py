@@ -17,7 +17,7 @@ from checks.equality import assert_same, assert_same_outcome, outcome_of
 from checks.formats import check_format
 from sluicegate import _core
 from sluicegate.native.dataset import Kind, NativeDataset, fill_bytes, native_format
-from sluicegate.recognition.source import native_source
+from sluicegate.recognition.native_source import native_source
 
 pytestmark = pytest.mark.slots
 

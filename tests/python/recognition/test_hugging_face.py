@@ -14,7 +14,7 @@ import torch.utils.data
 
 import sluicegate.recognition.hugging_face
 from checks.equality import assert_same
-from sluicegate.recognition.source import native_source
+from sluicegate.recognition.native_source import native_source
 
 datasets = pytest.importorskip("datasets")
 pa = pytest.importorskip("pyarrow")
