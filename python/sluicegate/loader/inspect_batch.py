@@ -125,11 +125,10 @@ class BatchInspector:
                 if drawn.begins_iterator:
                     # As torch does for workers.
                     torch.empty((), dtype=torch.int64).random_(generator=self.settings.generator)
-            order, requests = None if latest is None else latest.draws.order, None
-            if not _is_given(inner):
-                requests = known_requests(sampler, self.resources.engine(self.settings), batch_index, order)
+            order = None if latest is None else latest.draws.order
+            requests = known_requests(sampler, self.resources.engine(self.settings), batch_index, order)
             if requests is None:  # Torch's sampler with replacement, or a user-supplied iterable.
-                requests = SamplerStream(sampler, iter(sampler), None, batch_index)
+                requests = SamplerStream(sampler, iter(sampler), None, batch_index, order)
             return next(iter(requests), None)
 
     @contextlib.contextmanager

@@ -34,3 +34,17 @@ def test_the_rest_of_the_epoch_is_torchdatas(name: str) -> None:
     loader: Any = (CASES | OLD_CASES)[name].make(StandIn)
     loader.load_state_dict(state_of(name))
     assert [shown(batch) for batch in loader] == RECORDED[name]["rest"]
+
+
+@pytest.mark.parametrize(
+    "name", ["shuffled", "shuffled, 2 workers", "with replacement", "with replacement, 2 workers", "shuffled, ended"]
+)
+def test_the_samples_of_the_rest_are_known_before_they_come(name: str) -> None:
+    torch.manual_seed(OTHER_SEED)
+    loader: Any = CASES[name].make(StandIn)
+    loader.load_state_dict(state_of(name))
+    iterator = loader.with_ids()
+    _, first = next(iterator)
+    numbers = range(first.batch_index, first.batch_index + len(RECORDED[name]["rest"]))
+    known = [loader.samples_of(number).tolist() for number in numbers]
+    assert known == [ids.sample_indices.tolist() for ids in (first, *(each for _, each in iterator))]
