@@ -41,7 +41,7 @@ def _in_words(index: Any) -> str:
         shown = ", ".join(map(repr, index[:_NAMED_INDICES]))
         return f"[{shown}, ... {len(index) - _NAMED_INDICES} more]"
     text = repr(index)
-    return text if len(text) < 1000 else f"{text[:1000]}..."
+    return text if len(text) <= 1000 else f"{text[:1000]}..."
 
 
 def shapes_of(sample: Any) -> Any:

@@ -81,6 +81,13 @@ def test_samples_of_unequal_shape_are_named_with_their_shapes() -> None:
     )
 
 
+@pytest.mark.parametrize(("length", "shown"), [(998, f"{'x' * 998!r}"), (999, f"'{'x' * 999}...")])
+def test_an_index_of_more_than_1000_characters_is_cut_in_the_note(length: int, shown: str) -> None:
+    with pytest.raises(KeyError) as caught:
+        next(iter(DataLoader({}, batch_size=None, sampler=["x" * length])))
+    assert getattr(caught.value, "__notes__", []) == [f"raised by the sample at index {shown} of the dataset"]
+
+
 def test_an_error_of_a_users_collate_is_left_alone() -> None:
     def collate(samples: list[Any]) -> Any:
         raise RuntimeError("not today")
