@@ -190,6 +190,24 @@ def test_a_file_that_is_open_for_writing_too_is_named(path: Path) -> None:
     assert "worker_init_fn" in text
 
 
+def test_the_first_descriptor_after_the_standard_ones_is_a_file_like_others(path: Path, run: Any) -> None:
+    source = """
+    class Words:
+        def __len__(self):
+            return 4
+        def __getitem__(self, index):
+            os.lseek(3, index * 8, os.SEEK_SET)
+            return int.from_bytes(os.read(3, 8), "little")
+    os.dup2(os.open(path, os.O_RDWR), 3)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert [int(value) for value in data.DataLoader(Words(), num_workers=1)] == [0, 1, 2, 3]
+    texts = [str(each.message) for each in caught if shared in str(each.message)]
+    assert len(texts) == 1 and "(descriptor 3: it was opened for writing, too)" in texts[0], caught
+    """
+    run(source, path=str(path), shared=SHARED).check()
+
+
 def test_a_warning_raised_as_an_error_leaves_the_iterator_usable(path: Path) -> None:
     with open(path, "r+b", buffering=0) as file:
         iterator = iter(DataLoader(Words(file), batch_size=2, num_workers=2))

@@ -19,6 +19,8 @@ import torch
 
 import sluicegate
 from cases.loader_kinds import plain, take
+from sluicegate.worker.process_workers import ProcessWorkers
+from sluicegate.worker.thread_workers import ThreadWorkers
 
 pytestmark = pytest.mark.slots
 
@@ -173,6 +175,28 @@ def test_threads_may_each_read_a_class(worker_type: str) -> None:
     for reader in readers:
         reader.join(60)
     assert found == {label: [index for index in range(60) if LABELS[index] == label] for label in loaders}
+
+
+@pytest.mark.parametrize(("worker_type", "kind"), [("process", ProcessWorkers), ("thread", ThreadWorkers)])
+def test_one_thread_at_a_time_receives_for_all(monkeypatch: pytest.MonkeyPatch, worker_type: str, kind: Any) -> None:
+    received, receiving, together = kind.receive, set[int](), []
+
+    def receive(self: Any, timeout: float | None) -> bool:
+        receiving.add(threading.get_ident())
+        together.append(len(receiving))
+        try:
+            return received(self, timeout)
+        finally:
+            receiving.discard(threading.get_ident())
+
+    monkeypatch.setattr(kind, "receive", receive)
+    loaders = made(Told(seconds=0.001), batch_size=1, prefetch_factor=1, worker_type=worker_type)
+    readers = [threading.Thread(target=list, args=(loader,)) for loader in loaders.values()]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join(60)
+    assert set(together) == {1}
 
 
 def test_a_fork_has_workers_of_its_own() -> None:
