@@ -79,19 +79,22 @@ def test_torch_mode_knows_the_batches_of_the_running_epoch(num_workers: int) -> 
     assert known == epoch
 
 
+@pytest.mark.parametrize("shard", [None, (1, 2)])
 @pytest.mark.parametrize("seed", [None, 21])
 @pytest.mark.parametrize(
     "given",
     [
         {"sampler": [4, 2, 26, 0, 9]},
         {"sampler": range(20, 3, -2)},
-        {"sampler": torch.tensor([3, 1, 2])},
+        {"sampler": torch.tensor([3, 1, 2, 8, 5])},
         {"batch_sampler": [[4, 2], [26], [0, 9, 9]], "batch_size": 1},
     ],
     ids=str,
 )
-def test_indices_that_were_given_are_known_in_every_epoch(given: dict[str, Any], seed: int | None) -> None:
-    made = loader(shuffle=None, seed=seed, **{"batch_size": 2} | given)
+def test_indices_that_were_given_are_known_in_every_epoch(
+    given: dict[str, Any], seed: int | None, shard: tuple[int, int] | None
+) -> None:
+    made = loader(shuffle=None, seed=seed, shard=shard, **{"batch_size": 2} | given)
     expected = take(made)
     for epoch in (0, 7, None):
         assert [made.samples_of(number, epoch=epoch).tolist() for number in range(len(expected))] == expected

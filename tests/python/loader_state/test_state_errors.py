@@ -190,6 +190,20 @@ def test_a_sampler_refuses_the_state_of_another(cls: str) -> None:
     here.load_state_dict(state)
 
 
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_sampler_that_has_changed_refuses_its_earlier_state(in_place: bool) -> None:
+    sampler = sluicegate.WeightedRandomSampler(WEIGHTS, 41)
+    loader = sluicegate.DataLoader(Indices(41), 4, sampler=sampler)
+    take(iter(loader), 2)
+    state = loader.state_dict()
+    if in_place:
+        sampler.weights[3] = 50.0
+    else:
+        sampler.weights = sampler.weights.flip(0)
+    with pytest.raises(ValueError, match=r"different loader \(order: WeightedRandomSampler"):
+        sluicegate.DataLoader(Indices(41), 4, sampler=sampler).load_state_dict(state)
+
+
 def test_states_distinguish_torchs_samplers_by_their_arguments() -> None:
     data = torch.utils.data
     pairs: list[tuple[Any, Any]] = [

@@ -48,9 +48,11 @@ def flat(batch: Any) -> list[int]:
 def check(found: list[tuple[Any, Any]], epoch: int = 0, first: int = 0) -> None:
     """Check that the ids of each batch are those of its samples, and that batches are numbered from `first`."""
     for number, (batch, ids) in enumerate(found, start=first):
+        assert len(ids) == len(flat(batch)), "before the indices are made"
         assert isinstance(ids.sample_indices, numpy.ndarray)
         assert ids.sample_indices.dtype == numpy.int64
         assert ids.sample_indices.tolist() == flat(batch)
+        assert len(ids) == len(flat(batch))
         assert ids.batch_index == number
         assert ids.epoch == epoch
         assert ids.valid.dtype == numpy.bool_

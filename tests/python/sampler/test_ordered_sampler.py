@@ -150,6 +150,17 @@ def test_a_copy_counts_its_own_epochs(copied: Callable[[Any], Any]) -> None:
     assert copied(twin.batch_sampler) is not twin.batch_sampler
 
 
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda sampler: pickle.loads(pickle.dumps(sampler))])
+def test_a_copied_batch_sampler_continues_the_order_and_counts_its_own_epochs(copied: Callable[[Any], Any]) -> None:
+    arguments = ORDERS["seed and shard"]
+    expected = epochs(make(arguments))
+    loader = make(arguments)
+    assert list(loader.batch_sampler) == expected[0]
+    twin = copied(loader.batch_sampler)
+    assert [list(twin), list(twin)] == expected[1:3]
+    assert list(loader.batch_sampler) == expected[1]
+
+
 def test_the_batch_sampler_outlives_its_loader() -> None:
     arguments = ORDERS["seed and shard"]
     batch_sampler = make(arguments).batch_sampler
