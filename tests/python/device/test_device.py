@@ -7,9 +7,9 @@ import functools
 import gc
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -307,6 +307,28 @@ def test_batches_of_every_structure_are_moved() -> None:
     small = [there["pair"].first, there["list"][0], there["scalar"]]
     assert len({tensor.untyped_storage().data_ptr() for tensor in small}) == 1, "small ones are copied together"
     assert device.copied() == 4
+
+
+class Limits(Mapping[str, int]):
+    """Cannot be made from its items."""
+
+    def __init__(self, *, low: int, high: int) -> None:
+        self._limits = {"low": low, "high": high}
+
+    def __getitem__(self, name: str) -> int:
+        return self._limits[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._limits)
+
+    def __len__(self) -> int:
+        return len(self._limits)
+
+
+@pytest.mark.parametrize("batch", [Limits(low=1, high=2), range(3), MappingProxyType({"x": [range(2)]})])
+def test_containers_that_cannot_be_made_from_their_items_become_those_of_torch(batch: Any) -> None:
+    found = moved(batch, torch.clone, lambda each: each)
+    assert_same(found, torch.utils.data._utils.pin_memory.pin_memory(batch))
 
 
 def test_objects_move_themselves_and_the_device_is_careful_with_their_memory() -> None:

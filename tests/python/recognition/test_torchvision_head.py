@@ -26,6 +26,7 @@ from torchvision.datasets.folder import pil_loader
 from torchvision.transforms import v2
 
 from cases.image_folders import KINDS, damage, image_file, image_folder
+from cases.image_lists import image_list, set_transforms
 from sluicegate.recognition import torchvision_head
 from sluicegate.recognition.torchvision_head import HeadDataset, with_native_heads
 
@@ -134,6 +135,18 @@ def test_parts_of_datasets(folder: Path) -> None:
     assert_as_torch(both, shuffle=True)
     assert both.datasets[1] is second
     assert subset.dataset is first
+
+
+def negated(label: int) -> int:
+    return -label
+
+
+def test_a_dataset_that_calls_transforms_with_image_and_label(tmp_path: Path) -> None:
+    """`Places365` calls `transforms`, which torchvision makes of `transform` and `target_transform`."""
+    dataset, _ = image_list("Places365", tmp_path, random.Random(2), 10, ("jpeg", "gray jpeg"))
+    for target_transform in (None, negated):
+        set_transforms(dataset, PIPELINES["noise in the middle"](), target_transform)
+        assert_as_torch(dataset, shuffle=True)
 
 
 @pytest.mark.parametrize("change", ["indices", "dataset", "datasets"])

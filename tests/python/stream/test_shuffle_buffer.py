@@ -258,6 +258,28 @@ def test_a_stream_without_state_is_read_again_with_a_warning() -> None:
     assert list(resumed) == later
 
 
+def test_a_buffer_of_one_sample_resumes_a_stream_without_state() -> None:
+    buffer = ShuffleBuffer(Plain(20), size=1, seed=5)
+    _, state, tail = rest_after(buffer, 7)
+    assert state["held"] == []
+    resumed = ShuffleBuffer(Plain(20), size=1, seed=5)
+    resumed.load_state_dict(through_json(state))
+    with pytest.warns(UserWarning, match="first 7 samples again, of which the buffer held 0"):
+        assert list(resumed) == tail == list(range(7, 20))
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_stream_without_state_is_not_read_again_at_its_end() -> None:
+    buffer = ShuffleBuffer(Plain(20), size=8, seed=5)
+    _, state, tail = rest_after(buffer, 20)
+    assert tail == []
+    later = list(buffer)
+    resumed = ShuffleBuffer(Plain(20), size=8, seed=5)
+    resumed.load_state_dict(through_json(state))
+    assert list(resumed) == []
+    assert list(resumed) == later
+
+
 def test_a_stream_with_state_is_read_again_from_near_the_oldest_sample_held() -> None:
     buffer = ShuffleBuffer(GeneratorStream(100_000), size=64, seed=5)
     _, state, tail = rest_after(buffer, 50_000)
