@@ -86,6 +86,9 @@ def test_demo_runs_and_draws(tmp_path: Path) -> None:
     for line in ("loading alone, samples/s", "first batch after, ms", "training loop waits for data"):
         assert line in done.stdout
     assert "training with both in turns: step 20 of 20" in done.stderr
+    losses = re.search(r"^last training loss +(\S+) +\S+  the same$", done.stdout, flags=re.MULTILINE)
+    assert losses
+    assert float(losses[1]) < 2.2, "it has learned something: guessing among ten classes, it would be log(10)"
     assert re.search(r"^killed by SIGKILL: in epoch 1, after batch \d+ of 34$", done.stdout, flags=re.MULTILINE)
     assert re.search(
         r"^resumed: losses equal to the bit at all \d+ batches after the checkpoint, and so are the weights$",

@@ -37,6 +37,15 @@ def test_integers_of_any_size_are_integers(tmp_path: Path) -> None:
     assert repr([*loader]) == repr([objects[:2], objects[2:]])
 
 
+def test_the_repr_has_the_arguments(tmp_path: Path) -> None:
+    path = put(tmp_path / "1.jsonl", '{"n": 1}')
+    assert repr(JsonLinesDataset(path)) == f"JsonLinesDataset({str(path)!r}, fields=None)"
+    assert (
+        repr(JsonLinesDataset(path, {"n": int}, defaults={"n": 5}))
+        == f"JsonLinesDataset({str(path)!r}, fields={{'n': {int!r}}}, defaults={{'n': 5}})"
+    )
+
+
 def test_typed_fields_are_tensors_texts_and_lists(tmp_path: Path) -> None:
     torch.manual_seed(0)
     lines, samples = [], []

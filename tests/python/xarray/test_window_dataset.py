@@ -219,6 +219,14 @@ def test_generators_are_taken_as_they_are(store: Path, is_stored: bool, options:
     _assert_equals(WindowDataset(generator), generator)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_joined_windows_have_no_places() -> None:
+    cut: dict[str, Any] = {"ds": _weather(), "input_dims": {"y": 4, "x": 4}, "batch_dims": {"time": 4}}
+    dataset = WindowDataset(xbatcher.BatchGenerator(**cut, concat_input_dims=True))
+    with pytest.raises(AttributeError, match="windows: not available for a BatchGenerator that joins"):
+        _ = dataset.windows
+
+
 def test_targets_are_windows_of_other_variables_or_data(store: Path) -> None:
     cut: dict[str, Any] = {"input_dims": {"time": 2, "y": 4, "x": 4}, "input_overlap": {"y": 1}}
     data = _opened(store)
