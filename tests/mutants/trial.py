@@ -21,9 +21,13 @@ OUTPUT = ".output"
 # Folders whose tests reach a package through others.
 USERS = {
     "fetch": ("loader", "stream"),
-    "loader": ("sampler", "stream", "system", "worker"),
-    "loader_state": ("state",),
+    "formats": ("native", "recognition"),
+    "loader": ("loader_state", "sampler", "stream", "system", "worker"),
+    "loader_state": ("loader", "state"),
     "native": ("formats", "stream"),
+    "order": ("loader", "loader_state", "sampler"),
+    "rng": ("stream",),
+    "sampler": ("loader_state",),
     "state": ("loader_state",),
     "transforms": ("image", "recognition"),
     "worker": ("loader",),
