@@ -82,6 +82,38 @@ def _mnist(source: Images) -> Any:
 
 
 _SIDE = 224
+_FAKE = 2_000  # samples
+_LABELS = (1 << 28) - 1  # So many that no two samples have the same.
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The labels of fake images, by which samples are known."""
+
+    labels: npt.NDArray[np.int64]
+
+
+def _fake_labels() -> Labels:
+    dataset = _fake(None)
+    labels = np.array([dataset[index][1] for index in range(_FAKE)], np.int64)
+    assert len(np.unique(labels)) == _FAKE, "two fake images have the same label"
+    return Labels(labels)
+
+
+def _fake(_: Labels | None) -> Any:
+    from torchvision import datasets, transforms
+
+    return datasets.FakeData(_FAKE, (3, _SIDE, _SIDE), _LABELS, transforms.ToTensor())
+
+
+def _check_fake(source: Labels, batch: Any) -> npt.NDArray[np.int64]:
+    images, labels = batch
+    assert tuple(images.shape) == (len(labels), 3, _SIDE, _SIDE), f"shape {images.shape}"
+    order = np.argsort(source.labels)
+    ids: npt.NDArray[np.int64] = order[np.searchsorted(source.labels, labels.numpy(), sorter=order)]
+    return ids
+
+
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
@@ -328,6 +360,15 @@ WORKLOAD = Workload(
             128,
         ),
         _case("mnist", "MNIST, ToTensor, Normalize; batches of 64", _mnist_images, _mnist, 64),
+        _case(
+            "fake",
+            "FakeData of 3 x 224 x 224, ToTensor; batches of 64",
+            _fake_labels,
+            _fake,
+            64,
+            samples=_FAKE,
+            check=_check_fake,
+        ),
         *(() if photographs.missing() else _FOLDERS),
         *(() if script_collators.missing() else _COLLATED),
         *_IN_PYTHON,
