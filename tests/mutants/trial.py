@@ -29,6 +29,7 @@ USERS = {
     "rng": ("stream",),
     "sampler": ("loader_state",),
     "state": ("loader_state",),
+    "stream": ("formats",),
     "transforms": ("image", "recognition"),
     "worker": ("loader",),
 }

@@ -90,6 +90,7 @@ LAMBDA = f"lambda at test_unpicklable.py:{A_LAMBDA.__code__.co_firstlineno} can'
         (functools.partial(A_LAMBDA, 1), None, f".func: {LAMBDA}"),
         (functools.partial(print, 1, end=A_LAMBDA), None, f".keywords['end']: {LAMBDA}"),
         (functools.partial(print, A_LAMBDA), None, f".args[0]: {LAMBDA}"),
+        (inside(table={A_LAMBDA: 1}), None, f".table.keys(): {LAMBDA}"),
         (inside(lock=threading.Lock()).__init__, TypeError, ".__self__.lock: object of type _thread.lock"),
         (LOCAL(), None, ": local class local_things.<locals>.Local can't"),
         (LOCAL().method, None, ".__self__: local class local_things.<locals>.Local"),
