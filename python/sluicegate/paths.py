@@ -174,6 +174,16 @@ def _numbers(first: str, last: str, step: str | None) -> Iterator[str]:
         yield f"{number:0{digits}d}"
 
 
+def file_version(path: str) -> tuple[int, ...]:
+    """Return numbers that change when the file is written to or replaced.
+
+    Raises:
+        OSError: there is no such file.
+    """
+    found = os.stat(path)
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
 def make_private_folder(path: str) -> None:
     """Make a folder and missing folders above it, for this user alone, because a cache may hold private data.
 

@@ -175,9 +175,12 @@ class MapFetcher:
             return self._read[index]
         if not _has_getitems(self.dataset):
             return self._each(index, rows, [])
-        if rows is None or not self._is_subset or any(type(each) is not int for each in index):
-            return self._read.__getitems__(index)
-        if not _finds_indices(self.dataset, index):
+        if (
+            rows is None
+            or not self._is_subset
+            or any(type(each) is not int for each in index)
+            or not _finds_indices(self.dataset, index)
+        ):
             return self._read.__getitems__(index)
         # Torch's subset also fetches samples one by one, and is faster if none is large.
         samples = self._each(index[:1], rows, [])

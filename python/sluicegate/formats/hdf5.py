@@ -8,7 +8,7 @@ from typing import Literal
 
 from sluicegate import _core
 from sluicegate.native.dataset import native_format
-from sluicegate.paths import local
+from sluicegate.paths import file_version, local
 
 from .array_windows import CACHE_BYTES, ArrayWindows
 from .hdf5_array import Hdf5Array
@@ -120,12 +120,12 @@ class Hdf5Dataset(ArrayWindows):
         with open(self.path, "rb") as file:
             is_netcdf3 = file.read(len(_NETCDF3)) == _NETCDF3
         if not is_netcdf3:
-            before = _version(self.path)
+            before = file_version(self.path)
             arrays = hdf5_arrays(self.path, self.group, self._field_names(), self.window is None, self.fallback)
             texts = {name for array in arrays for name, dtype, *_ in array.members if dtype == "S"}
             opened = _core.hdf5_windows(arrays, self._core_arguments())
             # The chunks were found in the file that is read only if it is the same before and after.
-            if _version(self.path) != before:
+            if file_version(self.path) != before:
                 raise OSError(
                     f"{self.path} changed while it was being opened; open it again when no other program writes to it"
                 )
@@ -143,8 +143,3 @@ class Hdf5Dataset(ArrayWindows):
             if array.library is not None and not names.isdisjoint(array.fields):
                 self.is_native, self._core_reason = False, f"h5py reads array {array.name!r}: {array.library.reason}"
                 return
-
-
-def _version(path: str) -> tuple[int, ...]:
-    found = os.stat(path)
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

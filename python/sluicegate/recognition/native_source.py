@@ -6,7 +6,7 @@ A dataset is *native* if reading it in Rust gives the same results as reading it
 - a `TensorDataset`;
 - one of our formats;
 - a Hugging Face dataset in torch's format;
-- a torchvision dataset with its images in memory;
+- a dataset of torchvision's, as `torchvision_datasets` describes;
 - torch's `Subset`, `ConcatDataset` or `StackDataset` over native datasets.
 
 A subclass may override anything, so it is a Python dataset. So is everything that torch treats in a special way
@@ -45,7 +45,7 @@ TENSOR_DTYPES = frozenset(_torch.DTYPE_NAMES.values())
 ARRAY_DTYPES = TENSOR_DTYPES - {"bfloat16", "complex32", *VIEWED}
 SCALAR_DTYPES = ARRAY_DTYPES - {"uint64"}
 
-# If a method of torch's classes is replaced, they are no longer the classes that the core stands in for.
+# If a method of torch's classes is replaced, Python reads them.
 _METHODS: dict[tuple[type, str], Any] = {
     (cls, name): function
     for cls in (TensorDataset, Subset, ConcatDataset, StackDataset)

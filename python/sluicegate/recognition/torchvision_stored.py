@@ -13,6 +13,7 @@ import torch
 from sluicegate import _core
 from sluicegate.formats.hdf5 import Hdf5Dataset
 from sluicegate.native.dataset import Kind
+from sluicegate.paths import file_version
 from sluicegate.transforms.exact_pillow import exact_steps
 from sluicegate.transforms.recognize import NotRecognizedError
 from sluicegate.transforms.specification import as_json
@@ -73,8 +74,7 @@ def stored_version(dataset: Any) -> tuple[Version, ...]:
     Raises:
         OSError: there is no such file.
     """
-    found = [os.stat(_path(dataset, part)) for part in ("images", "targets")]
-    return tuple((each.st_dev, each.st_ino, each.st_size, each.st_mtime_ns) for each in found)
+    return tuple(file_version(_path(dataset, part)) for part in ("images", "targets"))
 
 
 def _path(dataset: Any, part: str) -> str:
