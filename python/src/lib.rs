@@ -22,7 +22,6 @@ mod integers;
 mod json;
 mod json_column;
 mod memory;
-mod mersenne;
 mod moments;
 mod nested;
 mod notices;
@@ -34,7 +33,6 @@ mod positions;
 mod prefetch;
 mod python_chunks;
 mod reader;
-mod sample_draws;
 mod sampler;
 mod shards;
 mod shuffle_buffer;
@@ -42,7 +40,6 @@ mod stack;
 mod stream;
 mod stream_pass;
 mod stream_reader;
-mod torch_generator;
 mod worker_end;
 mod workers;
 
@@ -112,7 +109,7 @@ mod _core {
     #[pymodule_export]
     use super::format::zarr::{WindowBlocks, hdf5_windows, reference_windows, zarr_windows};
     #[pymodule_export]
-    use super::generators::{GlobalGenerators, generator_words, sample_key, torch_state};
+    use super::generators::global_generators::{GlobalGenerators, generator_words, sample_key, torch_state};
     #[pymodule_export]
     use super::hand_over::HandOver;
     #[pymodule_export]

@@ -20,12 +20,12 @@ use super::engine::Engine;
 use super::error::to_python;
 use super::field_kind::Samples;
 use super::format::tokens::TokenFiles;
+use super::generators::sample_draws::SampleDraws;
 use super::hand_over::HandOver;
 use super::integers::Integers;
 use super::memory::{ForeignArray, Indices, pinned_leases};
 use super::plan::Plan;
 use super::positions::Positions;
-use super::sample_draws::SampleDraws;
 
 /// How long the consumer sleeps between two checks for Ctrl-C.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);

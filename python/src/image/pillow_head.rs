@@ -9,7 +9,7 @@ use sluicegate::{ChannelOrder, ImagePipeline, TorchGenerator, TransformedImage};
 use super::file_images::ask_torch_for_exp;
 use super::transforms::transforms_of;
 use crate::detach::detach;
-use crate::torch_generator::draw_from;
+use crate::generators::torch_generator::draw_from;
 
 /// Decodes a JPEG file and applies the transforms to it, with the values and draws of Pillow and torchvision.
 ///

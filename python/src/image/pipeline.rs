@@ -15,8 +15,8 @@ use super::operations::{GivenBoxes, ImageOperations, boxes_of};
 use crate::dataset::Dataset;
 use crate::detach::detach;
 use crate::error::{damaged_image, to_python};
+use crate::generators::torch_generator::draw_from;
 use crate::memory::capsule;
-use crate::torch_generator::draw_from;
 
 /// Slots kept for the next images: a user holds few at a time.
 const FREE_SLOTS: usize = 2;

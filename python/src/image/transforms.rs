@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use sluicegate::internal::{ImageShape, Operation, fixed_size};
 use sluicegate::{DType, ImageTransform};
 
-use crate::torch_generator::draw_from;
+use crate::generators::torch_generator::draw_from;
 
 /// Parses the transforms in `json`, a list passed as the argument `transforms`.
 pub(crate) fn transforms_of(json: &str) -> PyResult<Vec<ImageTransform>> {

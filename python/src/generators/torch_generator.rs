@@ -7,9 +7,9 @@ use pyo3::types::{PyBytes, PyTuple};
 use sluicegate::TorchGenerator;
 use sluicegate::internal::{ForeignWords, GENERATOR_WORDS, GeneratorStream, generator_words};
 
-use super::error::to_python;
-use super::memory::words_at;
 use super::mersenne::{bytes, from_halves, numbers, to_halves};
+use crate::error::to_python;
+use crate::memory::words_at;
 
 /// Size of a saved state in bytes: the words, the position, the number of words left, the seed, the two kept normal
 /// deviates, and which of them exist.
@@ -31,7 +31,7 @@ const HAS_FLOAT: usize = 1263;
 const LOW: usize = cfg!(target_endian = "big") as usize;
 
 /// Everything that such a generator's draws depend on, and the seed that it reports.
-pub(super) struct TorchState {
+pub(crate) struct TorchState {
     words: [u32; GENERATOR_WORDS],
     next: u32,
     /// One more than the number of draws until the generator regenerates its words.
@@ -44,7 +44,7 @@ pub(super) struct TorchState {
 
 impl TorchState {
     /// Returns the state for `key`.
-    pub(super) fn of_key(key: u64, stream: GeneratorStream) -> Self {
+    pub(crate) fn of_key(key: u64, stream: GeneratorStream) -> Self {
         let mut words = [0; GENERATOR_WORDS];
         generator_words(key, stream, &mut words);
         // Torch can't represent that all words are still to be drawn: regenerating them always draws one.
@@ -52,7 +52,7 @@ impl TorchState {
     }
 
     /// Parses a saved state.
-    pub(super) fn from_bytes(bytes: &[u8]) -> PyResult<Self> {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> PyResult<Self> {
         if bytes.len() != STATE_BYTES {
             let message =
                 format!("expected the state of a torch.Generator of {STATE_BYTES} bytes, got {}", bytes.len());
@@ -78,7 +78,7 @@ impl TorchState {
     }
 
     /// Returns the state as bytes, the same on every machine.
-    pub(super) fn to_bytes(&self) -> [u8; STATE_BYTES] {
+    pub(crate) fn to_bytes(&self) -> [u8; STATE_BYTES] {
         let double = self.double.unwrap_or_default();
         let kept = u32::from(self.double.is_some()) + 2 * u32::from(self.float.is_some());
         let (low, high) = (|number: u64| number as u32, |number: u64| (number >> u32::BITS) as u32);
@@ -87,7 +87,7 @@ impl TorchState {
     }
 
     /// Returns a generator in Rust that draws what torch's would.
-    pub(super) fn generator(&self) -> PyResult<TorchGenerator> {
+    pub(crate) fn generator(&self) -> PyResult<TorchGenerator> {
         let left = self.left as usize - 1;
         // Torch draws all words in order: those left, if any, are the last ones.
         if left != 0 && self.next as usize + left != GENERATOR_WORDS {
@@ -99,7 +99,7 @@ impl TorchState {
     }
 
     /// Returns the state of torch's generator, which was in this state, once it has moved to where `generator` is.
-    pub(super) fn moved_to(&self, generator: &TorchGenerator) -> Self {
+    pub(crate) fn moved_to(&self, generator: &TorchGenerator) -> Self {
         let (&words, next, kept) = generator.parts();
         let left = (GENERATOR_WORDS - next) as u32 + 1;
         // With no words left, a newly seeded torch generator is before the first word, not after the last one.
@@ -126,7 +126,7 @@ impl TorchState {
     }
 
     /// Returns the state in torch's own format.
-    pub(super) fn form(&self) -> [u32; FORM_WORDS] {
+    pub(crate) fn form(&self) -> [u32; FORM_WORDS] {
         let mut form = [0; FORM_WORDS];
         let mut put = |at: usize, number: u64| form[at..at + 2].copy_from_slice(&to_halves(number));
         put(SEED, self.seed);
@@ -147,10 +147,10 @@ impl TorchState {
 /// The methods `get_state` and `set_state` of a generator, a tensor of 5056 bytes for the latter that no other code
 /// uses, and its address, as passed by the package.
 #[derive(FromPyObject)]
-pub(super) struct TorchPlaces(Py<PyAny>, Py<PyAny>, Py<PyAny>, usize);
+pub(crate) struct TorchPlaces(Py<PyAny>, Py<PyAny>, Py<PyAny>, usize);
 
 /// One torch generator.
-pub(super) struct TorchAccess {
+pub(crate) struct TorchAccess {
     get_state: Py<PyAny>,
     set_state: Py<PyAny>,
     tensor: Py<PyAny>,
@@ -158,14 +158,14 @@ pub(super) struct TorchAccess {
 }
 
 impl TorchAccess {
-    pub(super) fn new(py: Python<'_>, places: TorchPlaces) -> PyResult<Self> {
+    pub(crate) fn new(py: Python<'_>, places: TorchPlaces) -> PyResult<Self> {
         let TorchPlaces(get_state, set_state, tensor, address) = places;
         let form = words_at(address, FORM_WORDS).map_err(|error| to_python(py, error))?;
         Ok(Self { get_state, set_state, tensor, form })
     }
 
     /// Copies the state.
-    pub(super) fn take(&self, py: Python<'_>) -> PyResult<TorchState> {
+    pub(crate) fn take(&self, py: Python<'_>) -> PyResult<TorchState> {
         let tensor = self.get_state.bind(py).call0()?;
         let address = tensor.call_method0(intern!(py, "data_ptr"))?.extract()?;
         let mut form = [0; FORM_WORDS];
@@ -174,7 +174,7 @@ impl TorchAccess {
     }
 
     /// Replaces the state.
-    pub(super) fn put(&self, py: Python<'_>, state: &TorchState) -> PyResult<()> {
+    pub(crate) fn put(&self, py: Python<'_>, state: &TorchState) -> PyResult<()> {
         self.form.write(&state.form());
         self.set_state.call1(py, (&self.tensor,)).map(drop)
     }
@@ -183,7 +183,7 @@ impl TorchAccess {
 /// Returns the result of `draw` for the torch generator of `given`, and moves it to where torch's own draws
 /// would have left it. `given` is a tuple for fast access, or an object that uses the public API, with methods `take()`
 /// and `put(state)`. If `draw` fails, nothing was drawn.
-pub(super) fn draw_from<T>(
+pub(crate) fn draw_from<T>(
     given: &Bound<'_, PyAny>,
     draw: impl FnOnce(&mut TorchGenerator) -> PyResult<T>,
 ) -> PyResult<T> {

@@ -10,7 +10,7 @@ use super::mersenne::{Mersenne, MersennePlaces, MersenneState};
 use super::torch_generator::{TorchAccess, TorchPlaces, TorchState};
 
 /// Access to one generator.
-enum GeneratorAccess {
+pub(super) enum GeneratorAccess {
     /// No access: nothing is set, and its state is empty.
     Closed,
     Mersenne(Mersenne),
@@ -21,7 +21,7 @@ enum GeneratorAccess {
 
 impl GeneratorAccess {
     /// `places` is None, a tuple for fast access, or an object that uses the public API.
-    fn new(places: Option<Bound<'_, PyAny>>, stream: GeneratorStream) -> PyResult<Self> {
+    pub(super) fn new(places: Option<Bound<'_, PyAny>>, stream: GeneratorStream) -> PyResult<Self> {
         let Some(places) = places else { return Ok(Self::Closed) };
         let py = places.py();
         if !places.is_instance_of::<PyTuple>() {
@@ -48,7 +48,7 @@ impl GeneratorAccess {
         }
     }
 
-    fn take<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+    pub(super) fn take<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         match self {
             Self::Closed => Ok(PyBytes::new(py, b"")),
             Self::Mersenne(generator) => Ok(PyBytes::new(py, &generator.take(py)?.to_bytes())),
@@ -66,7 +66,7 @@ impl GeneratorAccess {
         })
     }
 
-    fn put(&self, state: &Bound<'_, PyBytes>) -> PyResult<()> {
+    pub(super) fn put(&self, state: &Bound<'_, PyBytes>) -> PyResult<()> {
         let py = state.py();
         match self {
             Self::Closed => Ok(()),
@@ -84,7 +84,7 @@ type States<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes
 /// sees the changes of the others. A thread that draws meanwhile cannot tear a state: Python and torch prevent it, and
 /// NumPy's lock is taken here. Which of the two comes first is undefined.
 #[pyclass(frozen, module = "sluicegate._core")]
-pub(super) struct GlobalGenerators {
+pub(crate) struct GlobalGenerators {
     python: GeneratorAccess,
     numpy: GeneratorAccess,
     torch: GeneratorAccess,
@@ -134,7 +134,7 @@ impl GlobalGenerators {
 
 /// Returns the key of the sample at `index`: an integer, or the two's complement of a negative one.
 #[pyfunction]
-pub(super) fn sample_key(seed: u64, epoch: u64, index: &Bound<'_, PyAny>) -> PyResult<u64> {
+pub(crate) fn sample_key(seed: u64, epoch: u64, index: &Bound<'_, PyAny>) -> PyResult<u64> {
     let number = match index.extract::<u64>() {
         Ok(number) => number,
         Err(error) if error.is_instance_of::<PyTypeError>(index.py()) => return Err(error),
@@ -145,7 +145,7 @@ pub(super) fn sample_key(seed: u64, epoch: u64, index: &Bound<'_, PyAny>) -> PyR
 
 /// Returns the 624 words of 32 bits, little-endian, for `key` and the stream with this name.
 #[pyfunction]
-pub(super) fn generator_words<'py>(py: Python<'py>, key: u64, stream: &str) -> PyResult<Bound<'py, PyBytes>> {
+pub(crate) fn generator_words<'py>(py: Python<'py>, key: u64, stream: &str) -> PyResult<Bound<'py, PyBytes>> {
     let stream = match stream {
         "global python" => GeneratorStream::GlobalPython,
         "global numpy" => GeneratorStream::GlobalNumpy,
@@ -167,7 +167,7 @@ pub(super) fn generator_words<'py>(py: Python<'py>, key: u64, stream: &str) -> P
 
 /// Returns the sample's own torch generator for `key`, in the form that `torch.Generator.set_state` takes.
 #[pyfunction]
-pub(super) fn torch_state<'py>(py: Python<'py>, key: u64) -> Bound<'py, PyByteArray> {
+pub(crate) fn torch_state<'py>(py: Python<'py>, key: u64) -> Bound<'py, PyByteArray> {
     let state = TorchState::of_key(key, GeneratorStream::SampleTorch);
     PyByteArray::new(py, state.form().map(u32::to_ne_bytes).as_flattened())
 }

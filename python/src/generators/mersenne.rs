@@ -5,8 +5,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use sluicegate::internal::{ForeignWords, GENERATOR_WORDS, GeneratorStream, PythonGenerator, generator_words};
 
-use super::error::to_python;
-use super::memory::words_at;
+use crate::error::to_python;
+use crate::memory::words_at;
 
 /// Size of a saved state in bytes: the words, the position, a flag for the kept normal deviate, and this deviate.
 const STATE_BYTES: usize = 4 * (GENERATOR_WORDS + 2) + 8;
