@@ -1,9 +1,8 @@
 //! [`FakeImages`]: images of random pixels, made as they are read.
 
 use super::room_filling::fill_rooms;
-use super::sample_generator::generator_of;
+use super::sample_generator::{Origin, generator_of};
 use super::{Dataset, Drawing, ReadMany};
-use crate::rng::GeneratorPlace;
 use crate::transform::{PixelPipeline, normal};
 use crate::{BatchWriter, DType, Error, Field, Result, SampleWriter, Schema, TorchGenerator};
 
@@ -42,12 +41,7 @@ impl FakeImages {
         Self { len, seed, labels, pipeline, schema }
     }
 
-    fn sample(
-        &self,
-        index: usize,
-        (place, key): (Option<&GeneratorPlace>, Option<u64>),
-        rooms: &mut [&mut [u8]],
-    ) -> Result<()> {
+    fn sample(&self, index: usize, origin: Origin<'_>, rooms: &mut [&mut [u8]]) -> Result<()> {
         if index >= self.len {
             return Err(Error::IndexOutOfRange { index, len: self.len });
         }
@@ -57,7 +51,7 @@ impl FakeImages {
         let pixels: Vec<u8> = deviates.iter().map(|deviate| (deviate * 255.0) as i32 as u8).collect();
         rooms[1].copy_from_slice(&(own.random_below(self.labels) as i64).to_ne_bytes());
         let mut generator = match self.pipeline.is_random() {
-            true => Some(generator_of((place, key), self.pipeline.draws_from_python())?),
+            true => Some(generator_of(origin, self.pipeline.draws_from_python())?),
             false => None,
         };
         let outcome = self.pipeline.run(&pixels, generator.as_mut(), rooms[0]);

@@ -12,9 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::file_mode::FileMode;
 use super::room_filling::fill_rooms;
-use super::sample_generator::generator_of;
+use super::sample_generator::{Origin, generator_of};
 use super::{Dataset, Drawing, InMemory, ReadMany};
-use crate::rng::GeneratorPlace;
 use crate::transform::{Beginning, DecodeOptions, Image, ImagePipeline, ImageTransform, PlainFile};
 use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema, TorchGenerator};
 
@@ -191,7 +190,7 @@ impl FileImages {
     }
 
     /// Writes image `index`, which draws from a position, or from the generator for a key.
-    fn image(&self, index: usize, origin: (Option<&GeneratorPlace>, Option<u64>), into: &mut [u8]) -> Result<()> {
+    fn image(&self, index: usize, origin: Origin<'_>, into: &mut [u8]) -> Result<()> {
         let path = &*self.resolved(index)?;
         let generator = match self.is_random {
             true => Some(generator_of(origin, self.draws_from_python)?),
