@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import gc
 import pickle
 import random
 import signal
@@ -92,6 +93,9 @@ def run_worker(payload: Payload, channel: Channel, settings: WorkerSettings, wor
         pass  # Raised by user code; the consumer notices that this worker is gone.
     finally:
         _torch.set_worker_info(None)
+        # A spawned worker frees its modules at its end, for which the consumer waits. Most of that was the search for
+        # cycles through torch's modules; nothing searches what is frozen.
+        gc.freeze()
 
 
 def _write_stack_on_demand(memory: int) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
+import gc
 import multiprocessing
 import pickle
 import re
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -95,10 +99,18 @@ def test_persistent_workers_and_an_epoch_resumed_after_a_break(method: str) -> N
     assert_same(read(sluicegate, method), read(torch.utils.data, "fork"))
 
 
+def note_at_exit(folder: str, worker: int) -> None:
+    """Write, at the end of the interpreter of this worker, if it still has to search everything for cycles."""
+    note = Path(folder, str(worker))
+    atexit.register(lambda: note.write_text("frozen" if gc.get_freeze_count() > 100_000 else "searched"))
+
+
 @pytest.mark.parametrize(("method", "count"), [("spawn", 1), ("forkserver", 2)])
-def test_workers_of_other_start_methods_are_processes_that_end(method: str, count: int) -> None:
+def test_workers_of_other_start_methods_are_processes_that_end(tmp_path: Path, method: str, count: int) -> None:
+    at_start = functools.partial(note_at_exit, str(tmp_path))
+    numbers = faulty.Numbers(40)
     iterator = iter(
-        sluicegate.DataLoader(faulty.Numbers(40), batch_size=2, num_workers=count, multiprocessing_context=method)
+        sluicegate.DataLoader(numbers, 2, num_workers=count, multiprocessing_context=method, worker_init_fn=at_start)
     )
     workers = list(iterator._workers)
     # One batch of each worker: a worker that is still importing may exceed the grace period.
@@ -107,6 +119,8 @@ def test_workers_of_other_start_methods_are_processes_that_end(method: str, coun
     del iterator
     assert ended_workers(workers)
     assert [worker.exitcode for worker in workers] == [0] * count
+    # Processes that were forked end without the interpreter's end.
+    assert [note.read_text() for note in tmp_path.iterdir()] == (["frozen"] if method == "spawn" else [])
 
 
 def test_two_loaders_of_different_methods_are_read_in_turns() -> None:
