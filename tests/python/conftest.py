@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import doctest
 import gc
 import itertools
 import multiprocessing
+import os
 import random
 import signal
 import sys
@@ -142,8 +144,20 @@ def settle() -> None:
     huge_pages.collapse()
 
 
-def pytest_unconfigure() -> None:
-    gc.unfreeze()  # Otherwise modules that check for leaks at interpreter exit would complain.
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):
+        atexit.register(end_quickly)
+    else:
+        gc.unfreeze()  # Otherwise modules that check for leaks at interpreter exit would complain.
+
+
+def end_quickly() -> None:
+    """End a process of pytest-xdist without freeing each object in Python, which took it three seconds."""
+    atexit.unregister(end_quickly)
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def is_run_tight(item: pytest.Item) -> bool:
@@ -187,34 +201,20 @@ def loader_cls(data: ModuleType) -> type[torch.utils.data.DataLoader]:
 
 
 @pytest.fixture(autouse=True)
-def seeded() -> None:
+def around_each_test(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Seed torch, restore the deadlines that users have for a test marked `real_clock`, and collect what it left.
+
+    That is files, while a test marked `leaves_files_open` still ignores the warnings about them, and iterators that
+    tracebacks keep alive, which a forked worker of the next test would collect otherwise.
+    """
     torch.manual_seed(0)
-
-
-@pytest.fixture(autouse=True)
-def clock(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Restore the deadlines that users have for a test marked `real_clock`, and for its programs."""
-    if request.node.get_closest_marker("real_clock"):
+    has_real_clock = request.node.get_closest_marker("real_clock") is not None
+    if has_real_clock:
         short_deadlines.restore()
-        yield
+    yield
+    if has_real_clock:
         short_deadlines.shorten()
-    else:
-        yield
-
-
-@pytest.fixture(autouse=True)
-def no_files_left_open(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Close leaked files while a test marked `leaves_files_open` still ignores the warnings about them."""
-    yield
-    if request.node.get_closest_marker("leaves_files_open"):
-        gc.collect()
-
-
-@pytest.fixture(autouse=True)
-def no_workers_left() -> Iterator[None]:
-    """Collect iterators that tracebacks keep alive; otherwise a forked worker of the next test would collect them."""
-    yield
-    if multiprocessing.active_children():
+    if multiprocessing.active_children() or request.node.get_closest_marker("leaves_files_open"):
         gc.collect()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import graphlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -110,14 +111,16 @@ def imports_of(importer: str, text: str, is_package: bool) -> Iterator[Import]:
                 yield Import(importer, found)
 
 
-IMPORTS = [
-    found for name, path in NAMES.items() for found in imports_of(name, path.read_text(), path.name == "__init__.py")
-]
+@functools.cache
+def all_imports() -> list[Import]:
+    """Return the imports of all modules; not at the top, where each process that collects tests would parse them."""
+    files = [(name, path.read_text(), path.name == "__init__.py") for name, path in NAMES.items()]
+    return [found for each in files for found in imports_of(*each)]
 
 
 def test_every_import_is_seen() -> None:
     assert len(NAMES) > 200
-    assert len(IMPORTS) > 900
+    assert len(all_imports()) > 900
     text = "from . import a\nfrom .b import c\ndef f():\n    from sluicegate.rng import sample\n"
     text += "if TYPE_CHECKING:\n    from .reader import x"
     found = [each.imported for each in imports_of("stream.shard", text, False)]
@@ -138,20 +141,20 @@ def test_layers_point_down() -> None:
 @pytest.mark.parametrize("package", LAYERS)
 def test_a_package_imports_only_packages_below_it(package: str) -> None:
     allowed = LAYERS[package] | LEAVES | {package}
-    found = [each for each in IMPORTS if each.packages[0] == package]
+    found = [each for each in all_imports() if each.packages[0] == package]
     assert [each for each in found if each.packages[1] not in allowed] == []
     # A row contains only packages that are imported.
     assert LAYERS[package] - {each.packages[1] for each in found} == set()
 
 
 def test_leaves_import_only_leaves() -> None:
-    found = [each for each in IMPORTS if each.packages[0] in LEAVES]
+    found = [each for each in all_imports() if each.packages[0] in LEAVES]
     assert [each for each in found if each.packages[1] not in LEAVES] == []
 
 
 def test_no_cycle_between_modules() -> None:
     graph: dict[str, set[str]] = {name: set() for name in NAMES}
-    for each in IMPORTS:
+    for each in all_imports():
         # A package may import its own modules, which are loaded before it.
         is_own_package = each.importer.startswith(f"{each.imported}.")
         if not is_own_package and each.packages[0] not in FACE:

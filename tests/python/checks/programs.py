@@ -11,6 +11,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -133,6 +134,12 @@ def zygote(*modules: str) -> Iterator[Run]:
     started = Zygote(*modules)
     yield started
     started.stop()
+
+
+def run_script(run: Run, path: Path, deadline: float = 100.0) -> Ended:
+    """Run a file as the main module, which workers that are not forked import again."""
+    source = "import runpy, warnings; warnings.simplefilter('error'); runpy.run_path(path, run_name='__main__')"
+    return run(source, deadline=deadline, path=str(path))
 
 
 def package_name(data: ModuleType) -> str:

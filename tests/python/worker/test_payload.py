@@ -10,8 +10,6 @@ import multiprocessing.spawn
 import os
 import pickle
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -24,7 +22,7 @@ import torch
 import torch.multiprocessing
 
 from checks import leaks
-from checks.programs import Run
+from checks.programs import Run, run_script
 from checks.resources import links
 from sluicegate import SharedList
 from sluicegate.worker.payload import Payload
@@ -99,14 +97,16 @@ def fill(number: int, dataset: Any) -> Any:
     return same, dataset.table.is_shared(), sum(1 for link in links().values() if "torch_" in link)
 
 
-@pytest.mark.parametrize("method", [torch.multiprocessing.get_context("spawn"), "forkserver"])
-def test_tensors_are_shared_and_pickled_once(method: Any) -> None:
+@pytest.mark.parametrize(
+    ("method", "count"), [(torch.multiprocessing.get_context("spawn"), ONE), ("forkserver", WORKERS)]
+)
+def test_tensors_are_shared_and_pickled_once(method: Any, count: int) -> None:
     table = torch.zeros(WORKERS, 1000)
     Images.pickled = 0
     many = [torch.ones(3) for _ in range(20)]
-    found = in_workers(method, fill, dataset=Images(table=table, view=table[:], many=many))
-    assert found == [(True, True, 1 + len(many))] * WORKERS
-    assert table[:, 0].tolist() == [1, 2]
+    found = in_workers(method, fill, count, dataset=Images(table=table, view=table[:], many=many))
+    assert found == [(True, True, 1 + len(many))] * count
+    assert table[:count, 0].tolist() == [1, 2][:count]
     assert Images.pickled == 1
 
 
@@ -266,7 +266,7 @@ def test_without_a_process_being_started_it_is_pickled_as_it_is() -> None:
     assert pickle.loads(pickle.dumps(Payload({"dataset": [1]}))).load() == {"dataset": [1]}
 
 
-def test_main_module_and_lambda_in_a_script(tmp_path: Path) -> None:
+def test_main_module_and_lambda_in_a_script(run: Run, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         "import multiprocessing\n"
@@ -288,7 +288,7 @@ def test_main_module_and_lambda_in_a_script(tmp_path: Path) -> None:
         "        print([results.get() for _ in workers])\n"
         "        [worker.join() for worker in workers]\n"
     )
-    done = subprocess.run([sys.executable, "-W", "error", str(script)], capture_output=True, text=True, check=False)
+    done = run_script(run, script)
     assert (done.stdout, done.stderr) == ("[(True, 7)]\n[(True, 7), (True, 7)]\n", "")
 
 
