@@ -43,3 +43,26 @@ impl TorchGenerator {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_of_any_concentration_are_torchs() {
+        // torch._sample_dirichlet(torch.full((3,), alpha)), the last of 40 calls, which include rejected draws, and the
+        // next torch.empty((), dtype=torch.int64).random_().
+        let golden = [
+            (0.2, [0.356_213_42, 0.007_658_4, 0.636_128_2], 6761526708943467879),
+            (0.5, [0.306_208_16, 0.050_027_248, 0.643_764_6], 766635192903173568),
+            (1.0, [0.528_888_6, 0.409_790_64, 0.061_320_81], 1931671111240692333),
+            (3.0, [0.332_295_4, 0.327_944_37, 0.339_760_24], 5311356895217202892),
+        ];
+        for (alpha, last, next) in golden {
+            let mut generator = TorchGenerator::new(1);
+            let found = (0..40).map(|_| generator.dirichlet_f32(alpha, 3)).last();
+            assert_eq!(found.as_deref(), Some(&last[..]), "{alpha}");
+            assert_eq!(generator.random_int64(), next, "{alpha}");
+        }
+    }
+}
