@@ -7,6 +7,8 @@ mod architecture;
 mod arena;
 #[cfg(feature = "arrow")]
 mod arrow;
+#[cfg(feature = "arrow")]
+mod arrow_table;
 mod balance;
 mod batch;
 #[cfg(feature = "futures")]
