@@ -90,6 +90,7 @@ mod stream_pass;
 mod stream_prefetch;
 mod stream_state;
 mod tar;
+mod tar_stream;
 mod tfrecord;
 mod tokens;
 mod torch_draws;
