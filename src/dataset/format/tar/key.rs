@@ -34,6 +34,7 @@ mod tests {
             assert_eq!(split(none), None, "{none}");
         }
         assert_eq!(split("__a.jpg"), Some(("__a", "jpg")));
+        assert_eq!(split("____/a.jpg"), Some(("____/a", "jpg")));
     }
 
     proptest! {
