@@ -126,6 +126,24 @@ fn a_truncated_source_is_reported() {
 }
 
 #[test]
+fn damaged_samples_belong_to_one_part_and_damaged_rests_to_all() {
+    let folder = TempDir::new().unwrap();
+    let (path, format) = formats(folder.path()).remove(5);
+    let whole = fs::read(&path).unwrap();
+    let failures = |bytes: &[u8]| {
+        fs::write(&path, bytes).unwrap();
+        let dataset = StreamDataset::new(vec![StreamSource::Path(path.clone())], format.clone());
+        [0, 1, 2].map(|number| read(&dataset, StreamPart::of_rank(number, 3), StreamPosition::default()).is_err())
+    };
+    assert_eq!(failures(&whole), [false, false, false]);
+    // The record at 4, of 19 bytes, belongs to the second part.
+    let mut damaged = whole.clone();
+    damaged[4 * 19 + 13] ^= 1;
+    assert_eq!(failures(&damaged), [false, true, false]);
+    assert_eq!(failures(&whole[..5 * 19 - 2]), [true, true, true]);
+}
+
+#[test]
 fn a_failed_command_is_always_an_error() {
     let source = StreamSource::Command("echo 1; echo sorry >&2; exit 7".into());
     for damages in [Damages::Refuse, Damages::LeaveOut] {
