@@ -83,6 +83,18 @@ fn every_sample_of_a_rank_is_made_once_for_all_workers() {
 }
 
 #[test]
+fn a_pass_reads_ahead_by_a_bounded_number_of_bytes() {
+    let made = Arc::new(AtomicUsize::new(0));
+    let (dataset, pass) = (counted("seq 0 99999", &made), StreamPass::new(1).unwrap());
+    let mut only = worker(&dataset, StreamSplit::WHOLE, 0, 1000, &pass);
+    assert!(only.wait(1, LIMIT).unwrap().is_some());
+    // Long enough for all of the stream: an idle worker holds 1000 bytes and at most one more block.
+    thread::sleep(Duration::from_millis(300));
+    assert!(made.load(Ordering::SeqCst) < 10_000, "{} samples were made", made.load(Ordering::SeqCst));
+    assert_eq!(rest(&mut only).0.len(), 100_000);
+}
+
+#[test]
 fn a_slow_worker_continues_reading_on_its_own() {
     let split = StreamSplit { num_workers: 2, ..StreamSplit::WHOLE };
     let made = Arc::new(AtomicUsize::new(0));
