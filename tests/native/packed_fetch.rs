@@ -123,6 +123,34 @@ fn documents_are_samples_of_any_size() {
 }
 
 #[test]
+fn an_index_that_is_read_in_blocks_has_every_document() {
+    let folder = TempDir::new().unwrap();
+    let documents = texts(&[1; 40_000]);
+    written(&folder, &documents);
+    let paths = ["0.bin", "1.bin"].map(|name| folder.path().join(name));
+    let files = TokenFiles::open(&paths, &TokenLayout::default(), Documents::Apart).unwrap();
+    let mut token = [0; 8];
+    for (number, document) in documents.iter().enumerate() {
+        files.read_document(number, 0, &mut token).unwrap();
+        assert_eq!(i64::from_ne_bytes(token), i64::from(document[0]));
+    }
+}
+
+#[test]
+fn a_file_is_read_itself_even_if_a_pair_has_its_name() {
+    let folder = TempDir::new().unwrap();
+    written(&folder, &texts(&[3, 2, 1, 1]));
+    let path = folder.path().join("0");
+    let tokens = |path| {
+        let files = TokenFiles::open([path], &TokenLayout::default(), Documents::Apart).unwrap();
+        (0..files.documents()).map(|document| files.document_len(document)).collect::<Vec<_>>()
+    };
+    assert_eq!(tokens(&path), [3, 2]);
+    std::fs::write(&path, [7; 8]).unwrap();
+    assert_eq!(tokens(&path), [4]);
+}
+
+#[test]
 fn pieces_that_make_no_rows_are_refused() {
     let folder = TempDir::new().unwrap();
     let documents = written(&folder, &texts(&[5, 0, 4]));
