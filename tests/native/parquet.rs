@@ -83,6 +83,18 @@ fn columns_keep_the_contract_whatever_is_cached() {
 }
 
 #[test]
+fn a_row_group_that_is_decoded_in_pieces_has_every_row() {
+    let folder = TempDir::new().unwrap();
+    let numbers = Int64Array::from_iter_values(0..150_000);
+    let path = put(&folder, "a", &rows(vec![("n", Arc::new(numbers))]), 150_000);
+    let dataset = Parquet::open(vec![path], ParquetOptions::default()).unwrap();
+    assert_eq!(dataset.group_samples(), [150_000]);
+    let loader = DataLoader::builder(Arc::new(dataset)).batch_size(10_000).build().unwrap();
+    let found = loader.epoch(0).unwrap().flat_map(|batch| batch.unwrap().to_vec::<i64>(0).unwrap());
+    assert!(found.eq(0..150_000));
+}
+
+#[test]
 fn some_columns_of_some_rows_keep_the_contract() {
     let folder = TempDir::new().unwrap();
     let path = put(&folder, "a", &some_rows(), 4);
