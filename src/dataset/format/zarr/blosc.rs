@@ -194,3 +194,50 @@ fn unblosclz(packed: &[u8], expected: usize) -> Result<Vec<u8>, String> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bit_planes_are_put_together() {
+        for (size, count) in [(1, 8), (2, 16), (4, 64), (8, 8)] {
+            let elements: Vec<u8> = (0..size * count).map(|place| (place * 37 % 251) as u8).collect();
+            // Plane after plane: bit n of all elements.
+            let mut planes = vec![0; size * count];
+            for (number, element) in elements.chunks_exact(size).enumerate() {
+                for bit in 0..size * 8 {
+                    planes[bit * count / 8 + number / 8] |= (element[bit / 8] >> (bit % 8) & 1) << (number % 8);
+                }
+            }
+            let mut out = vec![9];
+            unshuffle_bits(&planes, size, &mut out);
+            assert_eq!((out[0], &out[1..]), (9, &elements[..]), "{count} elements of {size} bytes");
+        }
+        let mut out = Vec::new();
+        unshuffle_bits(&[1, 2, 3], 1, &mut out);
+        assert_eq!(out, [1, 2, 3], "they were not shuffled");
+    }
+
+    #[test]
+    fn matches_of_blosclz_are_near_or_far() {
+        let mut packed = vec![1, b'a', b'b'];
+        // A match of 9,000 bytes, two bytes back: 3 + 6 + 35 * 255 + 66.
+        packed.push(7 << 5);
+        packed.extend([255; 35]);
+        packed.extend([66, 1]);
+        packed.extend([3, b'w', b'x', b'y', b'z']);
+        // Matches of three bytes: all 9,006 bytes back, 7,937 bytes back, and four.
+        let [high, low] = (9_006_u16 - SHORT_DISTANCE as u16 - 1).to_be_bytes();
+        packed.extend([1 << 5 | 31, 255, high, low]);
+        packed.extend([1 << 5 | 31, 0]);
+        packed.extend([1 << 5, 3]);
+        let expected = [b"ab".repeat(4501), b"wxyzaba".to_vec()].concat();
+        let copied: Vec<u8> = (0..3).map(|place| expected[expected.len() - 7937 + place]).collect();
+        let expected = [expected, copied].concat();
+        let copied: Vec<u8> = (0..3).map(|place| expected[expected.len() - 4 + place]).collect();
+        let expected = [expected, copied].concat();
+        assert!(unblosclz(&packed, expected.len()) == Ok(expected.clone()));
+        assert!(unblosclz(&packed, expected.len() - 1).is_err());
+    }
+}
