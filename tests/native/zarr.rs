@@ -101,6 +101,69 @@ fn every_cut_of_netcdf3_is_an_error() {
 }
 
 #[test]
+fn arrays_of_more_chunks_than_can_be_counted_are_refused() {
+    let folder = TempDir::new().unwrap();
+    let open = |axis: u64| {
+        let array = format!(
+            r#"{{"zarr_format":2,"shape":[{axis},{axis}],"chunks":[1,1],"dtype":"|u1","fill_value":7,"order":"C",
+            "compressor":null,"filters":null}}"#
+        );
+        put(&folder, ".zarray", array.as_bytes());
+        Zarr::open(folder.path(), &ZarrOptions::default())
+    };
+    assert_eq!(open(1 << 31).unwrap().len(), 1 << 31);
+    let error = open(1 << 32).err().unwrap();
+    assert!(error.to_string().contains("has more chunks than can be counted"), "{error}");
+}
+
+#[test]
+fn grids_that_are_not_regular_are_refused() {
+    let folder = TempDir::new().unwrap();
+    let open = |grid: &str| {
+        let array = format!(
+            r#"{{"zarr_format":3,"node_type":"array","shape":[4],"data_type":"uint8","fill_value":0,
+            "chunk_grid":{{"name":"{grid}","configuration":{{"chunk_shape":[2]}}}},
+            "chunk_key_encoding":{{"name":"default"}},"codecs":[{{"name":"bytes"}}]}}"#
+        );
+        put(&folder, "zarr.json", array.as_bytes());
+        Zarr::open(folder.path(), &ZarrOptions::default())
+    };
+    assert_eq!(open("regular").unwrap().len(), 4);
+    let error = open("rectilinear").err().unwrap();
+    assert!(error.to_string().contains("chunk_grid: expected a regular one"), "{error}");
+}
+
+#[test]
+fn axes_of_a_chunk_may_be_transposed() {
+    let folder = TempDir::new().unwrap();
+    let options = ZarrOptions { decode_cf: false, ..ZarrOptions::default() };
+    fs::create_dir_all(folder.path().join("c/0")).unwrap();
+    let rows: Vec<_> = [[1, 2, 3], [4, 5, 6]].iter().map(|row| vec![row.to_vec()]).collect();
+    let orders = [("[0,1]", [1, 2, 3, 4, 5, 6]), ("[1,0]", [1, 4, 2, 5, 3, 6])];
+    for (order, chunk) in orders.into_iter().chain([("\"C\"", orders[0].1), ("\"F\"", orders[1].1)]) {
+        let array = format!(
+            r#"{{"zarr_format":3,"node_type":"array","shape":[2,3],"data_type":"uint8","fill_value":0,
+            "chunk_grid":{{"name":"regular","configuration":{{"chunk_shape":[2,3]}}}},
+            "chunk_key_encoding":{{"name":"default","configuration":{{"separator":"/"}}}},
+            "codecs":[{{"name":"transpose","configuration":{{"order":{order}}}}},{{"name":"bytes"}}]}}"#
+        );
+        put(&folder, "zarr.json", array.as_bytes());
+        put(&folder, "c/0/0", &chunk);
+        dataset_conformance(&Zarr::open(folder.path(), &options).unwrap(), &rows);
+    }
+    fs::remove_file(folder.path().join("zarr.json")).unwrap();
+    for (order, chunk) in [("C", orders[0].1), ("F", orders[1].1)] {
+        let array = format!(
+            r#"{{"zarr_format":2,"shape":[2,3],"chunks":[2,3],"dtype":"|u1","fill_value":7,"order":"{order}",
+            "compressor":null,"filters":null}}"#
+        );
+        put(&folder, ".zarray", array.as_bytes());
+        put(&folder, "0.0", &chunk);
+        dataset_conformance(&Zarr::open(folder.path(), &options).unwrap(), &rows);
+    }
+}
+
+#[test]
 fn references_keep_the_contract() {
     let folder = TempDir::new().unwrap();
     let data = put(&folder, "data", b"xxabcdef");
@@ -116,6 +179,10 @@ fn references_keep_the_contract() {
     let rows = Zarr::open(&path, &ZarrOptions { decode_cf: false, ..ZarrOptions::default() }).unwrap();
     let samples: Vec<_> = b"ab\x07\x07z".iter().map(|&byte| vec![vec![byte]]).collect();
     dataset_conformance(&rows, &samples);
+    let blocks = rows.as_blocks().unwrap();
+    let mut found = Vec::new();
+    (0..5).for_each(|row| blocks.blocks_of(row, &mut |block| found.push(block)));
+    assert_eq!(found, [0, 0, 1, 1, 2]);
 }
 
 proptest! {
