@@ -107,6 +107,34 @@ fn lists_of_byte_strings_keep_the_contract() {
     }
 }
 
+#[test]
+fn bytes_are_elements_of_numbers_that_may_be_bools() {
+    let folder = TempDir::new().unwrap();
+    let open = |dtype, bytes: &[u8]| {
+        let typed = TypedField::plain(Field::new("x", dtype, [2]));
+        let path = put(&folder, &framed(&[example("x", &field(1, &field(1, bytes)))]));
+        TfRecord::open(vec![path], Features::Typed(vec![typed]), None).unwrap()
+    };
+    dataset_conformance(&open(DType::Int16, &[7, 0, 0, 1]), &[vec![[7_i16, 256].map(i16::to_ne_bytes).concat()]]);
+    dataset_conformance(&open(DType::Bool, &[0, 1]), &[vec![vec![0, 1]]]);
+    let refused = |dtype, bytes: &[u8]| read_all(open(dtype, bytes)).unwrap_err().to_string();
+    assert!(refused(DType::Bool, &[0, 2]).contains("neither 0 nor 1"));
+    assert!(refused(DType::Int16, &[7, 0, 0]).contains("not a whole number of elements"));
+}
+
+#[test]
+fn groups_are_skipped_to_a_depth_of_32() {
+    let folder = TempDir::new().unwrap();
+    let read = |depth: usize| {
+        // A group within groups, in place of a feature that no field needs.
+        let groups = [vec![9 << 3 | 3; depth], vec![9 << 3 | 4; depth]].concat();
+        let sample = [groups, example("i", &field(3, &field(1, &[7])))].concat();
+        read_all(TfRecord::open(vec![put(&folder, &framed(&[sample]))], Features::Typed(fields()), None).unwrap())
+    };
+    read(32).unwrap();
+    assert!(read(33).unwrap_err().to_string().contains("groups are nested too deeply"));
+}
+
 proptest! {
     /// With correct checksums, so that they reach the parser.
     #[test]
