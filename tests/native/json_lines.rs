@@ -62,6 +62,46 @@ fn fields_keep_the_contract() {
 }
 
 #[test]
+fn integers_of_every_type_are_read_up_to_their_limits() {
+    let folder = TempDir::new().unwrap();
+    let types = [
+        (DType::Int8, i128::from(i8::MIN), i128::from(i8::MAX)),
+        (DType::UInt8, 0, i128::from(u8::MAX)),
+        (DType::Int16, i128::from(i16::MIN), i128::from(i16::MAX)),
+        (DType::UInt16, 0, i128::from(u16::MAX)),
+        (DType::Int32, i128::from(i32::MIN), i128::from(i32::MAX)),
+        (DType::UInt32, 0, i128::from(u32::MAX)),
+        (DType::Int64, i128::from(i64::MIN), i128::from(i64::MAX)),
+        (DType::UInt64, 0, i128::from(u64::MAX)),
+    ];
+    for (dtype, least, most) in types {
+        let open = |numbers: &[i128]| {
+            let text: String = numbers.iter().map(|number| format!("{{\"x\": {number}}}\n")).collect();
+            let field = TypedField::number(Field::new("x", dtype, [])).unwrap();
+            JsonLines::open(vec![put(&folder, "x", text.as_bytes())], Some(vec![field]), None).unwrap()
+        };
+        let bytes = |number: i128| {
+            let all = number.to_ne_bytes();
+            let start = if cfg!(target_endian = "big") { all.len() - dtype.bytes() } else { 0 };
+            vec![all[start..start + dtype.bytes()].to_vec()]
+        };
+        dataset_conformance(&open(&[least, most, 7]), &[least, most, 7].map(bytes));
+        assert!(read_all(open(&[least - 1])).is_err() && read_all(open(&[most + 1])).is_err(), "{dtype}");
+    }
+}
+
+#[test]
+fn what_is_expected_depends_on_the_level_of_a_list() {
+    let folder = TempDir::new().unwrap();
+    for (value, expected) in [("\"a\"", "expected a list of strings"), ("[[\"a\"]]", "expected a string")] {
+        let path = put(&folder, "x", format!("{{\"x\": {value}}}\n").as_bytes());
+        let lines = JsonLines::open(vec![path], Some(vec![TypedField::texts("x")]), None).unwrap();
+        let error = read_all(lines).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
 fn null_is_the_default_of_json_where_it_has_one() {
     let folder = TempDir::new().unwrap();
     let path = put(&folder, "x", b"{\"a\": null, \"b\" : null }\n{\"a\": 1, \"a\": null, \"b\": [null]}");
