@@ -41,6 +41,40 @@ fn tensors_keep_the_contract_by_name_and_by_choice() {
 }
 
 #[test]
+fn every_data_type_of_whole_bytes_is_read() {
+    let folder = TempDir::new().unwrap();
+    let types = [
+        ("BOOL", "bool", 1),
+        ("U8", "uint8", 1),
+        ("I8", "int8", 1),
+        ("U16", "uint16", 2),
+        ("I16", "int16", 2),
+        ("U32", "uint32", 4),
+        ("I32", "int32", 4),
+        ("U64", "uint64", 8),
+        ("I64", "int64", 8),
+        ("F16", "float16", 2),
+        ("BF16", "bfloat16", 2),
+        ("F32", "float32", 4),
+        ("F64", "float64", 8),
+        ("C64", "complex64", 8),
+        ("F8_E4M3", "float8_e4m3fn", 1),
+        ("F8_E4M3FNUZ", "float8_e4m3fnuz", 1),
+        ("F8_E5M2", "float8_e5m2", 1),
+        ("F8_E5M2FNUZ", "float8_e5m2fnuz", 1),
+        ("F8_E8M0", "float8_e8m0fnu", 1),
+    ];
+    for (name, dtype, bytes) in types {
+        let header = format!(r#"{{"x":{{"dtype":"{name}","shape":[2],"data_offsets":[0,{}]}}}}"#, 2 * bytes);
+        let data: Vec<u8> = [[0; 8], [1; 8]].iter().flat_map(|row| &row[..bytes]).copied().collect();
+        let file = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &data].concat();
+        let rows = Safetensors::open(put(&folder, &file), None).unwrap();
+        assert_eq!(rows.schema().to_string(), format!("(x: {dtype}[])"));
+        dataset_conformance(&rows, &[vec![vec![0; bytes]], vec![vec![1; bytes]]]);
+    }
+}
+
+#[test]
 fn every_cut_is_an_error_of_the_format() {
     let folder = TempDir::new().unwrap();
     let whole = whole();
