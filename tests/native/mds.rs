@@ -56,6 +56,7 @@ fn columns_keep_the_contract() {
         vec![vec![3; 6], (-6_i64).to_ne_bytes().to_vec(), json(), vec![]],
     ];
     dataset_conformance(&mds, &expected);
+    assert!(mds.origin(1, 0).unwrap().contains("x.mds"));
     let some = Mds::open(folder.path(), Some(&["t".into(), "i".into()])).unwrap();
     dataset_conformance(&some, &expected.map(|sample| vec![sample[3].clone(), sample[1].clone()]));
 }
