@@ -226,6 +226,16 @@ fn a_batch_past_the_end_is_refused() {
 }
 
 #[test]
+fn only_batches_of_the_plan_can_be_peeked_at() {
+    let plan = EpochPlan::of_samples(in_sequence(11), 3, LastBatch::Keep).unwrap();
+    let mut peeked = Vec::new();
+    plan.peek_indices(3, &mut peeked);
+    assert_eq!(peeked, [9, 10]);
+    plan.peek_indices(4, &mut peeked);
+    assert_eq!(peeked, [9, 10]);
+}
+
+#[test]
 fn an_explicit_order_yields_its_indices() {
     let order = ExplicitOrder::new(vec![9, 2, 2, usize::MAX]);
     assert_eq!((EpochOrder::len(&order), EpochBatches::len(&order)), (4, 0));
