@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use sluicegate::DType;
 use sluicegate::internal::{Answer, BatchNumber, EventWoken, Outcome, TaskKind, WorkerEnd, Workers};
 
+use crate::own_process::alone;
+
 const SOON: Duration = Duration::from_secs(20);
 
 fn number(batch_in_epoch: u64) -> BatchNumber {
@@ -118,6 +120,23 @@ fn batches_of_any_size_return_in_request_order_and_stay_valid() {
     assert!(workers.held_bytes() <= 2 << 20, "{} bytes are held", workers.held_bytes());
     workers.send(0, TaskKind::Stop, number(0), &[]).unwrap();
     worker.join().unwrap();
+}
+
+#[test]
+fn batches_larger_than_expected_are_in_the_newest_spare_room() {
+    // Under a limit, spare room is a few megabytes, of which one batch takes most.
+    alone("workers::batches_larger_than_expected_are_in_the_newest_spare_room", "ulimit -v 2000000;", || {
+        let mut workers = Workers::new(16, 4, 2).unwrap();
+        let spare = workers.layout().2 / 4;
+        let end = open(&workers, 0);
+        let worker = thread::Builder::new().spawn(move || work(end)).unwrap();
+        for (batch, sizes) in [[spare / 8 * 5], [spare / 8 * 7], [1000], [spare / 8 * 7]].iter().enumerate() {
+            workers.send(0, TaskKind::Fetch, number(batch as u64), &payload(sizes)).unwrap();
+            check(&next_answer(&mut workers), sizes);
+        }
+        workers.send(0, TaskKind::Stop, number(0), &[]).unwrap();
+        worker.join().unwrap();
+    });
 }
 
 #[test]
