@@ -65,3 +65,22 @@ impl Unclaimed {
         self.state().threads -= 1;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_ends_makes_room_for_another() {
+        let unclaimed = Unclaimed::default();
+        let batch = || Arc::new(IndexBatch { epoch: 0, batch_in_epoch: 0, indices: vec![0], draws: None });
+        unclaimed.offer(0, batch());
+        assert!(unclaimed.wants_thread(1) && !unclaimed.wants_thread(1));
+        unclaimed.uncount_thread();
+        assert!(unclaimed.wants_thread(1));
+        // A thread that finds nothing ends, too.
+        assert!(unclaimed.claim_on_thread().is_some() && unclaimed.claim_on_thread().is_none());
+        unclaimed.offer(1, batch());
+        assert!(unclaimed.wants_thread(1) && !unclaimed.wants_thread(1));
+    }
+}
