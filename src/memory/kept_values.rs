@@ -237,6 +237,7 @@ mod tests {
         assert!(!values.keep(1, &[2]));
         assert!(values.has(1) && !values.has(2) && !values.has(10));
         assert_eq!(values.get(1, vec![9; 3]), Some(vec![1; 65]));
+        assert_eq!(values.get(10, Vec::new()), None);
         assert!(KeptValues::in_memory(usize::MAX, 1).is_err());
     }
 

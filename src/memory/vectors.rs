@@ -55,3 +55,25 @@ fn run_on_avx2<K: Kernel>(kernel: K) -> K::Output {
 pub(crate) fn run_on_vectors<K: Kernel>(kernel: K) -> K::Output {
     kernel.run::<Fused>()
 }
+
+#[cfg(test)]
+#[cfg(target_arch = "x86_64")]
+mod tests {
+    use super::*;
+
+    struct Polynomial;
+
+    impl Kernel for Polynomial {
+        type Output = f32;
+
+        #[inline(always)]
+        fn run<M: MultiplyAdd>(self) -> f32 {
+            M::multiply_add(M::multiply_add(3.0, 2.0, 1.0), 2.0, 5.0)
+        }
+    }
+
+    #[test]
+    fn exact_results_are_the_same_on_every_processor() {
+        assert_eq!((Polynomial.run::<Separate>(), run_on_vectors(Polynomial)), (19.0, 19.0));
+    }
+}
