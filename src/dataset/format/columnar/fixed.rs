@@ -183,6 +183,8 @@ where
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use arrow_array::FixedSizeListArray;
     use arrow_array::types::Int64Type;
 
@@ -193,5 +195,10 @@ mod tests {
         let rows = [Some([Some(1), Some(2)]), None, Some([Some(3), None]), Some([Some(4), Some(5)])];
         let lists = FixedSizeListArray::from_iter_primitive::<Int64Type, _, _>(rows, 2);
         assert_eq!(presence(&lists), [1, 1, 0, 0, 1, 0, 1, 1]);
+        // The same values, in two rows of two lists each.
+        let field = Arc::new(arrow_schema::Field::new_list_field(lists.data_type().clone(), true));
+        let nested = FixedSizeListArray::new(field, 2, Arc::new(lists), None);
+        assert_eq!(presence(&nested), [1, 1, 0, 0, 1, 0, 1, 1]);
+        assert_eq!(presence(&nested.slice(1, 1)), [1, 0, 1, 1]);
     }
 }
