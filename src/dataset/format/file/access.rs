@@ -74,6 +74,8 @@ pub(in crate::dataset::format) fn is_owned_by_others(metadata: &Metadata, path: 
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -82,5 +84,16 @@ mod tests {
         assert_eq!(access(0o644, 7).and(access(0o640, 7)), access(0o640, 7));
         assert_eq!(access(0o640, 7).and(access(0o640, 8)), access(0o600, 7));
         assert_eq!(access(0o600, 7).and(access(0o666, 7)).mode, 0o600);
+    }
+
+    #[test]
+    fn files_of_this_user_are_trusted_in_folders_that_everyone_may_write_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x");
+        fs::write(&path, b"x").unwrap();
+        for mode in [0o700, 0o1777] {
+            fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).unwrap();
+            assert!(!is_owned_by_others(&fs::metadata(&path).unwrap(), &path), "{mode:o}");
+        }
     }
 }

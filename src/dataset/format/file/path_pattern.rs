@@ -195,4 +195,28 @@ mod tests {
         assert!(!skipped(libc::EIO) && !skipped(libc::EMFILE));
         assert!(look(b"a\0b").unwrap().is_none());
     }
+
+    #[test]
+    fn names_after_a_pattern_are_looked_for_in_all_its_folders() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a1/b", "a2/c", "a3/b"] {
+            fs::create_dir_all(folder.path().join(name)).unwrap();
+        }
+        fs::write(folder.path().join("a1/b/x"), b"").unwrap();
+        fs::write(folder.path().join("a2/c/x"), b"").unwrap();
+        let found = |pattern: &str| {
+            let pattern = folder.path().join(pattern).into_os_string().into_vec();
+            let mut found = matching_paths(&pattern, usize::MAX).unwrap();
+            found.sort();
+            let name = |path: Vec<u8>| String::from_utf8(path).unwrap();
+            let start = folder.path().to_str().unwrap().len() + 1;
+            found.into_iter().map(|path| name(path)[start..].to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(found("a*/b/x"), ["a1/b/x"]);
+        assert_eq!(found("a*/b"), ["a1/b", "a3/b"]);
+        assert_eq!(found("a*/b/"), ["a1/b/", "a3/b/"]);
+        assert_eq!(found("a1/b/x"), ["a1/b/x"]);
+        assert_eq!(found("a1/*/x"), ["a1/b/x"]);
+        assert_eq!(found("a1/x"), [""; 0]);
+    }
 }
