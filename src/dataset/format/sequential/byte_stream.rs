@@ -21,10 +21,10 @@ const MAGIC: usize = 6;
 /// The first bytes of compressed streams: gzip, Zstandard (a frame, or a skippable frame), bzip2 and xz.
 const MAGICS: [&[u8]; 5] = [b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18", b"BZh1", b"\xfd7zXZ\0"];
 
-/// True if `head` is a proper prefix of `magic`, where 0x50 stands for 0x50 to 0x5f, and `1` for any digit.
+/// True if `head` is a proper prefix of `magic`, where 0x50 stands for 0x50 to 0x5f. (The last byte of a magic, such as
+/// the digit of bzip2, is not in a proper prefix.)
 fn may_begin(magic: &[u8], head: &[u8]) -> bool {
-    let may_match =
-        |(&a, &b): (&u8, &u8)| a == b || (a == 0x50 && b & 0xf0 == 0x50) || (a == b'1' && b.is_ascii_digit());
+    let may_match = |(&a, &b): (&u8, &u8)| a == b || (a == 0x50 && b & 0xf0 == 0x50);
     head.len() < magic.len() && magic.iter().zip(head).all(may_match)
 }
 
