@@ -15,6 +15,17 @@ from .thread_answer import ThreadAnswer
 
 Answer: TypeAlias = ProcessAnswer | ThreadAnswer
 
+# The id of this process. Every batch needs it, and the system takes longer to tell it than a call in Python.
+_process = os.getpid()
+
+
+def _enter_child() -> None:
+    global _process
+    _process = os.getpid()
+
+
+os.register_at_fork(after_in_child=_enter_child)
+
 
 class WorkerGroup(ABC):
     """The workers of one iterator: what asks them, receives their answers, and ends them.
@@ -34,7 +45,7 @@ class WorkerGroup(ABC):
     sends_epoch = False
 
     def __init__(self) -> None:
-        self._owner = os.getpid()
+        self._owner = _process
 
     @property
     @abstractmethod
@@ -49,7 +60,7 @@ class WorkerGroup(ABC):
     @property
     def is_foreign(self) -> bool:
         """True if this process is a fork of the one that owns the workers."""
-        return os.getpid() != self._owner
+        return _process != self._owner
 
     @abstractmethod
     def fetch(self, worker: int, epoch: int, number: int, ids: BatchIds) -> None:
