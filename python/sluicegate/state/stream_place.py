@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -75,6 +76,8 @@ class StreamPlace(Iterator[Any]):
         self._untaken = iter(()) if self.is_lazy else pair.iterator
         if self.is_stateful:
             self._pair = pair
+        # Freezes the stream's own state.
+        self._freeze: Callable[[], Callable[[], Any]] | None = None
         self._every = every
         self._batches = 0
         if self.is_lazy:
@@ -124,9 +127,10 @@ class StreamPlace(Iterator[Any]):
         return PlaceState(self._pair.state(), self.samples, self.samples, self.ended, mark=mark)
 
     def frozen(self) -> Callable[[], PlaceState]:
-        """Return a function that makes the result of `state`, also later; for non-lazy streams with `frozen_state`."""
-        frozen, samples, ended = self._pair.thing.frozen_state(), self.samples, self.ended
-        return lambda: PlaceState({"thing": frozen()}, samples, samples, ended)
+        """Return a function that makes the result of `state`, also later; for non-lazy streams with `freezing`."""
+        if self._freeze is None:
+            self._freeze = self._pair.thing.freezing()
+        return functools.partial(_thawed, self._freeze(), self.samples, self.ended)
 
     def marked(self) -> PlaceState | None:
         """Return the place as `state` does, but starting from the last mark, without asking a lazy stream."""
@@ -150,3 +154,7 @@ class StreamPlace(Iterator[Any]):
             # A stream that was resumed and then not read: when it was left there, it had begun.
             self._pair.begin_and_leave(place.states)
         return copy.deepcopy(place.left())
+
+
+def _thawed(frozen: Callable[[], Any], samples: int, ended: bool) -> PlaceState:
+    return PlaceState.exact(frozen(), samples, ended)

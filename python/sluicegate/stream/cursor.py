@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import astuple
 from typing import Any
@@ -60,10 +61,19 @@ class Cursor(ResumableIterator[Any]):
 
     def position(self) -> dict[str, Any]:
         """Return the position as JSON."""
-        return self.frozen()()
+        return self.frozen({})()
 
-    def frozen(self) -> Callable[[], dict[str, Any]]:
-        """Return a function that makes the current position, also later."""
-        fixed, consumed, place = self._fixed, self._consumed, self.place
-        moved = {"read": self.read, "ended": self.ended, "inner": list(place)}
-        return lambda: {**fixed, **moved, "consumed": still_ahead(consumed, place[0])}
+    def frozen(self, fixed: dict[str, Any]) -> Callable[[], dict[str, Any]]:  # noqa: D102
+        return functools.partial(_state, fixed, self._fixed, self._consumed, self.read, self.ended, self.place)
+
+
+def _state(
+    fixed: dict[str, Any],
+    of_epoch: dict[str, Any],
+    consumed: list[Consumed],
+    read: int,
+    ended: bool,
+    place: tuple[int, int, int, int],
+) -> dict[str, Any]:
+    moved = {"read": read, "ended": ended, "inner": list(place), "consumed": still_ahead(consumed, place[0])}
+    return {**fixed, **of_epoch, **moved}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
@@ -36,10 +37,13 @@ class ResumableIterator(DecodesImages[_T_co]):
         """Return the position, as an object that is never modified."""
         raise NotImplementedError
 
-    def frozen(self) -> Callable[[], dict[str, Any]]:
-        """Return a function that makes the current position, also later: for positions that are rarely needed."""
-        position = self.position()
-        return lambda: position
+    def frozen(self, fixed: dict[str, Any]) -> Callable[[], dict[str, Any]]:
+        """Return a function that makes a state of `fixed` and the current position, also later, once.
+
+        The function does not refer to this object, which keeps the open source alive.
+        """
+        state = {**fixed, **self.position()}
+        return lambda: state
 
     def leave(self) -> None:
         """Notify the iterator that the next epoch begins."""
@@ -153,19 +157,17 @@ class ResumableStream(IterableDataset[_T_co]):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position of this consumer's latest iterator: JSON if the states of the iterable are."""
-        return self.frozen_state()()
+        return self.freezing()()()
 
-    def frozen_state(self) -> Callable[[], dict[str, Any]]:
-        """Return a function that makes the current result of `state_dict`, also later, once."""
+    def freezing(self) -> Callable[[], Callable[[], dict[str, Any]]]:
+        """Return a function for this iteration: it returns one that makes the current state, also later, once."""
         place = self._place()
         if (iterator := place.iterator) is not None and place.loaded is None:
             # The number is left out for the first reader of a loader's stream, and without a loader's seed.
             number = iterator.reader.number if iterator.reader is not None else None
-            # The function must not refer to this object, which keeps the open source alive.
-            fixed, position = self._state({}), iterator.frozen()
-            return lambda: {**fixed, **position(), **({"reader": number} if number else {})}
+            return functools.partial(iterator.frozen, self._state({"reader": number} if number else {}))
         state = self._state_before(place)
-        return lambda: state
+        return lambda: lambda: state
 
     def _state_before(self, place: _Place) -> dict[str, Any]:
         """Return the state before there is an iterator."""

@@ -345,11 +345,10 @@ class ShuffledIterator(ResumableIterator[_T_co]):
         return self.reader.read if oldest is None else oldest
 
     def position(self) -> dict[str, Any]:
-        return self.frozen()()
+        return self.frozen({})()
 
-    def frozen(self) -> Callable[[], dict[str, Any]]:
-        # The function must not refer to this object, which keeps the open source alive.
-        fixed, order, reader = self._fixed, self._order, self.reader
+    def frozen(self, fixed: dict[str, Any]) -> Callable[[], dict[str, Any]]:
+        fixed, order, reader = {**fixed, **self._fixed}, self._order, self.reader
         if (state := self._resume) is not None:
             place = {name: state[name] for name in ("read", "ended", "stream_ended", "inner", "yielded")}
             held = [*state["held"]]

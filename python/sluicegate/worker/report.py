@@ -83,15 +83,15 @@ class Reporter:
     def report(self, fetcher: MapFetcher | StreamFetcher | None) -> Report | None:
         """Return the report after a batch, an error or the end of the stream; None if there is nothing to report."""
         self._batches += 1
+        if self._freezes and isinstance(fetcher, StreamFetcher) and (self._every == 1 or fetcher.is_native):
+            return fetcher.last, fetcher.place.frozen(), None, None, None  # Nothing else can have changed.
         generators = None
         # Before the first epoch has begun there is nothing to compare with.
         if self._generators is not None and self._before is not None and any(self._generators.moved(self._before)):
             generators = self._before = self._generators.take()
         last = None if fetcher is None else fetcher.last
-        state: bytes | Callable[[], PlaceState] | None = None
-        if isinstance(fetcher, StreamFetcher) and self._freezes and (self._every == 1 or fetcher.is_native):
-            state = fetcher.place.frozen()
-        elif isinstance(fetcher, StreamFetcher) or (fetcher is not None and fetcher.place.is_stateful):
+        state: bytes | None = None
+        if isinstance(fetcher, StreamFetcher) or (fetcher is not None and fetcher.place.is_stateful):
             state = pickled(lambda: self._state(fetcher))
         start, self._start = self._start, None
         warning, self.warning = self.warning, None
