@@ -45,9 +45,9 @@ class StreamIterator(WorkerIterator):
     def _next_data(self) -> Any:
         if (threads := self._threads) is None:
             return super()._next_data()
-        pays_ahead = threads.pace.pays_ahead() and self._here is None
-        self._ahead.is_paused = not pays_ahead
-        if pays_ahead or not self._primed or self._next_under_way() is not None:
+        pays_ahead, ahead = threads.pace.pays_ahead() and self._here is None, self._ahead
+        ahead.is_paused = not pays_ahead
+        if pays_ahead or not self._primed or ahead.under_way.next(ahead.assignment.active) is not None:
             return super()._next_data()
         return self._next_here(threads)
 
@@ -62,30 +62,28 @@ class StreamIterator(WorkerIterator):
         self._destination.check()
         if self._is_torn:
             threads = self._restart_workers()
-        start = time.perf_counter()
-        try:
-            while (here := self._here or self._ahead.next()) is not None:
-                worker, ids = self._here = here
-                if not threads.can_fetch(worker, ids.request, _PATIENCE):
-                    self._here = None
-                    self._ahead.replace_deferred(worker, ids)
-                    return super()._next_data()
-                self._is_torn = True
-                answer = threads.answer_on_calling_thread(worker, self._epoch, self._ahead.under_way.asked, ids)
-                if answer.ended:
-                    self._reports.retire(worker, answer.report)
-                    self._retire(worker, self._ahead.assignment)
-                    self._end_here(worker)
-                    continue
-                if answer.error is not None and threads.closed:
-                    raise StopIteration  # Another thread has ended the workers, as in `receive`.
-                ids.worker = worker
-                is_wanted = self._receive(worker, ids, answer.report)
+        ahead = self._ahead
+        while (here := self._here or ahead.next()) is not None:
+            worker, ids = self._here = here
+            if not threads.can_fetch(worker, ids.request, _PATIENCE):
+                self._here = None
+                ahead.replace_deferred(worker, ids)
+                return super()._next_data()
+            self._is_torn = True
+            answer = threads.answer_on_calling_thread(worker, self._epoch, ahead.under_way.asked, ids)
+            threads.pace.since = time.perf_counter()
+            if answer.ended:
+                self._reports.retire(worker, answer.report)
+                self._retire(worker, ahead.assignment)
                 self._end_here(worker)
-                if is_wanted or answer.error is not None:
-                    return self._destination.deliver(answer.batch())
-        finally:
-            threads.pace.wait(time.perf_counter() - start)
+                continue
+            if answer.error is not None and threads.closed:
+                raise StopIteration  # Another thread has ended the workers, as in `receive`.
+            ids.worker = worker
+            is_wanted = self._receive(worker, ids, answer.report)
+            self._end_here(worker)
+            if is_wanted or answer.error is not None:
+                return self._destination.deliver(answer.batch())
         self._finish()
         raise StopIteration
 

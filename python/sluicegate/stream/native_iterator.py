@@ -38,6 +38,8 @@ class NativeStreamIterator(Iterator[Any]):
         self._hand_over, self._note = hand_over, note
         self._cursor = cursor
         self._core, self._pumps = cursor.opened()
+        # Returns True if this many samples, or the end, have come; waits for them up to this many seconds.
+        self.has: Callable[[int, float], bool] = self._core.has
         self._how: HandOver | None = None
         self._samples: Iterator[Any] = iter(())
         self._positions: Iterator[tuple[int, int, int, int]] = iter(())
@@ -70,10 +72,6 @@ class NativeStreamIterator(Iterator[Any]):
         batch, count, self._cursor.place = taken
         self._cursor.read += count
         return batch, count
-
-    def has(self, samples: int, seconds: float) -> bool:
-        """Return True if the next `samples` samples, or the end, have come; waits up to `seconds` for them."""
-        return self._core.has(samples, seconds)
 
     def batch_bytes(self) -> int:
         """Return the bytes of the last batch that the core made."""

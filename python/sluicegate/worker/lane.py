@@ -35,12 +35,9 @@ class Lane:
 
     def done(self) -> None:
         """Record that the thread is done with a task."""
+        self.doing = self.since = None
         self._done += 1
 
     def begin(self, task: tuple[int, int, Any]) -> None:
         """Record that a batch is being fetched."""
         self.doing, self.since = task, time.monotonic()
-
-    def end(self) -> None:
-        """Record that no batch is being fetched."""
-        self.doing = self.since = None

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
+from typing import Any
 
 # Handing a batch to a thread, and back, takes about this long: both threads want the interpreter.
 _LEAST_SECONDS = 50e-6
 # One of 64 batches is measured, and more at first: asking for the processor time may take as long as a small batch.
 _EVERY = 64
-_NOTHING = contextlib.nullcontext()
 
 
 class Pace:
@@ -21,30 +20,27 @@ class Pace:
     read is still in the processor's cache, and no thread has to be woken.
 
     For one consumer thread. Any thread may measure: of two at once, one may get lost.
+
+    Attributes:
+        since: since when the consumer does not wait for a batch, on the performance counter; set after every wait.
     """
 
     def __init__(self) -> None:
-        self._fetch = self._away = self._waited = 0.0
-        self._asked: float | None = None
+        self._fetch = self._away = 0.0
+        self.since: float | None = None
         self._batches = 0
 
-    def measuring(self) -> contextlib.AbstractContextManager[None]:
-        """Return a context that measures fetching a batch."""
+    def measured(self, fetch: Callable[..., Any], *arguments: Any) -> Any:
+        """Return the batch that `fetch` returns for `arguments`, and measure how long that takes."""
         self._batches = batches = self._batches + 1
-        is_measured = batches % _EVERY == 0 or batches & (batches - 1) == 0
-        return self._measuring() if is_measured or not self._fetch else _NOTHING
-
-    @contextlib.contextmanager
-    def _measuring(self) -> Iterator[None]:
+        if self._fetch and batches % _EVERY and batches & (batches - 1):
+            return fetch(*arguments)
         # Processor time: waiting for samples costs neither thread anything.
         start = time.thread_time()
-        yield
+        batch = fetch(*arguments)
         taken = time.thread_time() - start
         self._fetch += (taken - self._fetch) / (2 if self._fetch else 1)
-
-    def wait(self, seconds: float) -> None:
-        """Record that the consumer waited, or fetched a batch, for so long."""
-        self._waited += seconds
+        return batch
 
     def pays_ahead(self) -> bool:
         """Record that the consumer requests a batch; return True if a thread should prefetch the next ones.
@@ -52,8 +48,7 @@ class Pace:
         A batch that has not been measured is worth a thread: a slow one must not wait for the consumer.
         """
         now = time.perf_counter()
-        if self._asked is not None:
-            away = max(now - self._asked - self._waited, 0.0)
-            self._away += (away - self._away) / 4
-        self._asked, self._waited = now, 0.0
-        return self._fetch == 0.0 or self._away > max(self._fetch, _LEAST_SECONDS)
+        if self.since is not None:
+            self._away += (now - self.since - self._away) / 4
+        self.since = now
+        return self._fetch == 0.0 or self._fetch < self._away > _LEAST_SECONDS

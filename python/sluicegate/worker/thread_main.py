@@ -26,7 +26,7 @@ _NOT_BEGUN = "this worker could not start; see its first error"
 class ThreadWorker:
     """Runs in one thread: task after task, with the fetcher of the current epoch.
 
-    While that thread is idle, the consumer's may fetch a batch in its place, with `answer_on_calling_thread`.
+    While that thread is idle, the consumer's may fetch a batch in its place: see `may_answer`.
 
     Args:
         worker: its number.
@@ -115,8 +115,9 @@ class ThreadWorker:
                 if self.is_set_up:
                     self._begin(None, epoch, self.shared)
             else:
+                self.lane.begin(task[:3])
                 # In one expression: a batch must not be kept while this thread waits.
-                self.put(self._answer(*task))
+                self.put(self.answer(*task))
             self.lane.done()
             # The same for its indices.
             del task
@@ -150,24 +151,19 @@ class ThreadWorker:
             if shared is not None:
                 shared.arrive(self.worker)  # The others do not wait for a worker that could not begin.
 
-    def has(self, index: Any, seconds: float) -> bool:
-        """Return True if `answer_on_calling_thread` does not have to wait, after waiting for that up to `seconds`."""
+    def may_answer(self, index: Any, seconds: float) -> bool:
+        """Return True if another thread may call `answer`, which does not have to wait; waits for that up to `seconds`.
+
+        Never True while the thread of this worker has something to do.
+        """
+        if not self.lane.is_idle:
+            return False
         if self.ended or self.failure is not None or self.fetcher is None:
             return True
         return self.fetcher.has_next(len(index), seconds)  # type: ignore[no-any-return]
 
-    def answer_on_calling_thread(self, epoch: int, number: int, index: Any, loader_epoch: int) -> ThreadAnswer:
-        """Return the answer to a request, made on the calling thread while this worker's is idle.
-
-        Raises:
-            BaseException: the calling thread was interrupted by an exception outside `Exception`; no batch has failed.
-        """
-        answer: ThreadAnswer = _torch.call_as_worker(self.info, self._answer, epoch, number, index, loader_epoch, False)
-        if answer.error is not None and not isinstance(answer.error, Exception):
-            answer.batch()
-        return answer
-
-    def _answer(self, epoch: int, number: int, index: Any, loader_epoch: int, is_ahead: bool = True) -> ThreadAnswer:
+    def answer(self, epoch: int, number: int, index: Any, loader_epoch: int, is_ahead: bool = True) -> ThreadAnswer:
+        """Return the answer to a request; with `is_ahead`, its batch counts as one ahead."""
         answer = ThreadAnswer(self.worker, epoch, number)
         if self.ended:
             answer.ended = True
@@ -175,11 +171,12 @@ class ThreadWorker:
             answer.error = self.failure or RuntimeError(_NOT_BEGUN)
             self.failure = None
         else:
-            self.lane.begin((epoch, number, index))
             told = self.fetcher.batch_bytes if self.is_stream else None
             try:
-                with contextlib.nullcontext() if told is None else self.pace.measuring():
+                if told is None:
                     answer.content = self._fetched(index, loader_epoch)
+                else:
+                    answer.content = self.pace.measured(self._fetched, index, loader_epoch)
                 if is_ahead:
                     answer.held = self.bytes_ahead.hold(bytes_of(answer.content) if told is None else told())
             except BaseException as error:  # Any exception: a consumer waits for this batch.
@@ -187,7 +184,6 @@ class ThreadWorker:
                     self.ended = answer.ended = True
                 else:
                     answer.error = error
-            self.lane.end()
         try:
             answer.report = self.reporter.report(self.fetcher)
         except BaseException as error:  # A dataset's state_dict may raise anything, too.

@@ -141,15 +141,7 @@ class ThreadWorkers(WorkerGroup):
             StopIteration: another thread has ended the workers.
             RuntimeError: a worker died without an answer.
         """
-        if self.inbox:
-            return True
-        start = time.perf_counter()
-        try:
-            return self._receive(math.inf if timeout is None else start + timeout)
-        finally:
-            self.pace.wait(time.perf_counter() - start)
-
-    def _receive(self, deadline: float) -> bool:
+        deadline = math.inf if timeout is None else time.perf_counter() + timeout
         while True:
             if self.inbox:
                 return True
@@ -158,7 +150,9 @@ class ThreadWorkers(WorkerGroup):
             left = deadline - time.perf_counter()
             if left <= 0.0:
                 return False
-            if not self._come.wait(min(left, _ALIVE_SECONDS)):
+            has_come = self._come.wait(min(left, _ALIVE_SECONDS))
+            self.pace.since = time.perf_counter()
+            if not has_come:
                 # Rarely: if a signal handler raises inside `is_alive`, Python considers the thread ended.
                 self._check_alive()
 
@@ -168,15 +162,20 @@ class ThreadWorkers(WorkerGroup):
         Waits for the samples up to `seconds`. Never True while the thread of `worker` has something to do.
         """
         run = self._run  # before the request: if another thread closes the workers, it is not answered
-        return not self.closed and self._lanes[worker].is_idle and run[worker].has(request, seconds)
+        return not self.closed and run[worker].may_answer(request, seconds)
 
     def answer_on_calling_thread(self, worker: int, epoch: int, number: int, ids: BatchIds) -> ThreadAnswer:
         """Return the next answer of `worker`, made on the calling thread in place of its own.
 
         Raises:
-            BaseException: what interrupts the calling thread.
+            BaseException: the calling thread was interrupted by an exception outside `Exception`; no batch has failed.
         """
-        return self._run[worker].answer_on_calling_thread(epoch, number, ids.request, ids.epoch)
+        run = self._run[worker]
+        request = epoch, number, ids.request, ids.epoch
+        answer: ThreadAnswer = _torch.call_as_worker(run.info, run.answer, *request, is_ahead=False)
+        if answer.error is not None and not isinstance(answer.error, Exception):
+            answer.batch()
+        return answer
 
     def _check_alive(self) -> None:
         for worker, thread in enumerate(self.workers):

@@ -425,12 +425,16 @@ def test_pace_is_worth_a_thread_while_the_consumer_is_busy(monkeypatch: pytest.M
 
     def decisions(pace: Pace, batches: int, away: float, taken: float) -> list[bool]:
         found = []
+
+        def fetch() -> None:
+            clock[0] += 0.5
+            work[0] += taken
+
         for _ in range(batches):
-            clock[0] += away + 0.5
-            pace.wait(0.5)
+            clock[0] += away
             found.append(pace.pays_ahead())
-            with pace.measuring():
-                work[0] += taken
+            pace.measured(fetch)
+            pace.since = clock[0]
         return found
 
     pace = Pace()

@@ -59,10 +59,10 @@ def test_errors_of_state_dict_in_a_thread_reach_the_consumer(dataset: Any) -> No
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("timeout", [0, 30])
 def test_a_thread_that_was_ended_from_outside_is_an_error(monkeypatch: pytest.MonkeyPatch, timeout: int) -> None:
-    def end(lane: Any) -> None:
+    def end(lane: Any, task: Any) -> None:
         raise SystemExit
 
-    monkeypatch.setattr(Lane, "end", end)
+    monkeypatch.setattr(Lane, "begin", end)
     loader = DataLoader(Numbers(), batch_size=2, num_workers=2, worker_type="thread", timeout=timeout)
     with pytest.raises(RuntimeError, match=r"worker \d \(thread sluicegate-worker-\d\) died without an answer"):
         list(loader)
