@@ -26,10 +26,14 @@ impl StreamSplit {
     /// Returns the worker of the rank that owns the sample of this ordinal; `None` if it belongs to another rank.
     #[must_use]
     pub fn worker_of(self, ordinal: u64) -> Option<u64> {
-        let world_size = self.world_size.max(1);
-        let is_own = ordinal % world_size == self.rank;
-        is_own.then(|| ordinal / world_size / self.run.max(1) % self.num_workers.max(1))
+        let (of_rank, rank) = divided(ordinal, self.world_size);
+        (rank == self.rank).then(|| divided(divided(of_rank, self.run).0, self.num_workers).1)
     }
+}
+
+/// Returns the quotient and the remainder. Every reader asks for every sample, mostly with a divisor of one.
+fn divided(number: u64, divisor: u64) -> (u64, u64) {
+    if divisor <= 1 { (number, 0) } else { (number / divisor, number % divisor) }
 }
 
 /// What the workers of a rank had read before reading resumed with a different number of workers.
