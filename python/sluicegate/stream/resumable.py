@@ -162,12 +162,18 @@ class ResumableStream(IterableDataset[_T_co]):
     def freezing(self) -> Callable[[], Callable[[], dict[str, Any]]]:
         """Return a function for this iteration: it returns one that makes the current state, also later, once."""
         place = self._place()
-        if (iterator := place.iterator) is not None and place.loaded is None:
-            # The number is left out for the first reader of a loader's stream, and without a loader's seed.
-            number = iterator.reader.number if iterator.reader is not None else None
-            return functools.partial(iterator.frozen, self._state({"reader": number} if number else {}))
+        if (iterator := place.iterator) is None or place.loaded is not None:
+            return lambda: self._frozen_before(place)
+        # The number is left out for the first reader of a loader's stream, and without a loader's seed.
+        number = iterator.reader.number if iterator.reader is not None else None
+        return functools.partial(iterator.frozen, self._state({"reader": number} if number else {}))
+
+    def _frozen_before(self, place: _Place) -> Callable[[], dict[str, Any]]:
+        """Return what a function of `freezing` does if there was no iterator then, but there may be one now."""
+        if place.iterator is not None and place.loaded is None:
+            return self.freezing()()
         state = self._state_before(place)
-        return lambda: lambda: state
+        return lambda: state
 
     def _state_before(self, place: _Place) -> dict[str, Any]:
         """Return the state before there is an iterator."""

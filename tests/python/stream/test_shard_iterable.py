@@ -240,3 +240,14 @@ def test_a_shard_of_a_stream_can_be_pickled_and_works_in_torchs_loader() -> None
     dataset = pickle.loads(pickle.dumps(shard_iterable(range(9))))
     loader = torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=2)
     assert sorted(loader) == list(range(9))
+
+
+def test_a_function_that_freezes_states_is_right_before_and_after_an_iterator_begins() -> None:
+    stream = shard_iterable(range(8))
+    freeze = stream.freezing()
+    assert freeze()() == stream.state_dict()
+    iterator = iter(stream)
+    next(iterator)
+    frozen, first = freeze(), stream.state_dict()
+    next(iterator)
+    assert frozen() == first != freeze()() == stream.state_dict()
