@@ -42,9 +42,9 @@ def _check(dataset: Any, number: int, batch: Any) -> None:
 
 
 def _starts(package: str, method: str, make: Callable[[], Any], repeats: int) -> Metrics:
-    """Measure starts; the first one also starts the fork server, if there is one."""
+    """Measure starts and ends of workers; the first start also starts the fork server, if there is one."""
     dataset = make()
-    times, cpu_seconds = [], []
+    times, cpu_seconds, ends = [], [], []
     for _ in range(repeats):
         loader = data_loader(
             package, dataset, batch_size=BATCH_SIZE, num_workers=WORKERS, multiprocessing_context=method
@@ -55,8 +55,14 @@ def _starts(package: str, method: str, make: Callable[[], Any], repeats: int) ->
         times.append(time.perf_counter() - begin)
         cpu_seconds.append(machine.tree_cpu_seconds() - cpu_before)
         _check(dataset, 0, first)
+        begin = time.perf_counter()
         del first, batches  # which ends the workers
-    found = {"first in this process, ms": times[0] * 1e3, "its CPU, ms": cpu_seconds[0] * 1e3}
+        ends.append(time.perf_counter() - begin)
+    found = {
+        "first in this process, ms": times[0] * 1e3,
+        "its CPU, ms": cpu_seconds[0] * 1e3,
+        "ending the workers, ms": statistics.median(ends) * 1e3,
+    }
     if repeats > 1:
         found |= {
             "later ones, ms": statistics.median(times[1:]) * 1e3,
