@@ -8,6 +8,7 @@ import shutil
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from .zarr_layout import Array, ZarrLayout
@@ -110,6 +111,10 @@ class ZarrStore:
 
     def remove_from(self, number: int) -> None:
         """Remove all rows from `number` on, and files that a killed process has not finished."""
+        for path in self.metadata_paths():
+            # The name under which zarr writes a file before it replaces another.
+            for unfinished in Path(path).parent.glob("*.partial"):
+                unfinished.unlink()
         for layout in self.layouts:
             folder = os.path.join(self.folder, layout.name, "c")
             with suppress(FileNotFoundError):
