@@ -196,7 +196,11 @@ def test_the_interpreter_ends_with_live_workers(run: Run, data: ModuleType, held
     if held == "an iterator of a daemon thread" and data is not sluicegate:
         pytest.skip("torch prints an error of its own")
     source = "loader = data.DataLoader(faulty.Numbers(40), batch_size=2, num_workers=2)\n" + EXITS[held]
-    run(source, package_name(data), is_finalized=True).check()
+    ended = run(source, package_name(data), is_finalized=True)
+    if data is not sluicegate:
+        # Torch ends a worker that may have made a file for a tensor, and not yet removed its name.
+        ended.files.clear()
+    ended.check()
 
 
 def test_the_interpreter_ends_while_a_worker_sleeps(run: Run) -> None:
