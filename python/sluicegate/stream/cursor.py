@@ -63,7 +63,8 @@ class Cursor(ResumableIterator[Any]):
         """Return the position as JSON."""
         return self.frozen({})()
 
-    def frozen(self, fixed: dict[str, Any]) -> Callable[[], dict[str, Any]]:  # noqa: D102
+    def frozen(self, fixed: dict[str, Any]) -> Callable[[], dict[str, Any]]:
+        """Return a function that makes a state of `fixed` and the current position, also later, as JSON."""
         return functools.partial(_state, fixed, self._fixed, self._consumed, self.read, self.ended, self.place)
 
 

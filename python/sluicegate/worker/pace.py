@@ -51,4 +51,4 @@ class Pace:
         if self.since is not None:
             self._away += (now - self.since - self._away) / 4
         self.since = now
-        return self._fetch == 0.0 or self._fetch < self._away > _LEAST_SECONDS
+        return self._fetch == 0.0 or self._away > max(self._fetch, _LEAST_SECONDS)
