@@ -26,7 +26,7 @@ LARGE := $(addprefix tests/python/,formats image native recognition stream trans
 SHUFFLE :=
 PYTEST = $(BIN)/python -m pytest --quiet --numprocesses $(PYTEST_JOBS) --dist worksteal $(if $(SHUFFLE),--shuffle=$(SHUFFLE))
 
-.PHONY: help dev demo docs test test-rust test-python check test-tight test-loom test-soak test-trainers test-cuda examples lint lint-rust lint-python format fuzz mutants mutants-core miri msrv bench bench-native bench-cuda wheel lock clean
+.PHONY: help dev demo docs test test-rust test-python test-small test-large check test-tight test-loom test-soak test-trainers test-cuda examples lint lint-rust lint-python format fuzz mutants mutants-core miri msrv bench bench-native bench-cuda wheel lock clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -65,9 +65,10 @@ demo: $(VENV)/.optimized ## Train on real photographs with torch's loader and wi
 docs: $(VENV)/.installed ## Build the documentation, with the API reference, into .cache/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
-# Both at once, also without --jobs: the native tests use the time in which Python tests wait.
+# All at once, also without --jobs: some tests use the time in which others wait. Two processes for each half of the Python
+# tests start and collect less than three for one after the other. With --jobs, as in CI, there is enough besides.
 test: $(VENV)/.built ## What every change must pass: native tests, doctests, Python tests, the examples in the documentation
-	$(MAKE) $(if $(findstring jobserver,$(MAKEFLAGS)),,--jobs=2) test-rust test-python
+	$(MAKE) $(if $(findstring jobserver,$(MAKEFLAGS)),test-rust test-python,--jobs=3 PYTEST_JOBS=2 test-rust test-small test-large)
 
 # Runs after the build of the extension module, which shares its dependencies: in parallel, each would wait for the other.
 # All commands build the whole workspace, so that every build unifies the features of dependencies in the same way.
@@ -79,9 +80,18 @@ test-rust: $(VENV)/.built
 
 # The first tests fork workers of processes that have not imported torchvision, transformers, and Arrow, which takes a
 # fourth less processor time.
+TEST_SMALL = $(PYTEST) tests/python tests/mutants $(addprefix --ignore=,$(LARGE))
+TEST_LARGE = $(PYTEST) $(LARGE) python/sluicegate
+
 test-python: $(VENV)/.built
-	$(PYTEST) tests/python tests/mutants $(addprefix --ignore=,$(LARGE))
-	$(PYTEST) $(LARGE) python/sluicegate
+	$(TEST_SMALL)
+	$(TEST_LARGE)
+
+test-small: $(VENV)/.built
+	$(TEST_SMALL)
+
+test-large: $(VENV)/.built
+	$(TEST_LARGE)
 
 # .ci/run also runs these, except test-trainers, which installs unlocked packages and takes minutes.
 check: lint docs test-tight test-loom test-soak fuzz test-trainers ## What a release must pass in addition to make test: lints, docs, few slots, loom, soak, a minute per fuzzer, trainers
