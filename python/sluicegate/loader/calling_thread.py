@@ -110,7 +110,7 @@ class PythonIterator(EpochIterator):
             if not self._is_stream:
                 return self._destination.deliver(self._batch(ids))
             batch = self._stream_batch(ids)
-            if not (progress.left_out.is_something and progress.left_out.has_batch(ids.epoch, ids.batch_index)):
+            if not progress.left_out.has_batch(ids.epoch, ids.batch_index):
                 return self._destination.deliver(batch)
 
     def _batch(self, ids: BatchIds) -> Any:

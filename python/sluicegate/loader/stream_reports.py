@@ -41,14 +41,10 @@ class Reports:
         if report is None:
             return
         _, state, generators, start, warning = report
-        if state is not None:
-            self._states[worker] = state
-        if generators is not None:
-            self._generators[worker] = generators
-        if start is not None:
-            self._starts[worker] = start
-        if warning is not None:
-            self.warning = warning
+        self.warning = warning if warning is not None else self.warning
+        self._starts[worker] = start if start is not None else self._starts[worker]
+        self._states[worker] = state if state is not None else self._states[worker]
+        self._generators[worker] = generators if generators is not None else self._generators[worker]
 
     def note(self, answer: Any) -> None:
         """Record the report of a batch that will not be delivered."""

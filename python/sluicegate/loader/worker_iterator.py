@@ -257,8 +257,7 @@ class WorkerIterator(EpochIterator):
         if untold is not None:
             reason = untold.reason
             raise TypeError(f"sample_id: a sample's id must be picklable with worker processes: {reason}")
-        left_out = self._progress.left_out
-        return not (self._is_stream and left_out.is_something and left_out.has_batch(ids.epoch, ids.batch_index))
+        return not (self._is_stream and self._progress.left_out.has_batch(ids.epoch, ids.batch_index))
 
     def _begin_ahead(self) -> None:
         """Start copying the next batches that have arrived, as many as the destination wants."""
