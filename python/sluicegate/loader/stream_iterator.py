@@ -45,9 +45,9 @@ class StreamIterator(WorkerIterator):
     def _next_data(self) -> Any:
         if (threads := self._threads) is None:
             return super()._next_data()
-        pays_ahead, ahead = threads.pace.pays_ahead() and self._here is None, self._ahead
-        ahead.is_paused = not pays_ahead
-        if pays_ahead or not self._primed or ahead.under_way.next(ahead.assignment.active) is not None:
+        pays_ahead = threads.pace.pays_ahead() and self._here is None
+        self._ahead.is_paused = not pays_ahead
+        if pays_ahead or not self._primed or self._next_under_way() is not None:
             return super()._next_data()
         return self._next_here(threads)
 
