@@ -137,9 +137,9 @@ def zygote(*modules: str) -> Iterator[Run]:
 
 
 def run_script(run: Run, path: Path, deadline: float = 100.0) -> Ended:
-    """Run a file as the main module, which workers that are not forked import again."""
-    source = "import runpy, warnings; warnings.simplefilter('error'); runpy.run_path(path, run_name='__main__')"
-    return run(source, deadline=deadline, path=str(path))
+    """Run a file as the main module, which workers that are not forked import again; warnings are errors in both."""
+    source = "import runpy; sys.warnoptions.append('error'); warnings.simplefilter('error')\n"
+    return run(source + "runpy.run_path(path, run_name='__main__')", deadline=deadline, path=str(path))
 
 
 def package_name(data: ModuleType) -> str:
