@@ -3,54 +3,45 @@
 from __future__ import annotations
 
 import importlib.util
-import itertools
 import operator
-import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 import figures
 import machine
 import throughput
+from handwritten_samplers import (
+    BLOCK,
+    CLASSES,
+    CLASSES_PER_BATCH,
+    WINDOW,
+    Nodes,
+    Size,
+    by_length,
+    folds,
+    half_of_classes,
+    m_per_class,
+    mixed,
+    random_labels,
+    random_lengths,
+    random_weights,
+    shuffled_blocks,
+)
 from loaders import IMPORTS
 from protocol import Case, Contender, Metrics, Standings, Workload
 from report import Table, figure
 
 BATCH_SIZE = 256
-CLASSES = 100
-CLASSES_PER_BATCH = 64
-BLOCK, WINDOW = 1_000, 16
 WORLD_SIZE = 4
 WEIGHTS = 10**8
 
 
-class Size(NamedTuple):
-    """The number of samples, and of samples per batch."""
-
-    n: int
-    batch: int
-
-
 Maker = Callable[[Size], Any]
 """Makes a sampler for a number of samples and a batch size."""
-
-
-def _labels(size: Size) -> Any:
-    return np.random.default_rng(1).integers(0, CLASSES, size.n)
-
-
-def _lengths(size: Size) -> Any:
-    return np.random.default_rng(1).integers(10, 500, size.n)
-
-
-def _weights(size: Size) -> Any:
-    import torch
-
-    return torch.from_numpy(np.random.default_rng(1).random(size.n))
 
 
 def _torchs(name: str, arguments: Callable[[Size], tuple[Any, ...]], **named: Any) -> Maker:
@@ -61,127 +52,6 @@ def _torchs(name: str, arguments: Callable[[Size], tuple[Any, ...]], **named: An
         return data.BatchSampler(sampler, size.batch, False)
 
     return make
-
-
-def _cut(indices: Iterator[int], size: Size) -> Iterator[list[int]]:
-    while batch := list(itertools.islice(indices, size.batch)):
-        yield batch
-
-
-class _Written:
-    """Batches of a generator function, which is called for every epoch."""
-
-    def __init__(self, epoch: Callable[[], Iterator[list[int]]]) -> None:
-        self._epoch = epoch
-
-    def __iter__(self) -> Iterator[list[int]]:
-        return self._epoch()
-
-
-def _blocks(size: Size) -> _Written:
-    """Lists of whole blocks, joined and shuffled per window."""
-
-    def indices() -> Iterator[int]:
-        blocks = [range(begin, min(begin + BLOCK, size.n)) for begin in range(0, size.n, BLOCK)]
-        random.shuffle(blocks)
-        for first in range(0, len(blocks), WINDOW):
-            together = list(itertools.chain.from_iterable(blocks[first : first + WINDOW]))
-            random.shuffle(together)
-            yield from together
-
-    return _Written(lambda: _cut(indices(), size))
-
-
-def _half_of_classes(size: Size) -> Any:
-    """A `SubsetRandomSampler` over the indices of the classes."""
-    from torch.utils import data
-
-    indices = np.flatnonzero(_labels(size) < CLASSES // 2).tolist()
-    return data.BatchSampler(data.SubsetRandomSampler(indices), size.batch, False)
-
-
-def _m_per_class(size: Size) -> _Written:
-    """As in pytorch-metric-learning's `MPerClassSampler`: draws samples of each class of the batch."""
-    labels = _labels(size)
-    of_class = [np.flatnonzero(labels == label) for label in range(CLASSES)]
-
-    def batches() -> Iterator[list[int]]:
-        for _ in range(size.n // size.batch):
-            chosen = random.sample(range(CLASSES), CLASSES_PER_BATCH)
-            each = size.batch // CLASSES_PER_BATCH
-            drawn = [np.random.choice(of_class[label], size=each, replace=False) for label in chosen]
-            yield np.concatenate(drawn).tolist()
-
-    return _Written(batches)
-
-
-def _by_length(size: Size) -> _Written:
-    """As in transformers' `LengthGroupedSampler`: megabatches of a permutation, each sorted."""
-    lengths = _lengths(size).tolist()
-
-    def indices() -> Iterator[int]:
-        import torch
-
-        permutation = torch.randperm(size.n)
-        for begin in range(0, size.n, 50 * size.batch):
-            window = permutation[begin : begin + 50 * size.batch].tolist()
-            yield from sorted(window, key=lambda index: lengths[index], reverse=True)
-
-    return _Written(lambda: _cut(indices(), size))
-
-
-def _mixed(size: Size) -> _Written:
-    """Draws a part for each sample, and takes the next index of its permutation."""
-    starts, half = (0, size.n // 2), size.n // 2
-
-    def indices() -> Iterator[int]:
-        import torch
-
-        def part(start: int) -> Iterator[int]:
-            while True:
-                yield from (torch.randperm(half) + start).tolist()
-
-        parts = [part(start) for start in starts]
-        for chosen in torch.multinomial(torch.tensor([3.0, 1.0]), size.n, replacement=True).tolist():
-            yield next(parts[chosen])
-
-    return _Written(lambda: _cut(indices(), size))
-
-
-class _Nodes:
-    """torchdata's nodes: a sampler for each part, and a part drawn for each sample."""
-
-    def __init__(self, size: Size) -> None:
-        from torch.utils.data import RandomSampler
-        from torchdata import nodes
-
-        parts = {"a": range(size.n // 2), "b": range(size.n // 2)}
-        sources = {name: nodes.SamplerWrapper(RandomSampler(part)) for name, part in parts.items()}
-        stop = nodes.StopCriteria.CYCLE_FOREVER
-        mixed = nodes.MultiNodeWeightedSampler(sources, {"a": 3.0, "b": 1.0}, stop_criteria=stop)
-        self._batches, self._count = nodes.Loader(nodes.Batcher(mixed, size.batch)), size.n // size.batch
-
-    def __iter__(self) -> Iterator[list[int]]:
-        return itertools.islice(iter(self._batches), self._count)
-
-
-def _folds(size: Size) -> _Written:
-    """As in scikit-learn's `StratifiedKFold`, with a fold per batch: assigns the samples of each class to folds."""
-    labels, count = _labels(size), size.n // size.batch
-
-    def batches() -> Iterator[list[int]]:
-        folds = np.empty(size.n, np.int64)
-        # Sorted labels are dealt to the folds in turn, which gives the number of each class in a fold.
-        dealt = np.sort(labels)
-        of_fold = np.array([np.bincount(dealt[fold::count], minlength=CLASSES) for fold in range(count)])
-        for label in range(CLASSES):
-            mine = np.arange(count).repeat(of_fold[:, label])
-            np.random.shuffle(mine)
-            folds[labels == label] = mine
-        for fold in range(count):
-            yield np.flatnonzero(folds == fold).tolist()
-
-    return _Written(batches)
 
 
 def _ours(name: str, arguments: Callable[[Size], tuple[Any, ...]], **named: Any) -> Maker:
@@ -215,7 +85,7 @@ def _mixture(size: Size) -> Any:
 def _bucketed(size: Size) -> Any:
     import sluicegate
 
-    return sluicegate.LengthBucketBatchSampler(_lengths(size), batch_size=size.batch)
+    return sluicegate.LengthBucketBatchSampler(random_lengths(size), batch_size=size.batch)
 
 
 def _repeated(size: Size) -> Any:
@@ -247,42 +117,47 @@ MEASURED = {
     ),
     "SubsetRandomSampler": Measured(_ours("SubsetRandomSampler", _subset), _torchs("SubsetRandomSampler", _subset)),
     "WeightedRandomSampler": Measured(
-        _ours("WeightedRandomSampler", lambda size: (_weights(size), size.n)),
-        _torchs("WeightedRandomSampler", lambda size: (_weights(size), size.n)),
+        _ours("WeightedRandomSampler", lambda size: (random_weights(size), size.n)),
+        _torchs("WeightedRandomSampler", lambda size: (random_weights(size), size.n)),
         most=None,
     ),
     f"DistributedSampler, 1 of {WORLD_SIZE}": Measured(
         _ours("DistributedSampler", _rank), _torchs("DistributedSampler", _rank)
     ),
     "BlockShuffleSampler": Measured(
-        _ours("BlockShuffleSampler", lambda size: (range(size.n), BLOCK, WINDOW)), _blocks, "lists of blocks, shuffled"
+        _ours("BlockShuffleSampler", lambda size: (range(size.n), BLOCK, WINDOW)),
+        shuffled_blocks,
+        "lists of blocks, shuffled",
     ),
     "ClassSampler": Measured(
-        _ours("ClassSampler", lambda size: (_labels(size), list(range(CLASSES // 2))), shuffle=True, seed=7),
-        _half_of_classes,
+        _ours("ClassSampler", lambda size: (random_labels(size), list(range(CLASSES // 2))), shuffle=True, seed=7),
+        half_of_classes,
         "torch's SubsetRandomSampler",
     ),
     "BalancedBatchSampler": Measured(
-        _ours("BalancedBatchSampler", lambda size: (_labels(size), CLASSES_PER_BATCH, size.batch // CLASSES_PER_BATCH)),
-        _m_per_class,
+        _ours(
+            "BalancedBatchSampler",
+            lambda size: (random_labels(size), CLASSES_PER_BATCH, size.batch // CLASSES_PER_BATCH),
+        ),
+        m_per_class,
         "as MPerClassSampler",
         most=None,
         largest=10**6,
     ),
     "StratifiedBatchSampler": Measured(
-        _ours("StratifiedBatchSampler", lambda size: (_labels(size), size.batch)),
-        _folds,
+        _ours("StratifiedBatchSampler", lambda size: (random_labels(size), size.batch)),
+        folds,
         "as StratifiedKFold",
         largest=10**6,
     ),
     "LengthBucketBatchSampler": Measured(
         _bucketed,
-        _by_length,
+        by_length,
         "as LengthGroupedSampler",
     ),
-    "MixtureSampler": Measured(_mixture, _mixed, "a part for each sample", most=None),
+    "MixtureSampler": Measured(_mixture, mixed, "a part for each sample", most=None),
     "MixtureSampler (torchdata)": Measured(
-        _mixture, _Nodes, "torchdata's MultiNodeWeightedSampler", most=None, package="torchdata", largest=10**6
+        _mixture, Nodes, "torchdata's MultiNodeWeightedSampler", most=None, package="torchdata", largest=10**6
     ),
     "RepeatSampler": Measured(
         _repeated,
@@ -343,7 +218,7 @@ def _alias_table() -> Metrics:
     """Measure more than the 2^24 weights that torch allows; the memory is that of the table."""
     import sluicegate
 
-    weights = _weights(Size(WEIGHTS, BATCH_SIZE))
+    weights = random_weights(Size(WEIGHTS, BATCH_SIZE))
     sampler = sluicegate.WeightedRandomSampler(weights, WEIGHTS, seed=7)
     before = machine.status_bytes("RssAnon")
     begin = time.perf_counter()
