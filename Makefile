@@ -159,6 +159,7 @@ lint-python: $(VENV)/.built
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	MYPYPATH=benches/python $(BIN)/mypy --ignore-missing-imports --disable-error-code import-untyped benches/python
 	$(BIN)/python -m mypy.stubtest sluicegate._core --mypy-config-file tests/python/stubtest.ini
 
 format: $(VENV)/.installed ## Format all code

@@ -60,7 +60,8 @@ class BySlab(IterableDataset[Any]):
             own = [start for start in starts() if start[0] == time]
             random.shuffle(own)
             for start in own:
-                yield torch.from_numpy(slab[(slice(None), *cut(start)[1:])].copy())
+                place = (slice(None), *cut(start)[1:])
+                yield torch.from_numpy(slab[place].copy())
 
 
 def tensorstore_and_grain(folder: Path) -> Epoch:

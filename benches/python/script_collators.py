@@ -57,7 +57,7 @@ def with_padding(_: Sentences) -> Callable[[list[Any]], Any]:
     from tokenizers import Tokenizer, models
 
     words = Tokenizer(models.WordLevel({"[PAD]": 0, "[UNK]": 1}, unk_token="[UNK]"))
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, pad_token="[PAD]", unk_token="[UNK]")
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, pad_token="[PAD]", unk_token="[UNK]")  # type: ignore[no-untyped-call]
     collate: Callable[[list[Any]], Any] = transformers.DataCollatorWithPadding(tokenizer)
     return collate
 

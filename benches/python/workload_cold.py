@@ -89,7 +89,8 @@ def _archives_by_webdataset() -> Metrics:
 
     def make() -> Iterable[Any]:
         dataset = webdataset.WebDataset(paths, shardshuffle=len(paths), empty_check=False)
-        return dataset.shuffle(workload_w6.WINDOW).batched(BATCH_SIZE, collation_fn=list)
+        batches: Iterable[Any] = dataset.shuffle(workload_w6.WINDOW).batched(BATCH_SIZE, collation_fn=list)
+        return batches
 
     return _read([Path(path) for path in paths], workload_w6.IMAGE_BYTES, make)
 

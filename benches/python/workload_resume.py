@@ -182,7 +182,7 @@ WORKLOAD = Workload(
             "formats",
             "one file of each, page cache warm",
             tuple(
-                Contender(name, lambda _, name=name: _resumed(name), IMPORTS["sluicegate"])
+                Contender(name, lambda _, name=name: _resumed(name), IMPORTS["sluicegate"])  # type: ignore[misc]
                 for name in WRITERS
                 if name != "TFRecordDataset" or importlib.util.find_spec("tfrecord")
             ),

@@ -183,25 +183,23 @@ def _of_peer(measured: Measured, size: Size) -> Metrics:
 
 def _of_ours(measured: Measured, size: Size) -> Metrics:
     """Measure arrays, as our loader in seed mode requests them: those of the second epoch; the first is checked."""
-    import sluicegate
+    from torch.utils.data import BatchSampler
+
     from sluicegate.order.plan import Ordering, make_plan
 
     sampler = measured.ours(size)
-    makes_batches = hasattr(sampler, "batches")
-    how: dict[str, Any] = (
-        {"batch_sampler": sampler} if makes_batches else {"sampler": sampler, "batch_size": size.batch}
-    )
-    ordering = Ordering.of(sluicegate.DataLoader(range(size.n), seed=7, **how))  # type: ignore[arg-type]
-    assert ordering is not None
+    if not hasattr(sampler, "batches"):
+        sampler = BatchSampler(sampler, size.batch, False)
+    ordering = Ordering(sampler, auto_collation=True, seed=7, shard=None, remainder="pad")
 
     begin = time.perf_counter()
-    plan = make_plan(ordering, 0, 0)
+    plan = make_plan(ordering, 0, 0, iter)
     plan.batch(0)
     first = time.perf_counter() - begin
     _check(b"".join(plan.batch(number)[0] for number in range(len(plan))), size.n, measured.most)
 
     begin = time.perf_counter()
-    plan = make_plan(ordering, 1, 0)
+    plan = make_plan(ordering, 1, 0, iter)
     count = sum(map(len, map(operator.itemgetter(0), map(plan.batch, range(len(plan)))))) // 8
     seconds = time.perf_counter() - begin
     return {"ns": seconds / count * 1e9, "first_ms": first * 1e3}

@@ -75,7 +75,7 @@ def _mapped(path: Path) -> Tokens:
 
 def _check(path: Path, batch: Any) -> npt.NDArray[np.int64]:
     x, y = (np.asarray(part) for part in batch)
-    assert (x.dtype, y.dtype) == (np.int64, np.int64), f"dtypes {x.dtype}, {y.dtype}"
+    assert x.dtype == y.dtype == np.int64, f"dtypes {x.dtype}, {y.dtype}"
     assert x.shape == y.shape == (len(x), LENGTH), f"shapes {x.shape}, {y.shape}"
     ids: npt.NDArray[np.int64] = x[:, 0] * DIGIT + x[:, 1]
     tokens = _mapped(path)

@@ -11,7 +11,7 @@ import shutil
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -82,7 +82,7 @@ def _check(_source: list[str], batch: Any) -> npt.NDArray[np.int64]:
     return np.array(ids)
 
 
-def _ours(workers: int, field: str) -> Contender:
+def _ours(workers: int, field: Literal["json", "bytes"]) -> Contender:
     def make(paths: list[str]) -> Epoch:
         from sluicegate import BlockShuffleSampler, DataLoader, TarDataset
 

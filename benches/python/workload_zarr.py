@@ -20,6 +20,7 @@ _CUT = 20.0
 def _open() -> Any:
     """Make the store once, of smooth numbers with noise; return it."""
     import zarr
+    import zarr.codecs
 
     if not FOLDER.exists():
         part = FOLDER.with_name(f"{FOLDER.name}.part")
