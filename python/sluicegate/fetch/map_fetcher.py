@@ -40,10 +40,14 @@ def _fetches_many(dataset: Any) -> bool:
 
 
 def _is_subset(dataset: Any) -> bool:
-    """Return True if `dataset` is torch's subset, or a subset of such a subset."""
+    """Return True for torch's subset, or a subset of such a subset, of a dataset that has only single samples.
+
+    A stack has batches even if its parts have none: torch reads all samples of one part before those of the next.
+    """
     if type(dataset) is not Subset or not is_untouched(dataset):
         return False
-    return type(dataset.dataset) is not Subset or _is_subset(dataset.dataset)
+    inner = dataset.dataset
+    return _is_subset(inner) if type(inner) is Subset else not _has_getitems(inner)
 
 
 def _finds_indices(subset: Any, index: list[int]) -> bool:

@@ -13,7 +13,7 @@ import numpy
 import pytest
 import torch
 import torch.utils.data
-from torch.utils.data import Dataset, Subset, default_collate
+from torch.utils.data import Dataset, StackDataset, Subset, default_collate
 
 import sluicegate
 from cases.large_samples import LARGE, LargeSamples, arranged
@@ -257,14 +257,22 @@ def test_a_mode_sees_no_copies() -> None:
     assert "copy_.default" not in seen
 
 
-class Random(Dataset[Any]):
+class Drawn(Dataset[Any]):
+    """Samples whose draws show the order in which they are read."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def __len__(self) -> int:
+        return 9
+
     def __getitem__(self, index: int) -> torch.Tensor:
-        return torch.rand(LARGE) + index
+        return torch.rand(self.size) + index
 
 
 @pytest.mark.parametrize("levels", [1, 2, 3])
 def test_a_missing_index_of_a_subset_is_found_when_torch_finds_it(levels: int) -> None:
-    samples: Any = Random()
+    samples: Any = Drawn(LARGE)
     for _ in range(levels):
         samples = Subset(samples, range(1, 9))
     seen: list[Any] = []
@@ -275,6 +283,29 @@ def test_a_missing_index_of_a_subset_is_found_when_torch_finds_it(levels: int) -
     expected, actual = seen
     assert type(actual.pop(1)) is type(expected.pop(1)) is IndexError
     assert_same(actual, expected)
+
+
+COMBINED: dict[str, Callable[[Any], Any]] = {
+    "stack": lambda part: StackDataset(part, part),
+    "subset of a stack": lambda part: Subset(StackDataset(a=part, b=part), range(1, 8)),
+    "subset of a subset of a stack": lambda part: Subset(Subset(StackDataset(part, part), range(8)), range(7)),
+    "stack of subsets": lambda part: StackDataset(Subset(part, range(2, 9)), Subset(part, range(7))),
+    "subset of a concatenation of stacks": lambda part: Subset(
+        StackDataset(part, part) + StackDataset(part, part), [9, 1, 5]
+    ),
+    "subset of samples": lambda part: Subset(part, range(1, 8)),
+}
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize("size", [1, LARGE])
+@pytest.mark.parametrize("name", COMBINED)
+def test_parts_of_combined_datasets_draw_in_torchs_order(name: str, size: int, num_workers: int) -> None:
+    samples, seen = COMBINED[name](Drawn(size)), []
+    for cls in (torch.utils.data.DataLoader, DataLoader):
+        torch.manual_seed(0)
+        seen.append([*cls(samples, batch_size=3, num_workers=num_workers), torch.get_rng_state()])
+    assert_same(seen[1], seen[0])
 
 
 @pytest.mark.parametrize("change", [torch.Tensor.to_sparse, lambda tensor: torch.nested.nested_tensor([tensor])])
