@@ -47,3 +47,9 @@ def test_a_failed_write_keeps_the_record(tmp_path: Path, monkeypatch: pytest.Mon
         file.write({"done": 2})
     assert file.read() == {"done": 1}
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_a_record_has_the_mode_of_any_new_file(tmp_path: Path) -> None:
+    (tmp_path / "usual.json").write_text("")
+    RecordFile(str(tmp_path / "a.json")).write({"done": 1})
+    assert (tmp_path / "a.json").stat().st_mode == (tmp_path / "usual.json").stat().st_mode
