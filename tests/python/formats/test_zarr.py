@@ -132,16 +132,22 @@ def test_the_index_of_a_shard_may_come_first(tmp_path: Path, location: str) -> N
 
 
 @pytest.mark.parametrize("version", [2, 3])
-@pytest.mark.parametrize("fill", [0, 7, -1, "NaN", "Infinity"])
-def test_chunks_that_are_not_stored_are_fill_values(tmp_path: Path, version: int, fill: Any) -> None:
-    dtype = "f4" if isinstance(fill, str) else "i4"
+@pytest.mark.parametrize(
+    ("dtype", "fill"),
+    [
+        *(("i4", number) for number in (0, 7, -1)),
+        *(("f4", number) for number in ("NaN", "Infinity")),
+        *(("f2", number) for number in (1.1, -0.0, 6e-8, 65504, "NaN", "-Infinity")),
+    ],
+)
+def test_chunks_that_are_not_stored_are_fill_values(tmp_path: Path, version: int, dtype: str, fill: Any) -> None:
     array = zarr.create_array(
         store=tmp_path,
         shape=SHAPE,
         chunks=CHUNKS,
         dtype=dtype,
         zarr_format=version,
-        fill_value=np.dtype(dtype).type(fill if isinstance(fill, int) else float(fill)),
+        fill_value=np.dtype(dtype).type(fill),
     )
     array[4:8, :5] = 1
     assert len([path for path in tmp_path.rglob("*") if path.is_file()]) <= 3

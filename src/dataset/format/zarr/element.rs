@@ -1,5 +1,6 @@
 //! Elements of arrays: their data types, their fill values, and their byte order.
 
+use half::{bf16, f16};
 use serde_json::Value;
 
 use crate::DType;
@@ -86,13 +87,8 @@ pub(super) fn fill_bytes(value: &Value, dtype: DType) -> Result<Vec<u8>, String>
         DType::UInt64 => integer!(u64),
         DType::Float32 => (float_of(value).ok_or_else(refused)? as f32).to_ne_bytes().to_vec(),
         DType::Float64 => float_of(value).ok_or_else(refused)?.to_ne_bytes().to_vec(),
-        DType::Float16 | DType::BFloat16 => match float_of(value).ok_or_else(refused)? {
-            // Only 0 and NaN: other values would need half-precision arithmetic.
-            number if number == 0.0 => (if number.is_sign_negative() { 1_u16 << 15 } else { 0 }).to_ne_bytes().to_vec(),
-            number if number.is_nan() && dtype == DType::Float16 => 0x7e00_u16.to_ne_bytes().to_vec(),
-            number if number.is_nan() => 0x7fc0_u16.to_ne_bytes().to_vec(),
-            _ => return Err(format!("fill value {value}: for {dtype}, only 0 and NaN are supported")),
-        },
+        DType::Float16 => f16::from_f64(float_of(value).ok_or_else(refused)?).to_ne_bytes().to_vec(),
+        DType::BFloat16 => bf16::from_f64(float_of(value).ok_or_else(refused)?).to_ne_bytes().to_vec(),
         DType::Complex64 | DType::Complex128 => {
             let part = if dtype == DType::Complex64 { DType::Float32 } else { DType::Float64 };
             match value.as_array().map(Vec::as_slice) {
