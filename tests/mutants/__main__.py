@@ -61,7 +61,8 @@ def judge(mutant: Mutant, copy: Path, limit: float) -> tuple[str, str]:
             outcome = trial.run(copy, users, limit)
     finally:
         file.write_text(mutant.source, "utf-8")
-    if outcome.code in (NO_TESTS, trial.BROKEN):
+    # A mutant may also break pytest itself, after a test has failed: by closing its files, for example.
+    if outcome.code in (NO_TESTS, trial.BROKEN) and outcome.failed is None:
         raise RuntimeError(f"{mutant.module}: no test ran\n{(copy / trial.OUTPUT).read_text('utf-8')}")
     if outcome.code is None:
         return "too slow", ""

@@ -22,7 +22,8 @@ OUTPUT = ".output"
 USERS = {
     "fetch": ("loader", "stream"),
     "formats": ("native", "recognition"),
-    "loader": ("loader_state", "sampler", "stream", "system", "worker"),
+    "image": ("transforms",),
+    "loader": ("loader_state", "order", "sampler", "stream", "system", "worker"),
     "loader_state": ("loader", "state"),
     "native": ("formats", "stream"),
     "order": ("loader", "loader_state", "sampler"),
