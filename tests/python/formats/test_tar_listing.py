@@ -101,6 +101,7 @@ def test_a_folder_of_energon_names_the_archives_of_a_split(folder: pathlib.Path)
     [
         ("exclude: [a, b]\n", r"split\.yaml, line 1: only keys, .* are read, got '\[a, b\]'"),
         ("split_parts:\n  train: &x\n", "line 2: only keys, .* are read, got '&x'"),
+        ("split_parts:\n  train:\n  - {a: 1}\n", r"line 3: only keys, .* are read, got '\{a: 1\}'"),
         ("split_parts:\n  train\n", "line 2: only keys, .* are read, got 'train'"),
         ("- a\n- b\n", "line 1|expected 'split_parts'"),
         ("split_parts: []\n", "expected 'split_parts'"),

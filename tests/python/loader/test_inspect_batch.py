@@ -69,12 +69,16 @@ def test_samples_of_the_running_epoch() -> None:
     assert take(iterator) == expected[1][1:]
 
 
+@pytest.mark.parametrize("generator", [None, torch.Generator()], ids=["global", "given"])
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_torch_mode_knows_the_batches_of_the_running_epoch(num_workers: int) -> None:
-    made = loader(seed=None, num_workers=num_workers)
+def test_torch_mode_knows_the_batches_of_the_running_epoch(num_workers: int, generator: torch.Generator | None) -> None:
+    made = loader(seed=None, num_workers=num_workers, generator=generator)
+    drawn_from = torch.default_generator if generator is None else generator
     iterator = iter(made)
     epoch = take(iterator, 2)
+    before = drawn_from.get_state()
     known = [made.samples_of(number).tolist() for number in range(7)]
+    assert torch.equal(drawn_from.get_state(), before)
     epoch += take(iterator)
     assert known == epoch
 
