@@ -87,7 +87,7 @@ def _generator(settings: LoaderSettings, sampler: Any, order: RandomOrder, is_ov
 
 def _place(facts: TorchdataState, worker: Any) -> PlaceState | None:
     state = _known(thing=worker.dataset_state, iterator=worker.iterator_state)
-    if not state and not facts.is_iterable:
+    if not state:
         return None
     # Torchdata does not save how many samples were read, so they are counted from here.
     return PlaceState(state, ended=worker.ended, over=facts.finished)
