@@ -47,6 +47,9 @@ class Draw:
             self.arguments["prefetch_factor"] = choose.choice([None, 1, 3])
             self.arguments["persistent_workers"] = choose.random() < 0.3
         self.arguments["snapshot_every_n_steps"] = choose.choice([1, 1, 0, 3])
+        # Without a seed, each epoch begins with a draw, except with persistent workers.
+        persists = self.arguments.get("persistent_workers", False)
+        self.knows_later_epochs = self.seed is not None or not persists or self.resumed_workers > 0
 
     def __str__(self) -> str:
         return str(vars(self))
@@ -102,6 +105,7 @@ def check(draw: Draw) -> None:
         fresh = draw.loader(draw.resumed_workers)
         fresh.load_state_dict(json.loads(json.dumps(state)))
         expected = [epoch[batches:] if skipped == 0 else epoch for skipped, epoch in enumerate(epochs[number:])]
+        expected = expected if draw.knows_later_epochs else expected[:1]
         assert [take(fresh) for _ in expected] == expected, (str(draw), number, batches, state)
 
 
