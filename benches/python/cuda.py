@@ -205,7 +205,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Copies to a GPU, against torch's.")
     parser.add_argument("--seconds", type=float, default=5.0, help="for each contender")
     parser.add_argument("--workers", type=int, default=4)
-    parser.add_argument("--device", default="cuda:0")
+    parser.add_argument("--device", default="cuda")
     parser.add_argument("--host", action="store_true", help="without a GPU: CPU seconds of the hand-over alone")
     parser.add_argument("--size", type=int, default=4096, help="of the matrices of a training step")
     args = parser.parse_args()
@@ -215,6 +215,9 @@ def main() -> int:
         print("no GPU that torch can use: nothing is measured")
         return 1
     device = torch.device(args.device)
+    if device.index is None:
+        # torch declares the index as an int.
+        device = torch.device(device.type, torch.cuda.current_device())  # type: ignore[unreachable]
     torch.cuda.set_device(device)
     limit = bus(device)
     print(f"{torch.cuda.get_device_name(device)}, torch {torch.__version__}, sluicegate {sluicegate.__version__}")
