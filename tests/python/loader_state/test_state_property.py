@@ -47,9 +47,11 @@ class Draw:
             self.arguments["prefetch_factor"] = choose.choice([None, 1, 3])
             self.arguments["persistent_workers"] = choose.random() < 0.3
         self.arguments["snapshot_every_n_steps"] = choose.choice([1, 1, 0, 3])
-        # Without a seed, each epoch begins with a draw, except with persistent workers.
-        persists = self.arguments.get("persistent_workers", False)
-        self.knows_later_epochs = self.seed is not None or not persists or self.resumed_workers > 0
+        # Without a seed, each epoch begins with a draw, except with persistent workers: if these are not resumed, later
+        # orders that are drawn from the same generator differ.
+        is_drawn = self.arguments.get("shuffle", self.sampler in ("random", "replacement") and not self.generator_seed)
+        stops_persisting = self.arguments.get("persistent_workers", False) and self.resumed_workers == 0
+        self.knows_later_epochs = self.seed is not None or not (is_drawn and stops_persisting)
 
     def __str__(self) -> str:
         return str(vars(self))
