@@ -116,13 +116,27 @@ def _read_first(read: Callable[[Any], list[Any]], function: Callable[..., Any]) 
     return collate
 
 
-def stacking(collate_fn: Callable[[Any], Any], engine: _core.Engine, allocate: Any = None) -> Callable[[Any], Any]:
+def stacks_in_c_order(samples: Any) -> bool:
+    """Return True for tensors that torch's worker stacks in C order whatever their layout, unlike the main process."""
+    first = samples[0]
+    return (
+        all(isinstance(sample, torch.Tensor) for sample in samples)
+        and type(first) is torch.Tensor
+        and not first.requires_grad
+        and _torch.tensor_is_dense(first)
+    )
+
+
+def stacking(
+    collate_fn: Callable[[Any], Any], engine: _core.Engine, allocate: Any = None, *, in_worker: bool = False
+) -> Callable[[Any], Any]:
     """Return `collate_fn` or, if it is torch's default, an equivalent in which the core stacks.
 
     Args:
         collate_fn: the collate function of a loader.
         engine: provides slots for the batches.
         allocate: provides pinned blocks, if batches are to be in pinned memory.
+        in_worker: True if torch would collate in worker processes.
     """
     if not _torch.collate_is_default(collate_fn):
         return collate_fn
@@ -136,6 +150,10 @@ def stacking(collate_fn: Callable[[Any], Any], engine: _core.Engine, allocate: A
     def stack(samples: Any) -> torch.Tensor | None:
         nonlocal largest
         tensor = engine.stack(KINDS, samples, allocate=allocate)
+        if tensor is None and in_worker and stacks_in_c_order(samples):
+            first = samples[0]
+            shape = (len(samples), *first.shape)
+            return torch.stack(samples, 0, out=torch.empty(shape, dtype=first.dtype))
         if tensor is not None and tensor.nbytes > largest:
             largest = tensor.nbytes
             # glibc keeps as much freed memory as the largest block freed so far, which with torch is a batch. Slots are

@@ -9,7 +9,7 @@ import torch
 
 from sluicegate import _core, _torch
 
-from .collate import StackingCollate, stacking
+from .collate import StackingCollate, stacking, stacks_in_c_order
 from .early_rows import EarlyRows
 
 # For samples in user-defined containers, whose code must not see a `Placed`: they are collated in private memory first.
@@ -51,9 +51,7 @@ class PlacingCollate:
         if leaf is not None:
             return Placed(leaf)
         first = samples[0]
-        if not all(isinstance(sample, torch.Tensor) for sample in samples):
-            return None
-        if type(first) is not torch.Tensor or first.requires_grad or not _torch.tensor_is_dense(first):
+        if not stacks_in_c_order(samples):
             return None  # torch raises its own error
         leaf, room = self._end.place(_torch.dtype_name(first.dtype), (len(samples), *first.shape))
         # Torch's worker does the same, with a different kind of shared memory.

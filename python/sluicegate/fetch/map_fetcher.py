@@ -105,11 +105,13 @@ class MapFetcher:
         self.auto_collation = auto_collation
         is_torchs = auto_collation and stacks_as_torch(collate_fn)
         self.collate_fn = own_collate(dataset, collate_fn) if is_torchs else collate_fn
-        is_stacking = isinstance(self.collate_fn, (StackingCollate, PlacingCollate))
-        self._stacking: Any = self.collate_fn if is_stacking else None
         self._is_subset = _is_subset(dataset)
         self.seeding = seeding
         self.place = MapPlace(dataset, resumed)
+
+    @property
+    def _stacking(self) -> Any:
+        return self.collate_fn if isinstance(self.collate_fn, (StackingCollate, PlacingCollate)) else None
 
     def fetch(self, index: Any) -> Any:
         """Return the batch at `index`.
@@ -131,7 +133,8 @@ class MapFetcher:
         if self._sample_id is not None:
             self._identify(index, samples)
         try:
-            return self.collate_fn(samples) if self._stacking is None else self._stacking(samples, rows)
+            stacking = self._stacking
+            return self.collate_fn(samples) if stacking is None else stacking(samples, rows)
         except Exception as error:
             add_note(error, f"raised while collating the batch at {indices_in_words(index)}")
             if not isinstance(error, RuntimeError) or (text := self._unequal_shapes(error, index, samples)) is None:
@@ -141,9 +144,10 @@ class MapFetcher:
     def _rows(self, index: Any) -> EarlyRows | None:
         """Return an object that takes samples as they arrive; None if torch does not collate, or they come at once."""
         # The user's `sample_id` must get the sample itself.
-        if self._stacking is None or self._sample_id is not None or type(index) is not list:
+        stacking = self._stacking
+        if stacking is None or self._sample_id is not None or type(index) is not list:
             return None
-        return None if _fetches_many(self.dataset) else self._stacking.begin(len(index))
+        return None if _fetches_many(self.dataset) else stacking.begin(len(index))
 
     def _identify(self, index: Any, samples: Any) -> None:
         each = samples if self.auto_collation else [samples]

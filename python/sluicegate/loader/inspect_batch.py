@@ -75,7 +75,7 @@ class BatchInspector:
             seeding.begin(epoch)
         collate_fn: Any = settings.collate_fn
         if settings.auto_collation:
-            collate_fn = stacking(collate_fn, self.resources.engine(settings))
+            collate_fn = stacking(collate_fn, self.resources.engine(settings), in_worker=settings.num_workers > 0)
         fetcher = MapFetcher(
             settings.dataset, sampler_name(settings.index_sampler), settings.auto_collation, collate_fn, seeding
         )

@@ -14,6 +14,7 @@ import torch
 from sluicegate import _core
 from sluicegate.device.containers import tensors_of
 from sluicegate.fetch.batch_source import BatchSource, batch_source, draws_from_seed, lacks_seed
+from sluicegate.fetch.collate import stacking
 from sluicegate.fetch.map_fetcher import MapFetcher
 from sluicegate.fetch.messages import sampler_name
 from sluicegate.order.ids import BatchIds
@@ -64,7 +65,6 @@ class NativeIterator(EpochIterator):
             if factor <= 0:
                 raise AssertionError("prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter")
             self._ahead = factor * self._num_workers
-        if self._num_workers > 0:
             # Trainers look here for processes to watch: there are none. Without workers, torch's iterator has no such
             # attribute, and ultralytics' loader does not end it.
             self._workers: list[Any] = []
@@ -98,6 +98,8 @@ class NativeIterator(EpochIterator):
         self._open(self.engine)
         # Fetches what the core does not take, made on first use; and the source whose collate function it uses.
         self._dataset_fetcher: MapFetcher | None = None
+        collate_fn, in_worker = self._collate_fn, self._num_workers > 0
+        self._collate_in_python = stacking(collate_fn, self.engine, in_worker=True) if in_worker else collate_fn
         self._collating: BatchSource | None = None
         # The dataset as worker processes would have it, for batches that Python makes; None for the dataset itself.
         self._captured = None if source is None else source.captured
@@ -302,9 +304,9 @@ class NativeIterator(EpochIterator):
         if fetcher is None:
             name = sampler_name(self._index_sampler)
             dataset = self._dataset if self._captured is None else self._captured
-            fetcher = self._dataset_fetcher = MapFetcher(dataset, name, True, self._collate_fn, seeding)
+            fetcher = self._dataset_fetcher = MapFetcher(dataset, name, True, self._collate_in_python, seeding)
         if self._collating is not None:
-            fetcher.collate_fn = self._collating.collate_fn(self._collate_fn)
+            fetcher.collate_fn = self._collating.collate_fn(self._collate_in_python)
         around: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
         if draws is not None:
             around = draws.drawing(ids.batch_index)

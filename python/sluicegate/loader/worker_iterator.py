@@ -132,7 +132,7 @@ class WorkerIterator(EpochIterator):
 
     def _start_workers(self, work: Work) -> WorkerGroup:
         if work.shares_pass or work.settings.worker_type == "thread":
-            collate_fn = stacking(work.collate_fn, self.engine, work.pinned)
+            collate_fn = stacking(work.collate_fn, self.engine, work.pinned, in_worker=True)
             return ThreadWorkers(dataclasses.replace(work, collate_fn=collate_fn))
         return ProcessWorkers(work)
 

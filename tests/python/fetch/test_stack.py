@@ -7,7 +7,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy
 import pytest
@@ -113,6 +113,15 @@ def test_channels_last_is_kept(axes: int) -> None:
     outcomes_agree([samples[0], samples[1].contiguous()])
     outcomes_agree([samples[0].contiguous(), samples[1]])
     outcomes_agree([torch.randn(2, 1, *shape[2:]).to(memory_format=last)] * 2)
+
+
+@pytest.mark.parametrize("worker_type", ["process", "thread"])
+def test_workers_of_both_types_stack_in_c_order(worker_type: Literal["process", "thread"]) -> None:
+    samples = [torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last) for _ in range(4)]
+    expected = next(iter(torch.utils.data.DataLoader(samples, 4, num_workers=1)))
+    loader = sluicegate.DataLoader(samples, 4, num_workers=1, worker_type=worker_type)
+    assert_same(next(iter(loader)), expected)
+    assert_same(loader.replay(0), expected)
 
 
 @settings(deadline=None, max_examples=60)

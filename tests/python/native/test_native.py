@@ -87,6 +87,19 @@ def test_with_workers_every_layout_matches_torchs_workers(kind: str) -> None:
     assert_as_torch(sluicegate, lambda package: package.TensorDataset(STRIDES[kind]()), batch_size=3, num_workers=1)
 
 
+@pytest.mark.parametrize("kind", ["channels_last samples", "channels_last_3d samples"])
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_batches_that_python_makes_have_the_same_layout(kind: str, num_workers: int) -> None:
+    """The core does not take these indices."""
+    batches = [[numpy.array(0), numpy.array(5)], [True, False], [1, 2]]
+    assert_as_torch(
+        sluicegate,
+        lambda package: package.TensorDataset(STRIDES[kind]()),
+        batch_sampler=batches,
+        num_workers=num_workers,
+    )
+
+
 NUMPY_DTYPES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "g", "F", "D"]
 NUMPY_DTYPES += [">i4", ">f8", "S3", "U3", "O", "V4", "M8[s]", "m8[s]", "i4,f4"]
 
