@@ -122,9 +122,15 @@ def test_large_samples_from_workers_are_indistinguishable_from_torchs(arguments:
 def test_worker_threads_deliver_torchs_batches() -> None:
     for number in drawn.numbers(WORKER_DRAWS * 4):
         ours = epochs_of(sluicegate, number, WITHOUT_MEMORY, 2, num_workers=2, worker_type="thread")
-        torchs = epochs_of(torch.utils.data, number, WITHOUT_MEMORY, 2)
-        # Torch's loader draws equally many numbers with and without workers.
-        assert_same([number, *(each.values for each in ours)], [number, *(each.values for each in torchs)])
+        # Torch's workers make a batch of different types in that of its first sample; its main process does not.
+        in_workers = epochs_of(torch.utils.data, number, WITHOUT_MEMORY, 2, num_workers=2)
+        here = epochs_of(torch.utils.data, number, WITHOUT_MEMORY, 2)
+        expected = [
+            # If only some samples are tensors, torch's workers fail at what the others lack.
+            [main if isinstance(worker, AttributeError) else worker for worker, main in zip(*values, strict=False)]
+            for values in zip((each.values for each in in_workers), (each.values for each in here), strict=True)
+        ]
+        assert_same([number, *(each.values for each in ours)], [number, *expected])
 
 
 def collate_of_users(samples: Any) -> Any:
