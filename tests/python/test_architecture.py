@@ -34,7 +34,7 @@ LAYERS: dict[str, set[str]] = {
     "system": set(),
     "shared": set(),
     "rng": set(),
-    "state": {"rng"},
+    "state": set(),
     "transforms": {"rng"},
     "sampler": set(),
     "device": set(),

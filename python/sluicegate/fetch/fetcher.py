@@ -27,7 +27,6 @@ def make_fetcher(
     resumed: PlaceState | None = None,
     sample_id: Any = None,
     before: PlaceState | None = None,
-    every: int = 1,
     run: int = 1,
     reads_heads: bool = False,
 ) -> MapFetcher | StreamFetcher:
@@ -44,13 +43,10 @@ def make_fetcher(
         resumed: an earlier result of `place.state()` of such a fetcher, to resume from.
         sample_id: what identifies a sample: a function of it, or the name or position of a field.
         before: where the last epoch of a stream was left, if known.
-        every: the number of batches after which a stream may be asked for its state; 0 for once an epoch.
         run: for a stream that the core reads, how many consecutive samples belong to one worker.
         reads_heads: True if the first transforms of image files may run in Rust: on a thread that alone draws from
             torch's default generator.
     """
     if kind == _torch.DatasetKind.Map:
         return MapFetcher(dataset, sampler, auto_collation, collate_fn, seeding, resumed, sample_id, reads_heads)
-    return StreamFetcher(
-        dataset, auto_collation, collate_fn, drop_last, seeding, resumed, sample_id, before, every, run
-    )
+    return StreamFetcher(dataset, auto_collation, collate_fn, drop_last, seeding, resumed, sample_id, before, run)

@@ -32,7 +32,6 @@ class StreamFetcher:
             samples are dropped.
         sample_id: what identifies a sample: a function of it, or the name or position of a field.
         before: where the last epoch was left, if known.
-        every: the number of batches after which a stream may be asked for its state; 0 for once an epoch.
         run: for a stream that the core reads, how many consecutive samples belong to one worker.
     """
 
@@ -46,7 +45,6 @@ class StreamFetcher:
         resumed: PlaceState | None = None,
         sample_id: Any = None,
         before: PlaceState | None = None,
-        every: int = 1,
         run: int = 1,
     ) -> None:
         self.seeding = seeding
@@ -57,7 +55,7 @@ class StreamFetcher:
         self.is_native = isinstance(dataset, NativeStream) and dataset.splits_again
         # A dataset that reads a native stream itself splits it as it likes.
         with in_runs(run if self.is_native else 1):
-            self.place = StreamPlace(dataset, resumed, before, every, None if seeding is None else seeding.sample)
+            self.place = StreamPlace(dataset, resumed, before, None if seeding is None else seeding.sample)
         self.dataset_iter = self.place.take_iterator()
         # Makes whole batches; only if the samples themselves are not needed.
         self._native, self.collate_fn = native_batches(self.dataset_iter, collate_fn)
@@ -91,7 +89,7 @@ class StreamFetcher:
         place = self.place
         if place.ended:
             raise StopIteration
-        place.begin_batch()
+        place.begin()
         first = place.samples
         self.last = (first, 0, None)
         if self._native is not None:

@@ -64,7 +64,6 @@ class PythonIterator(EpochIterator):
             sampler_name(self._index_sampler),
             self._seeding,
             sample_id=self._sample_id,
-            every=settings.snapshot_every,
             run=self._run,
             reads_heads=settings.allows_native,
         )

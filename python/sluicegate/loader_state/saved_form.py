@@ -23,7 +23,7 @@ VERSION = 1
 # The number of facts that a state has of each worker, in this order: the states of the dataset and its iterator, `at`,
 # `samples`, `ended`, `rng` and `over`. After them come named facts that only some workers have.
 _FACTS = 6
-_OF_STREAM = {"thing", "iterator", "after"}
+_OF_STREAM = {"thing", "iterator"}
 # Above the known length of an epoch, ranges with more numbers than this are not expanded to sets.
 _MOST_AHEAD, _MOST_LEFT_OUT = 2**20, 2**24
 
@@ -268,8 +268,6 @@ def _check_inner(name: str, place: Any) -> None:
     if at > check_number(f"{name}.samples", place["samples"]):
         raise invalid_state(f"{name}.at", at, f"only {place['samples']} samples were read (`{name}.samples`)")
     check_flag(f"{name}.ended", place["ended"])
-    if states.get("after") is not None:
-        _check_inner(f"{name}.state.after", states["after"])
 
 
 def _lists(ranges: Sequence[Sequence[int]]) -> list[list[int]]:

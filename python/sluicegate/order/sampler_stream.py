@@ -84,7 +84,7 @@ class SamplerStream:
         if self._is_over:
             raise StopIteration
         self._is_over = True  # Also if the sampler fails.
-        self._place.begin_batch()
+        self._place.begin()
         request = self._next_index() if self._batches is None else self._next_batch()
         self._is_over = False
         return request
@@ -99,12 +99,12 @@ class SamplerStream:
         return SamplerPlace(place.states, self._has_ended)
 
     def left(self) -> SamplerPlace | None:
-        """Return what the next epoch must know of this one, which was left in its middle; None if nothing.
+        """Return what the next epoch must know of this one; None if nothing, as after an epoch left in the middle.
 
         Call it when leaving: after that the sampler reports the state of its next pass.
         """
         place = self._place.left() if self.is_stateful else None
-        return None if place is None else SamplerPlace(left=place)
+        return SamplerPlace(left=place) if place is not None and place.states else None
 
     def _count(self, indices: int) -> None:
         self._place.samples += indices

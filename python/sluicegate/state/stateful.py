@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import pickle
 import sys
@@ -12,8 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-
-from sluicegate.rng.global_generators import keeping_generators
 
 
 def is_stateful(item: Any) -> bool:
@@ -119,9 +116,6 @@ class Pair:
     ) -> None:
         state = state or {}
         self.thing = thing
-        # The thing's state before the new one was loaded: to see what leaving the thing does, it is started from this
-        # state.
-        self._before: Any = None
         if "thing" in state:
             if not is_stateful(thing):
                 warnings.warn(
@@ -130,8 +124,6 @@ class Pair:
                     stacklevel=2,
                 )
             else:
-                with contextlib.suppress(Exception):
-                    self._before = copy.deepcopy(thing.state_dict())
                 restore(thing, state["thing"])
         if iterator is None:
             iterator = iter_restored(thing) if "thing" in state else iter(thing)
@@ -159,48 +151,6 @@ class Pair:
             restore(self.thing, state["thing"])
         if "iterator" in state:
             restore(self.iterator, state["iterator"])
-
-    def begin_and_leave(self, state: Mapping[str, Any]) -> None:
-        """Bring a lazy thing, which was given `state`, to where it was when it had begun and was left in that state.
-
-        If the thing does not report a state that it was given, it applies the state with its first sample. If it starts
-        over when it is closed, it must have begun. For both, one more sample is read, and the thing is left after it.
-        If neither is the case, the thing continues from `state` itself, which is restored again.
-        """
-        thing: Any = self.thing
-        takes_up_later = not _are_equal(thing.state_dict(), state["thing"])
-        has_ended, begins_again = self._read_and_leave()
-        if takes_up_later or _keeps_loaded_state(thing):
-            return
-        if has_ended:
-            # There was no sample after which to leave it, and its changes at the end may happen only there.
-            ended = copy.deepcopy(thing.state_dict())
-            begins_again = self._restarts_from_earlier_state()
-            if begins_again:
-                restore(thing, ended)
-        if not begins_again:
-            restore(thing, state["thing"])
-        if has_ended or not begins_again:
-            iter(thing)  # Some things apply the state here.
-
-    def _restarts_from_earlier_state(self) -> bool:
-        if self._before is None:
-            return False
-        restore(self.thing, self._before)
-        self.iterator = iter(self.thing)
-        has_ended, begins_again = self._read_and_leave()
-        return begins_again and not has_ended
-
-    def _read_and_leave(self) -> tuple[bool, bool]:
-        """Read one more sample. Return True if there was none, and True if the thing changes when it is left."""
-        thing: Any = self.thing
-        has_ended = False
-        with keeping_generators(), contextlib.suppress(Exception):
-            has_ended = next(self.iterator, _END) is _END
-        # Copied because they may be its own objects, which it modifies later.
-        running = copy.deepcopy(thing.state_dict())
-        self.iterator = iter(())  # Closes the old one first: a generator may act then.
-        return has_ended, not _are_equal(thing.state_dict(), running)
 
     @property
     def is_lazy(self) -> bool:

@@ -28,7 +28,8 @@ class StreamReader:
     Only `every` determines where snapshots are taken, so a resumed reader takes the same ones as the original. The
     start of an epoch needs care: a generator that has not run yet does not know that a new epoch began, so its
     dataset's state still describes the end of the last one. There the snapshot is one of the last epoch plus the number
-    of samples read since; restoring it ends the last epoch again to get to the new one.
+    of samples read since; restoring it ends the last epoch again to get to the new one. A stream whose last epoch was
+    left in the middle starts over.
 
     Under a loader with a seed every sample has its own generators, which depend on its ordinal here: samples that are
     read again get the same draws.
@@ -165,8 +166,9 @@ class StreamReader:
 
     def _left_behind(self) -> dict[str, Any]:
         place, snapshot = self._snapshots[-1]
-        if place == 0 and self.read == 0 and "after" in snapshot and not self.ended:
-            return snapshot  # Nothing happened in this epoch: the one before it still counts.
+        if not self.ended:
+            # If nothing happened in this epoch, the one before it still counts.
+            return snapshot if place == self.read == 0 else {"read": 0}
         return {"read": 0, "after": {"snapshot": snapshot, "read": self.read, "ended": self.ended}}
 
     def forget_before(self, ordinal: int) -> None:

@@ -227,7 +227,6 @@ class _Loop:
                 resumed,
                 self.sample_id,
                 self.before,
-                settings.snapshot_every,
                 settings.run,
                 settings.allows_native,
             )

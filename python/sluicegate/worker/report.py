@@ -105,13 +105,10 @@ class Reporter:
         place = fetcher.place
         # Only an exact position allows splitting the rest among a different number of workers.
         is_due = self._every == 1 or fetcher.is_native or (self._every > 0 and self._batches % self._every == 0)
-        if place.is_lazy:
-            return place.state() if is_due else place.marked()
-        if is_due or not place.is_stateful:
+        if is_due or not place.is_stateful or self._reported is None:
             # Copied for the same reason as above, unless the state is read after every batch and not kept.
             self._reported = place.state() if self._every == 1 else copy.deepcopy(place.state())
             return self._reported
-        assert self._reported is not None
         return dataclasses.replace(self._reported, samples=place.samples, ended=place.ended)
 
 

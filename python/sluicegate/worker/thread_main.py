@@ -141,7 +141,6 @@ class ThreadWorker:
                     resumed,
                     self.sample_id,
                     self.before,
-                    worker_settings.snapshot_every,
                     worker_settings.run,
                 )
             self.reporter.begin(self.fetcher)

@@ -1,4 +1,4 @@
-"""Epochs of stateful streams that were left in the middle: the effect on the next epoch is part of the state."""
+"""Epochs of stateful streams that ended, or were left in the middle: what the next epoch finds after a resume."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from doubles import streams
 from doubles.stateful import CongruentRows
 from doubles.stateful import GeneratorStream as EagerStream
 from doubles.streams import ClosingStream, CountingStream, GeneratorStream, MappedStream, ResettingStream
-from sluicegate.state.stream_place import StreamPlace
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),
@@ -27,21 +26,28 @@ pytestmark = [
 ]
 
 LENGTH = 11
-LAZY: dict[str, Callable[[], Any]] = {
-    # The first always starts over, wherever the previous epoch was left; the second continues there.
+# These start over, wherever the previous epoch was left.
+STARTING_OVER: dict[str, Callable[[], Any]] = {
     "takes a state up when it runs": lambda: GeneratorStream(LENGTH),
+    "runs at iter": lambda: EagerStream([LENGTH, LENGTH]),
+}
+# What these do next depends on where the previous epoch ended.
+LAZY: dict[str, Callable[[], Any]] = {
+    **STARTING_OVER,
     "restarts at its end": lambda: ResettingStream(LENGTH),
     "restarts when it is closed": lambda: ClosingStream(LENGTH),
     "counts epochs": lambda: CountingStream(LENGTH),
     "a generator in a map": lambda: MappedStream(LENGTH),
-    "runs at iter": lambda: EagerStream([LENGTH, LENGTH]),
 }
 INNER = {name: LAZY[name] for name in ("takes a state up when it runs", "restarts at its end", "a generator in a map")}
+
+
 STREAMS: dict[str, Callable[[], Any]] = {
     **LAZY,
     **{f"shuffled: {name}": lambda make=make: sluicegate.ShuffleBuffer(make(), 3, 5) for name, make in INNER.items()},
     **{f"sharded: {name}": lambda make=make: sluicegate.shard_iterable(make()) for name, make in INNER.items()},
 }
+WITHIN_OTHERS = [stream for stream in STREAMS if stream not in LAZY]
 
 
 class ShuffledStream(IterableDataset[tuple[int, float]]):
@@ -77,25 +83,35 @@ def resumed(stream: str, state: dict[str, Any], num_workers: int, **arguments: A
 
 
 @pytest.mark.parametrize("seed", [None, 7])
-@pytest.mark.parametrize("stops", [[2], [6, 2], [2, 2], [2, 0], [3, 0, 2], [1, 1]], ids=str)
-@pytest.mark.parametrize("stream", STREAMS)
-def test_effects_of_an_abandoned_epoch_on_a_stream_are_restored(
+@pytest.mark.parametrize("stops", [[2], [6, 2], [2, 0], [3, 0, 2], [1, 1]], ids=str)
+@pytest.mark.parametrize("stream", [stream for stream in STREAMS if stream.endswith(tuple(STARTING_OVER))])
+def test_streams_that_start_over_resume_as_they_would_have_gone_on(
     stream: str, stops: list[int], seed: int | None
 ) -> None:
     state, expected = left(stream, stops, 0, seed=seed)
     assert resumed(stream, state, 0, seed=seed) == expected
 
 
-@pytest.mark.parametrize("batch_size", [None, 1, 20])
-@pytest.mark.parametrize("stops", [[1], [1, 1], [1, 1, 1], [2, 1, 0], [0, 1]], ids=str)
+@pytest.mark.parametrize(("num_workers", "batch_size"), [(0, 2), (0, None), (1, 2), (2, 1)])
+@pytest.mark.parametrize("stops", [[1], [30, 1], [1, 1, 0], [0, 1]], ids=str)
 @pytest.mark.parametrize("stream", LAZY)
-def test_epoch_left_after_single_samples_resumes(stream: str, stops: list[int], batch_size: int | None) -> None:
-    state, expected = left(stream, stops, 0, batch_size=batch_size)
-    assert resumed(stream, state, 0, batch_size=batch_size) == expected
+def test_an_epoch_left_in_the_middle_starts_over_after_a_resume(
+    stream: str, stops: list[int], num_workers: int, batch_size: int | None
+) -> None:
+    arguments = {"batch_size": batch_size, "prefetch_factor": 1 if num_workers else None}
+    state, _ = left(stream, stops, num_workers, **arguments)
+    assert resumed(stream, state, num_workers, **arguments)[0] == take(make(stream, num_workers, **arguments))
+
+
+@pytest.mark.parametrize("stops", [[2], [2, 0]], ids=str)
+@pytest.mark.parametrize("stream", WITHIN_OTHERS)
+def test_streams_within_others_start_over_after_a_resume(stream: str, stops: list[int]) -> None:
+    state, _ = left(stream, stops, 0, batch_size=1)
+    assert sorted(resumed(stream, state, 0, batch_size=1)[0]) == [[sample] for sample in range(LENGTH)]
 
 
 # Every two values of different parameters occur together, where what is around a stream is a parameter, too.
-STOPS = [[2], [2, 1], [20, 1, 0]]
+STOPS = [[20], [20, 20], [20, 20, 20]]
 PERSISTENT = [
     (stream, stops, (1, 0, 3)[(row + column) % 3], 1 + (row + column) % 2)
     for row, stream in enumerate(LAZY)
@@ -109,7 +125,7 @@ PERSISTENT += [
 
 
 @pytest.mark.parametrize(("stream", "stops", "every", "num_workers"), PERSISTENT, ids=str)
-def test_persistent_workers_are_where_their_streams_were_left(
+def test_persistent_workers_are_where_their_streams_ended(
     stream: str, stops: list[int], every: int, num_workers: int
 ) -> None:
     # The second worker has a part of the stream, or its own stream.
@@ -166,48 +182,11 @@ def test_a_resumed_worker_reads_again_from_a_state_of_this_epoch(stream: str, ev
     assert resumed(stream, state, 1, snapshot_every_n_steps=every)[:2] == expected
 
 
-@pytest.mark.parametrize(("every", "expected"), [(0, [1, 1, 1, 1, 1]), (1, [1, 3, 6, 9, 12]), (2, [1, 1, 6, 6, 12])])
-def test_a_mark_is_at_the_last_snapshot(every: int, expected: list[int]) -> None:
-    place = StreamPlace(GeneratorStream(30), every=every)
-    iterator, marks = place.take_iterator(), []
-    for _ in expected:
-        place.begin_batch()
-        for _ in range(3):
-            next(iterator)
-            place.samples += 1
-        marked = place.marked()
-        assert marked is not None
-        marks.append(marked.at)
-    assert marks == expected
-
-
-@pytest.mark.parametrize("stream", LAZY)
-def test_the_state_does_not_grow_with_abandoned_epochs(stream: str) -> None:
-    sizes = [len(json.dumps(left(stream, [1] * epochs, 0, batch_size=1)[0])) for epochs in (20, 60)]
-    assert sizes[1] < sizes[0] + 100
-
-
 def test_a_generator_that_was_left_is_closed_when_the_next_epoch_begins() -> None:
     # As with torch, which drops it: its `finally` must not run in the middle of the next epoch.
     loader = sluicegate.DataLoader(ClosingStream(6), batch_size=2)
     assert take(iter(loader), 1) == [[0, 1]]
     assert take(loader) == [[1000, 1001], [1002, 1003], [1004, 1005]]
-
-
-@pytest.mark.parametrize("num_workers", [0, 1])
-@pytest.mark.parametrize("received", [LENGTH - 1, LENGTH])
-@pytest.mark.parametrize("stream", LAZY)
-def test_an_epoch_resumed_after_its_last_sample_is_left_unchanged(stream: str, received: int, num_workers: int) -> None:
-    loader = make(stream, num_workers, batch_size=1, prefetch_factor=1 if num_workers else None)
-    iterator = iter(loader)
-    assert len(take(iterator, received)) == received
-    state = json.loads(json.dumps(loader.state_dict()))
-    del iterator
-    expected = [take(loader), take(loader)]
-    resumed = make(stream, num_workers, batch_size=1, prefetch_factor=1 if num_workers else None)
-    resumed.load_state_dict(state)
-    iter(resumed)  # and leave it, because it already has the requested number of batches
-    assert [take(resumed), take(resumed)] == expected
 
 
 class Untellable(GeneratorStream):
@@ -273,12 +252,12 @@ for name, (stream, state, num_workers) in json.loads(cases).items():
 """
 
 
-def test_another_process_resumes_streams_where_they_were_left(run: Run) -> None:
+def test_another_process_resumes_streams_where_they_ended(run: Run) -> None:
     cases, expected = {}, {}
     for stream in STREAMS:
         for num_workers in (0, 2):
             name = f"{stream}, {num_workers} workers"
-            state, expected[name] = left(stream, [3, 2], num_workers)
+            state, expected[name] = left(stream, [20, 20], num_workers)
             cases[name] = (stream, state, num_workers)
     output = run('warnings.simplefilter("ignore")\n' + PROGRAM, cases=json.dumps(cases), deadline=60)
     output.check(stderr=None)
@@ -293,22 +272,14 @@ class Drawing(ResettingStream):
             yield sample, sluicegate.sample_rng().python.random()
 
 
-@pytest.mark.parametrize("num_workers", [0, 1])
-def test_samples_that_are_read_again_have_their_generators(num_workers: int) -> None:
+def test_samples_that_are_read_again_have_their_generators() -> None:
     loaders = [
-        sluicegate.DataLoader(
-            Drawing(LENGTH),
-            2,
-            num_workers=num_workers,
-            persistent_workers=num_workers > 0,
-            prefetch_factor=None,
-            seed=3,
-        )
-        for _ in range(2)
+        sluicegate.DataLoader(Drawing(LENGTH), 2, num_workers=1, snapshot_every_n_steps=0, seed=3) for _ in range(2)
     ]
-    take(iter(loaders[0]), 2)
     iterator = iter(loaders[0])
-    loaders[1].load_state_dict(loaders[0].state_dict())
+    take(iterator, 3)
+    state = loaders[0].state_dict()
+    loaders[1].load_state_dict(state)
     assert take(loaders[1]) == take(iterator)
 
 
@@ -376,26 +347,6 @@ def check_left_untouched(made: Callable[[], Any], stop: int) -> None:
     last = made()
     last.load_state_dict(later)
     assert [take(last), take(last)] == expected
-
-
-@pytest.mark.parametrize("seed", [None, 7])
-@pytest.mark.parametrize("stop", [1, 3])
-@pytest.mark.parametrize("stream", LAZY)
-@pytest.mark.parametrize("maker", [make, sampled])
-def test_an_epoch_that_was_resumed_and_not_read_is_left_where_it_was(
-    maker: Callable[..., Any], stream: str, stop: int, seed: int | None
-) -> None:
-    check_left_untouched(lambda: maker(stream, 0, seed=seed), stop)
-
-
-@pytest.mark.parametrize(
-    ("stream", "seed", "num_workers"),
-    [(stream, (None, 7)[number % 2], 1 + number // 2 % 2) for number, stream in enumerate(STREAMS)],
-)
-def test_persistent_workers_leave_a_stream_after_the_samples_fetched_ahead(
-    stream: str, seed: int | None, num_workers: int
-) -> None:
-    check_left_untouched(lambda: make(stream, num_workers, seed=seed, prefetch_factor=1), 2)
 
 
 @pytest.mark.parametrize("seed", [None, 7])

@@ -472,8 +472,10 @@ def test_random_buffers_resume_at_random_places() -> None:
             return ShuffleBuffer(kind(length), seed=seed, **bound)
 
         buffer = make()
+        # What a `ResettingStream` does after an epoch that was left in the middle, its state does not tell.
+        taken = [length + 1] if kind is ResettingStream else [length // 2, length + 1]
         for _ in range(choose.randrange(3)):
-            list(itertools.islice(iter(buffer), choose.choice([length // 2, length + 1])))
+            list(itertools.islice(iter(buffer), choose.choice(taken)))
         for _ in range(3):  # Resume, and resume the resumed buffer.
             _, state, tail = rest_after(buffer, choose.randrange(length + 2))
             later = list(buffer)
