@@ -86,10 +86,13 @@ class BatchInspector:
             return fetcher.fetch(indices_of(request))
 
     def _planned(self, ordering: Ordering, batch_index: int, epoch: int) -> Any:
-        latest = self.progress.latest
+        latest, pending = self.progress.latest, self.progress.pending
         plan, first = None, 0
-        if latest is not None and latest.epoch == epoch:
-            # After a resume with different ranks or batch size, numbering continues from there.
+        # After a resume with different ranks or batch size, numbering continues from there.
+        if pending is not None and pending.in_epoch and pending.epoch == epoch:
+            first = pending.batches_received
+            plan = make_plan(ordering, epoch, pending.position, _given)
+        elif latest is not None and latest.epoch == epoch:
             plan, first = latest.received.plan, latest.received.plan_first
         if plan is None or batch_index < first:
             plan, first = make_plan(ordering, epoch, 0, _given), 0

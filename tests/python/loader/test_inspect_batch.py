@@ -43,6 +43,18 @@ def epochs(count: int, **changes: Any) -> list[list[Any]]:
     return [take(made) for _ in range(count)]
 
 
+@pytest.mark.parametrize(("there", "here"), [(4, 4), (4, 2), (3, 7)])
+def test_samples_of_a_resumed_epoch_are_known_before_it_begins(there: int, here: int) -> None:
+    saved = loader(batch_size=there)
+    take(iter(saved), 3)
+    resumed = loader(batch_size=here)
+    resumed.load_state_dict(saved.state_dict())
+    known = {number: resumed.samples_of(number).tolist() for number in range(3, 6)}
+    batches = {number: plain(resumed.replay(number)) for number in known}
+    found = numbered(resumed)
+    assert known == batches == {number: found[number] for number in known}
+
+
 @pytest.mark.parametrize("changes", [{}, {"shuffle": False}, {"drop_last": True}, {"batch_size": 7}], ids=str)
 def test_samples_of_any_batch_of_any_epoch_are_known_without_loading(changes: dict[str, Any]) -> None:
     expected = epochs(3, **changes)
