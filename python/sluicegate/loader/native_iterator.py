@@ -94,7 +94,7 @@ class NativeIterator(EpochIterator):
         return source
 
     def _begin(self, source: BatchSource | None) -> None:
-        self._progress.received.out_of_turn = self._num_workers > 0 and not self._in_order
+        self._progress.received.out_of_turn |= self._num_workers > 0 and not self._in_order
         self._open(self.engine)
         # Fetches what the core does not take, made on first use; and the source whose collate function it uses.
         self._dataset_fetcher: MapFetcher | None = None

@@ -167,7 +167,7 @@ class WorkerIterator(EpochIterator):
         if self._is_stream:
             progress.fix_epoch()
         assignment = Assignment(self._num_workers, self._prefetch_factor, self._in_order, first)
-        progress.received.out_of_turn = not self._in_order and not self._is_stream
+        progress.received.out_of_turn |= not self._in_order and not self._is_stream
         self._reports = Reports(self._num_workers, self._places or progress.places_before, first)
         for worker in self._reports.retired:
             self._retire(worker, assignment)

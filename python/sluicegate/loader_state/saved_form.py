@@ -200,9 +200,10 @@ def _range(name: str, pair: Any, least: int = 0) -> tuple[int, int]:
 
 
 def _layout(layout: Any) -> Any:
-    for number in () if layout is None else check_list("layout", layout, [2]):
+    # The batch size, the number of ranks and, for some states, the rank.
+    for number, least in () if layout is None else zip(check_list("layout", layout, [2, 3]), (1, 1, 0), strict=False):
         if number is not None:
-            check_number("layout", number, least=1)
+            check_number("layout", number, least=least)
     return layout
 
 

@@ -45,6 +45,7 @@ _FINGERPRINT = {
 # Entries that may be unknown: some samplers know their length only while they are iterated over, and older states have
 # fewer entries.
 _MAY_BE_UNKNOWN = {"sampler_len", "drop_last", "seed_samples", "remainder", "order"}
+_LAYOUT = ("batch_size", "ranks")
 
 
 def state_of(settings: LoaderSettings, progress: LoaderProgress) -> LoaderState:
@@ -60,7 +61,7 @@ def state_of(settings: LoaderSettings, progress: LoaderProgress) -> LoaderState:
     state = dataclasses.replace(state, left_out=left_out)
     if state.layout is None and (state.received_ahead or _leaves_out_batches(state)):
         # These batches are known only by number, which means the same only in one layout.
-        state = dataclasses.replace(state, layout=_layout(settings))
+        state = dataclasses.replace(state, layout=_layout(settings, of_one_rank=bool(state.received_ahead)))
     return state
 
 
@@ -141,7 +142,7 @@ def _sampler_place(latest: EpochProgress) -> tuple[SamplerPlace | None, bool]:
     place, sampler = latest.sampler_place(), latest.sampler
     if latest.finished or place is not None:
         return place, latest.finished
-    before = sampler.begun_at() if latest.received.last_ids is None else sampler.place_before()
+    before = sampler.place_before() if latest.received.has_advanced else sampler.begun_at()
     return before, before is not None
 
 
@@ -200,8 +201,10 @@ def _shown(fact: Any) -> str:
     return fact if isinstance(fact, str) and "(" in fact else repr(fact)
 
 
-def _layout(settings: LoaderSettings) -> list[int | None]:
-    return [settings.batch_size, resolved_shard(settings.shard)[1]]
+def _layout(settings: LoaderSettings, *, of_one_rank: bool) -> list[int | None]:
+    rank, world_size = resolved_shard(settings.shard)
+    layout = [settings.batch_size, world_size]
+    return [*layout, rank] if of_one_rank and world_size > 1 else layout
 
 
 def _length_of(sampler: Any, seed: int | None) -> int | None:
@@ -249,13 +252,15 @@ def loaded(settings: LoaderSettings, epoch: int, state: Any, strict: bool) -> Lo
         )
     if not differences:
         _check_reached(parsed, *_lengths(settings, here, parsed.epoch))
-    if parsed.layout not in (None, here_layout := _layout(settings)):
+    of_one_rank = len(parsed.layout or ()) > len(_LAYOUT)
+    if parsed.layout not in (None, here_layout := _layout(settings, of_one_rank=of_one_rank)):
         ahead = parsed.received_ahead
         what = "received out of order (in_order=False)" if ahead else "skipped (skip)"
-        way_out = "" if ahead else ", or skip by index with skip_samples"
+        needed = ", ".join((*_LAYOUT, "rank") if of_one_rank else _LAYOUT)
+        way_out = "and load each rank's own state" if ahead else "or skip by index with skip_samples"
         raise ValueError(
-            f"load_state_dict: batches {what} are known only by number, which needs the same (batch_size, ranks): "
-            f"expected {tuple(parsed.layout or ())}, got {tuple(here_layout)}; build the loader as it was{way_out}"
+            f"load_state_dict: batches {what} are known only by number, which needs the same ({needed}): "
+            f"expected {tuple(parsed.layout or ())}, got {tuple(here_layout)}; build the loader as it was, {way_out}"
         )
     return parsed
 

@@ -100,4 +100,4 @@ class EpochProgress:
         """Return where a stateful sampler was after the last batch received; None for other samplers."""
         received = self.received
         state = self.sampler.end if self.finished else received.sampler_state
-        return self.sampler.place(state, received.last_ids is not None)
+        return self.sampler.place(state, received.has_advanced)

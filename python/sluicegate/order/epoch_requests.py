@@ -244,10 +244,10 @@ def _begin(progress: EpochProgress, seeding: Seeding | None) -> int:
 
 def _is_wanted(progress: EpochProgress, ids: BatchIds) -> bool:
     """Return True if this batch should be fetched; skipped samples are removed from it."""
-    if ids.batch_index in progress.received.ahead:
-        return False  # It was received out of order, before the state was taken.
     left_out = progress.left_out
-    if left_out.has_batch(ids.epoch, ids.batch_index):
+    if ids.batch_index in progress.received.ahead:
+        ids.request = None  # It was received out of order, before the state was taken.
+    elif left_out.has_batch(ids.epoch, ids.batch_index):
         ids.request = None
     elif left_out.samples:
         ids.request = without(ids.request, left_out.samples)

@@ -39,7 +39,7 @@ class SamplerProgress:
 
         Args:
             received: the state that came with that batch, or at the end of the epoch `end`.
-            has_received: True if any batch was received.
+            has_received: True if any batch was received without a gap before it.
         """
         if received is not None:
             place: SamplerPlace | None = unpickled(received, "the sampler")

@@ -33,7 +33,8 @@ class LoaderState:
         in_epoch: True if an iterator of the epoch exists.
         epoch_told: the epoch that was set last before it; None if none was set.
         left_out: batches and samples that are skipped.
-        layout: (batch_size, ranks) if numbers of batches matter, which mean the same only there.
+        layout: (batch_size, ranks) if numbers of batches matter, which mean the same only there; with the rank, if
+            batches were received ahead.
         draws: the generators before the first draw of the epoch, as text by name.
         rng: the global generators, as text by library; None with a seed, and for one rank of many.
         sampler: where a stateful sampler is; None if it has no state.
