@@ -153,7 +153,7 @@ def stacking(
         if tensor is None and in_worker and stacks_in_c_order(samples):
             first = samples[0]
             shape = (len(samples), *first.shape)
-            return torch.stack(samples, 0, out=torch.empty(shape, dtype=first.dtype))
+            return torch.stack(samples, 0, out=torch.empty(shape, dtype=first.dtype, device="cpu"))
         if tensor is not None and tensor.nbytes > largest:
             largest = tensor.nbytes
             # glibc keeps as much freed memory as the largest block freed so far, which with torch is a batch. Slots are
