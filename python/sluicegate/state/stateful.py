@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import pickle
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+
+from .hugging_face_state import keeps_loaded_state, restored_once_split
 
 
 def is_stateful(item: Any) -> bool:
@@ -51,20 +52,15 @@ def iter_restored(item: Any) -> Iterator[Any]:
     A Hugging Face stream keeps the state that it was given, and would begin every later iteration there, too.
     """
     iterator: Iterator[Any] = iter(item)
-    return _forgetting(item, iterator) if _keeps_loaded_state(item) else iterator
-
-
-def _keeps_loaded_state(item: Any) -> bool:
-    module = sys.modules.get("datasets.iterable_dataset")
-    cls = getattr(module, "IterableDataset", None)
-    return cls is not None and isinstance(item, cls) and hasattr(item, "_starting_state_dict")
+    return _forgetting(item, iterator) if keeps_loaded_state(item) else iterator
 
 
 def _forgetting(item: Any, iterator: Iterator[Any]) -> Iterator[Any]:
     # A generator if `iterator` is one: nothing happens before the first sample is requested, and both are closed
     # together.
     try:
-        first = next(iterator, _END)
+        with restored_once_split(item):
+            first = next(iterator, _END)
     finally:
         item._starting_state_dict = None  # It is applied when the first sample is requested.
     if first is not _END:
@@ -145,7 +141,7 @@ class Pair:
             return
         if is_lazy(self.iterator):
             self.iterator = iter(())  # Closes the old one first: a generator may act then.
-        if _keeps_loaded_state(self.thing):
+        if keeps_loaded_state(self.thing):
             return  # It would begin there again, and it does not continue.
         if "thing" in state:
             restore(self.thing, state["thing"])

@@ -6,6 +6,8 @@ import importlib
 import sys
 from typing import Any
 
+from sluicegate.state.hugging_face_state import parts_of
+
 
 def is_hugging_face(stream: Any) -> bool:
     """Return True if `stream` is a `datasets.IterableDataset`; the package is not imported for that."""
@@ -49,10 +51,5 @@ def own_epoch(stream: Any) -> None:
 
 def buffered(stream: Any) -> int:
     """Return how many samples the shuffle buffers of a Hugging Face stream hold, which are not in its state."""
-    count, examples = 0, [stream._ex_iterable]
-    while examples:
-        each = examples.pop()
-        if type(each).__name__ == "BufferShuffledExamplesIterable":
-            count += each.buffer_size
-        examples += filter(None, [getattr(each, "ex_iterable", None), *getattr(each, "ex_iterables", ())])
-    return count
+    buffers = (part for part in parts_of(stream) if type(part).__name__ == "BufferShuffledExamplesIterable")
+    return sum(buffer.buffer_size for buffer in buffers)
