@@ -102,8 +102,11 @@ class ProcessWorkers(WorkerGroup):
                 with _interrupts_wait():
                     process.start()
                     self.workers.append(process)
-                    descriptor = os.pidfd_open(process.pid)
-                    self._pidfds.append(descriptor)
+                    try:
+                        self._pidfds.append(os.pidfd_open(process.pid))
+                    except ProcessLookupError:  # It has ended, and the fork server has collected it.
+                        self._pidfds.append(None)
+                        self._raise_death(worker)
         finally:
             payload.close()
             os.close(own)

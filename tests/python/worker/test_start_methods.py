@@ -6,8 +6,10 @@ import atexit
 import functools
 import gc
 import multiprocessing
+import os
 import pickle
 import re
+import time
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -215,3 +217,30 @@ def test_forked_workers_accept_unpicklable_objects(data: ModuleType) -> None:
     for kind in UNPICKLABLE[:-1]:
         dataset, _, _ = unpicklable(kind)
         assert len(list(data.DataLoader(dataset, num_workers=1, multiprocessing_context="fork"))) == 4
+
+
+def leave_early(worker: int) -> None:
+    if worker == 1:
+        os._exit(3)
+
+
+def test_a_process_that_has_ended_before_it_is_watched_is_a_death(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fork server collects its processes, so that nothing has their number anymore."""
+    pidfd_open = os.pidfd_open
+
+    def open_late(pid: int) -> int:
+        started = [child for child in multiprocessing.active_children() if child.name not in before]
+        if len(started) == 2 and pid == max(started, key=lambda child: child._identity).pid:
+            deadline = time.monotonic() + 30
+            while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+                time.sleep(0.01)
+        return pidfd_open(pid)
+
+    before = {child.name for child in multiprocessing.active_children()}
+    monkeypatch.setattr(os, "pidfd_open", open_late)
+    loader = sluicegate.DataLoader(
+        list(range(4)), num_workers=2, multiprocessing_context="forkserver", worker_init_fn=leave_early
+    )
+    with pytest.raises(RuntimeError, match=r"DataLoader worker \(pid\(s\) \d+\) exited unexpectedly"):
+        iter(loader)
+    assert {child.name for child in multiprocessing.active_children()} == before
