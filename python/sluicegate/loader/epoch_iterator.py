@@ -17,11 +17,12 @@ from torch.utils.data.graph_settings import apply_random_seed
 from sluicegate import _core, _torch
 from sluicegate.device.destination import Destination, destination_of
 from sluicegate.order import draws
-from sluicegate.order.epoch_requests import BEGUN, PlannedRequests, drawn, of_stream
+from sluicegate.order.epoch_requests import PlannedRequests, of_stream
 from sluicegate.order.ids import BatchIds
 from sluicegate.order.loader_arguments import LoaderArguments
 from sluicegate.order.loader_progress import LoaderProgress
 from sluicegate.order.received import Received
+from sluicegate.order.sampler_requests import BEGUN, drawn
 from sluicegate.order.settings import LoaderSettings
 from sluicegate.order.torch_order import waits_for_epoch
 from sluicegate.rng.global_generators import global_state, keeping_generators, set_global_state
