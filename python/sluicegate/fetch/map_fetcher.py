@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +18,7 @@ from sluicegate.state.place_state import PlaceState
 from .collate import StackingCollate
 from .collate_in_place import PlacingCollate, stacks_as_torch
 from .early_rows import EarlyRows
+from .fetch_settings import FetchSettings
 from .messages import indices_in_words, shapes_in_words, shapes_of
 from .own_collate import own_collate
 
@@ -73,45 +73,36 @@ class MapFetcher:
 
     Args:
         dataset: anything with `__getitem__`; `__getitems__` is used where it has one.
-        sampler: the name of the sampler that the requests come from, for messages.
-        auto_collation: True if a request is a batch of indices, False if it is the index of a ready-made batch.
-        collate_fn: makes a batch of the samples.
+        settings: how batches are made.
         seeding: sets the generators for each sample.
         resumed: what `place.state()` returned: the dataset's state is restored from it.
-        sample_id: what identifies a sample: a function of it, or the name or position of a field.
-        reads_heads: True if the first transforms of image files may run in Rust (`with_native_heads`).
     """
 
     def __init__(
         self,
         dataset: Any,
-        sampler: str,
-        auto_collation: bool,
-        collate_fn: Callable[[Any], Any],
+        settings: FetchSettings,
         seeding: Seeding | None = None,
         resumed: PlaceState | None = None,
-        sample_id: Any = None,
-        reads_heads: bool = False,
     ) -> None:
         self.dataset = dataset
         # The object that samples are read from.
-        self._read = with_native_heads(dataset) if reads_heads else dataset
-        self._sample_id = sample_id if sample_id is None or callable(sample_id) else operator.itemgetter(sample_id)
+        self._read = with_native_heads(dataset) if settings.reads_heads else dataset
+        self._identify = settings.identify
         # The same shape as for streams; only the ids of the samples are used.
         self.last: tuple[int, int, list[Any] | None] | None = None
         # The request that was being fetched when an error occurred: the whole batch, or one index of it.
         self._failed: Any = None
-        self.sampler = sampler
-        self.auto_collation = auto_collation
-        is_torchs = auto_collation and stacks_as_torch(collate_fn)
-        self.collate_fn = own_collate(dataset, collate_fn) if is_torchs else collate_fn
+        self._sampler, self._auto_collation = settings.sampler, settings.auto_collation
+        collate_fn: Any = settings.collate_fn
+        if settings.auto_collation and stacks_as_torch(collate_fn):
+            collate_fn = own_collate(dataset, collate_fn)
+        self._collate_fn = collate_fn
+        # The same function, if it can take samples as they arrive.
+        self._stacking = collate_fn if isinstance(collate_fn, (StackingCollate, PlacingCollate)) else None
         self._is_subset = _is_subset(dataset)
-        self.seeding = seeding
+        self._seeding = seeding
         self.place = MapPlace(dataset, resumed)
-
-    @property
-    def _stacking(self) -> Any:
-        return self.collate_fn if isinstance(self.collate_fn, (StackingCollate, PlacingCollate)) else None
 
     def fetch(self, index: Any) -> Any:
         """Return the batch at `index`.
@@ -124,17 +115,19 @@ class MapFetcher:
         self._failed = index
         rows = self._rows(index)
         try:
-            samples = self._unseeded(index, rows) if self.seeding is None else self._samples(index, self.seeding, rows)
+            seeding = self._seeding
+            samples = self._unseeded(index, rows) if seeding is None else self._samples(index, seeding, rows)
         except Exception as error:
             add_note(error, f"raised by {_failed_in_words(index, self._failed)} of the dataset")
             if not isinstance(error, (IndexError, ValueError)) or (text := self._origin(error, index)) is None:
                 raise
             raise type(error)(text) from error
-        if self._sample_id is not None:
-            self._identify(index, samples)
+        if self._identify is not None:
+            ids = self._ids(index, samples, self._identify)
+            self.last = 0, len(ids), ids
         try:
             stacking = self._stacking
-            return self.collate_fn(samples) if stacking is None else stacking(samples, rows)
+            return self._collate_fn(samples) if stacking is None else stacking(samples, rows)
         except Exception as error:
             add_note(error, f"raised while collating the batch at {indices_in_words(index)}")
             if not isinstance(error, RuntimeError) or (text := self._unequal_shapes(error, index, samples)) is None:
@@ -145,22 +138,22 @@ class MapFetcher:
         """Return an object that takes samples as they arrive; None if torch does not collate, or they come at once."""
         # The user's `sample_id` must get the sample itself.
         stacking = self._stacking
-        if stacking is None or self._sample_id is not None or type(index) is not list:
+        if stacking is None or self._identify is not None or type(index) is not list:
             return None
         return None if _fetches_many(self.dataset) else stacking.begin(len(index))
 
-    def _identify(self, index: Any, samples: Any) -> None:
-        each = samples if self.auto_collation else [samples]
-        if self.auto_collation and (not isinstance(samples, (list, tuple)) or len(samples) != len(index)):
+    def _ids(self, index: Any, samples: Any, identify: Callable[[Any], Any]) -> list[Any]:
+        each = samples if self._auto_collation else [samples]
+        if self._auto_collation and (not isinstance(samples, (list, tuple)) or len(samples) != len(index)):
             raise TypeError(
                 f"sample_id: {type(self.dataset).__name__}.__getitems__ should return a list with one sample "
                 f"per index, but got a {type(samples).__name__}; leave out sample_id, and use ids.sample_indices"
             )
-        self.last = 0, len(each), [self._sample_id(sample) for sample in each]
+        return [identify(sample) for sample in each]
 
     def _samples(self, index: Any, seeding: Seeding, rows: EarlyRows | None) -> Any:
         seed = seeding.sample
-        if not self.auto_collation:
+        if not self._auto_collation:
             seed(index)
             return self._read[index]
         index = list(index)
@@ -179,7 +172,7 @@ class MapFetcher:
         return samples
 
     def _unseeded(self, index: Any, rows: EarlyRows | None) -> Any:
-        if not self.auto_collation:
+        if not self._auto_collation:
             return self._read[index]
         if not _has_getitems(self.dataset):
             return self._each(index, rows, [])
@@ -220,7 +213,7 @@ class MapFetcher:
         if type(error) not in (IndexError, ValueError) or not wrong:
             return None
         return (
-            f"{error} (index {wrong[0]} came from {self.sampler}, but the dataset, a "
+            f"{error} (index {wrong[0]} came from {self._sampler}, but the dataset, a "
             f"{type(self.dataset).__name__}, has {length} samples; build the sampler from this dataset, or its length)"
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +15,7 @@ from sluicegate.stream.shard import ShardedIterable
 from sluicegate.stream.shuffle_buffer import ShuffleBuffer
 from sluicegate.stream.split import in_runs
 
+from .fetch_settings import FetchSettings
 from .stream_batches import native_batches, read_by_core
 
 
@@ -24,53 +24,41 @@ class StreamFetcher:
 
     Args:
         dataset: anything with `__iter__`, which is called by the constructor.
-        auto_collation: whether a request stands for a batch of as many samples, or for one ready-made batch.
-        collate_fn: makes a batch of the samples.
-        drop_last: whether the last batch is left out if it is smaller.
+        settings: how batches are made.
         seeding: sets the generators for each sample.
         resumed: an earlier result of `place.state()`. A stateful stream is restored; any other stream is read, and its
             samples are dropped.
-        sample_id: what identifies a sample: a function of it, or the name or position of a field.
         before: where the last epoch was left, if known.
-        run: for a stream that the core reads, how many consecutive samples belong to one worker.
     """
 
     def __init__(
         self,
         dataset: Any,
-        auto_collation: bool,
-        collate_fn: Callable[[Any], Any],
-        drop_last: bool,
+        settings: FetchSettings,
         seeding: Seeding | None = None,
         resumed: PlaceState | None = None,
-        sample_id: Any = None,
         before: PlaceState | None = None,
-        run: int = 1,
     ) -> None:
-        self.seeding = seeding
-        self.auto_collation = auto_collation
-        self.collate_fn = collate_fn
-        self.drop_last = drop_last
+        self._seeding = seeding
+        self._auto_collation, self._drop_last = settings.auto_collation, settings.drop_last
         # True if it reports its position at no cost, as the core's streams do.
         self.is_native = isinstance(dataset, NativeStream) and dataset.splits_again
         # A dataset that reads a native stream itself splits it as it likes.
-        with in_runs(run if self.is_native else 1):
+        with in_runs(settings.run if self.is_native else 1):
             self.place = StreamPlace(dataset, resumed, before, None if seeding is None else seeding.sample)
-        self.dataset_iter = self.place.take_iterator()
+        self._iterator = self.place.take_iterator()
         # Makes whole batches; only if the samples themselves are not needed.
-        self._native, self.collate_fn = native_batches(self.dataset_iter, collate_fn)
+        self._native, self._collate_fn = native_batches(self._iterator, settings.collate_fn)
         # Samples that were read again came through Python, which holds what a shuffle buffer kept of them and what was
         # read with them. The core does not have those, and would continue without them.
         was_read_again = resumed is not None and resumed.at < resumed.samples
-        if sample_id is not None or not auto_collation or was_read_again:
+        self._identify = settings.identify
+        if self._identify is not None or not self._auto_collation or was_read_again:
             self._native = None
-        read = None if self._native is None else read_by_core(self.dataset_iter)
+        read = None if self._native is None else read_by_core(self._iterator)
         # Tells the bytes of the last batch, if the core knows.
         self.batch_bytes = None if read is None else read.batch_bytes
         self._has_next = None if read is None else read.has
-        self._sample_id = None if sample_id is None or callable(sample_id) else operator.itemgetter(sample_id)
-        if callable(sample_id):
-            self._sample_id = sample_id
         # The ordinal of the first sample of the last batch, the number of its samples, and their ids.
         self.last: tuple[int, int, list[Any] | None] = (0, 0, None)
         # The error that occurred after the last batch; it is the answer to the next request.
@@ -94,7 +82,7 @@ class StreamFetcher:
         self.last = (first, 0, None)
         if self._native is not None:
             return self._native_batch(self._native, len(index))
-        if not self.auto_collation:
+        if not self._auto_collation:
             samples = self._next()
         else:
             samples = []
@@ -105,14 +93,14 @@ class StreamFetcher:
                     except StopIteration:
                         place.ended = True
                         break
-            if not samples or (self.drop_last and len(samples) < len(index)):
+            if not samples or (self._drop_last and len(samples) < len(index)):
                 raise StopIteration
         ids = None
-        if self._sample_id is not None:
-            ids = [self._sample_id(sample) for sample in (samples if self.auto_collation else [samples])]
+        if self._identify is not None:
+            ids = [self._identify(sample) for sample in (samples if self._auto_collation else [samples])]
         self.last = (first, place.samples - first, ids)
         try:
-            return self.collate_fn(samples)
+            return self._collate_fn(samples)
         except Exception as error:
             add_note(error, f"raised while collating samples {first} to {place.samples - 1} of this stream")
             raise
@@ -137,11 +125,11 @@ class StreamFetcher:
                         "expected the end of the stream after a batch that was not full, but got more samples"
                     )
             except Exception as error:
-                if self.drop_last:
+                if self._drop_last:
                     raise
                 self._failure = error
         place.ended = count < size and self._failure is None
-        if not count or (self.drop_last and place.ended):
+        if not count or (self._drop_last and place.ended):
             raise StopIteration
         self.last = (first, count, None)
         return batch
@@ -157,12 +145,12 @@ class StreamFetcher:
             raise
 
     def _next(self) -> Any:
-        if self.seeding is not None:
-            self.seeding.sample(self.place.samples)
+        if self._seeding is not None:
+            self._seeding.sample(self.place.samples)
         try:
-            sample = next(self.dataset_iter)
+            sample = next(self._iterator)
         except StopIteration:
-            self.place.ended = not self.auto_collation
+            self.place.ended = not self._auto_collation
             raise
         except Exception as error:
             add_note(error, f"raised by sample {self.place.samples} of this stream")

@@ -14,6 +14,7 @@ from torch.utils.data.graph_settings import apply_sharding
 
 from sluicegate import _core, _torch
 from sluicegate.fetch.collate import stacking
+from sluicegate.fetch.fetch_settings import FetchSettings
 from sluicegate.fetch.fetcher import make_fetcher
 from sluicegate.fetch.messages import sampler_name
 from sluicegate.order.epoch_progress import EpochProgress
@@ -54,19 +55,16 @@ class PythonIterator(EpochIterator):
         if settings.seed is not None and self._is_stream:
             rng_state = None if place is None or place.over else place.rng
             self._seeding = StreamSeeding(settings.seed, settings.seed_samples, 0, self._progress.epoch, rng_state)
-        make = functools.partial(
-            make_fetcher,
-            self._dataset_kind,
-            self._dataset,
-            self._auto_collation,
-            collate_fn,
-            self._drop_last,
-            sampler_name(self._index_sampler),
-            self._seeding,
-            sample_id=self._sample_id,
+        fetching = FetchSettings(
+            auto_collation=self._auto_collation,
+            collate_fn=collate_fn,
+            sampler=sampler_name(self._index_sampler),
+            sample_id=settings.sample_id,
+            drop_last=self._drop_last,
             run=self._run,
             reads_heads=settings.allows_native,
         )
+        make = functools.partial(make_fetcher, self._dataset_kind, self._dataset, fetching, self._seeding)
         resumed_place, before = place, next(iter(self._progress.places_before), None)
         if place is not None and place.over:
             if place.states:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from sluicegate.fetch.collate import stacking
+from sluicegate.fetch.fetch_settings import FetchSettings
 from sluicegate.fetch.map_fetcher import MapFetcher
 from sluicegate.fetch.messages import sampler_name
 from sluicegate.order import draws
@@ -76,9 +77,8 @@ class BatchInspector:
         collate_fn: Any = settings.collate_fn
         if settings.auto_collation:
             collate_fn = stacking(collate_fn, self.resources.engine(settings), in_worker=settings.num_workers > 0)
-        fetcher = MapFetcher(
-            settings.dataset, sampler_name(settings.index_sampler), settings.auto_collation, collate_fn, seeding
-        )
+        fetching = FetchSettings(settings.auto_collation, collate_fn, sampler_name(settings.index_sampler))
+        fetcher = MapFetcher(settings.dataset, fetching, seeding)
         if seeding is None:
             with self._undisturbed():
                 return fetcher.fetch(indices_of(request))

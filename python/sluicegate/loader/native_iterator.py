@@ -15,6 +15,7 @@ from sluicegate import _core
 from sluicegate.device.containers import tensors_of
 from sluicegate.fetch.batch_source import BatchSource, batch_source, draws_from_seed, lacks_seed
 from sluicegate.fetch.collate import stacking
+from sluicegate.fetch.fetch_settings import FetchSettings
 from sluicegate.fetch.map_fetcher import MapFetcher
 from sluicegate.fetch.messages import sampler_name
 from sluicegate.order.ids import BatchIds
@@ -89,18 +90,17 @@ class NativeIterator(EpochIterator):
 
     def _native_source(self) -> BatchSource | None:
         source = batch_source(self._dataset, self._collate_fn, in_worker=self._num_workers > 0)
-        if source is None or lacks_seed(source, self._seed) or draws_from_seed(source, self._seed):
-            return None
-        return source
+        in_python = source is None or lacks_seed(source, self._seed) or draws_from_seed(source, self._seed)
+        return None if in_python else source
 
     def _begin(self, source: BatchSource | None) -> None:
         self._progress.received.out_of_turn |= self._num_workers > 0 and not self._in_order
         self._open(self.engine)
-        # Fetches what the core does not take, made on first use; and the source whose collate function it uses.
+        # Fetches what the core does not take, made on first use; and the source whose batches it makes.
         self._dataset_fetcher: MapFetcher | None = None
+        self._collating: BatchSource | None = None
         collate_fn, in_worker = self._collate_fn, self._num_workers > 0
         self._collate_in_python = stacking(collate_fn, self.engine, in_worker=True) if in_worker else collate_fn
-        self._collating: BatchSource | None = None
         # The dataset as worker processes would have it, for batches that Python makes; None for the dataset itself.
         self._captured = None if source is None else source.captured
         self._asked = 0
@@ -156,7 +156,7 @@ class NativeIterator(EpochIterator):
                 self._window.set_helpers(torch.get_num_threads() - 1)
             if self._destination.memory is not None:
                 self._window.pin(self._destination.memory, self._ahead + 1)
-            self._collating = source
+            self._collating, self._dataset_fetcher = source, None
             if self._draws_globally:
                 self._window.set_generators(*GeneratorPair.of_process().access())
         self._for_python.clear()
@@ -302,11 +302,11 @@ class NativeIterator(EpochIterator):
         """Return the batch, fetched in Python."""
         seeding, draws, fetcher = self._fetch_seeding, self._worker_draws, self._dataset_fetcher
         if fetcher is None:
-            name = sampler_name(self._index_sampler)
             dataset = self._dataset if self._captured is None else self._captured
-            fetcher = self._dataset_fetcher = MapFetcher(dataset, name, True, self._collate_in_python, seeding)
-        if self._collating is not None:
-            fetcher.collate_fn = self._collating.collate_fn(self._collate_in_python)
+            source, default = self._collating, self._collate_in_python
+            collate_fn = default if source is None else source.collate_fn(default)
+            fetching = FetchSettings(True, collate_fn, sampler_name(self._index_sampler))
+            fetcher = self._dataset_fetcher = MapFetcher(dataset, fetching, seeding)
         around: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
         if draws is not None:
             around = draws.drawing(ids.batch_index)

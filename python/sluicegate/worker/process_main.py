@@ -219,16 +219,10 @@ class _Loop:
             self.fetcher = make_fetcher(
                 settings.dataset_kind,
                 self.dataset,
-                settings.auto_collation,
-                collate_fn,
-                settings.drop_last,
-                settings.sampler,
+                settings.fetching(collate_fn, self.sample_id, reads_heads=settings.allows_native),
                 seeding,
                 resumed,
-                self.sample_id,
                 self.before,
-                settings.run,
-                settings.allows_native,
             )
             # After everything that draws random numbers, so that the next sample continues from the restored state.
             self._restore_generators(resumed)

@@ -133,15 +133,10 @@ class ThreadWorker:
                 self.fetcher = make_fetcher(
                     worker_settings.dataset_kind,
                     self.dataset,
-                    worker_settings.auto_collation,
-                    self.collate_fn,
-                    worker_settings.drop_last,
-                    worker_settings.sampler,
+                    worker_settings.fetching(self.collate_fn, self.sample_id),
                     self.seeding,
                     resumed,
-                    self.sample_id,
                     self.before,
-                    worker_settings.run,
                 )
             self.reporter.begin(self.fetcher)
         except BaseException as error:  # Any exception: a consumer waits for this worker.

@@ -8,6 +8,7 @@ from typing import Any
 
 from sluicegate import _core
 from sluicegate.device.pinned import PinnedMemory
+from sluicegate.fetch.fetch_settings import FetchSettings
 from sluicegate.order.settings import LoaderSettings
 from sluicegate.state.place_state import PlaceState
 
@@ -38,6 +39,18 @@ class WorkerSettings:
     allows_native: bool
     # By worker: its position in the dataset in the state that the epoch resumes from.
     places: Sequence[PlaceState | None]
+
+    def fetching(self, collate_fn: Callable[[Any], Any], sample_id: Any, *, reads_heads: bool = False) -> FetchSettings:
+        """Return how a worker makes batches, with what is passed to it in other ways."""
+        return FetchSettings(
+            auto_collation=self.auto_collation,
+            collate_fn=collate_fn,
+            sampler=self.sampler,
+            sample_id=sample_id,
+            drop_last=self.drop_last,
+            run=self.run,
+            reads_heads=reads_heads,
+        )
 
 
 @dataclass(frozen=True)
