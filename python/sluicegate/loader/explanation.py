@@ -25,11 +25,8 @@ from sluicegate.stream.shuffle_buffer import ShuffleBuffer
 from .refusals import (
     OTHER_COLLATE,
     Refusal,
-    refused_batches,
-    refused_ids,
+    refused_arguments,
     refused_modes,
-    refused_native,
-    refused_set_up,
     refused_stacking,
 )
 from .stream_threads import process_reason
@@ -111,7 +108,7 @@ def _refused(settings: LoaderSettings) -> Refusal | None:
         if isinstance(settings.dataset, (NativeStream, ShuffleBuffer)):
             return _refused_stream(settings)
         return Refusal(f"iterable-style dataset class {type(settings.dataset).__name__} is iterated in Python")
-    return refused_native(settings) or refused_batches(settings) or refused_set_up(settings) or refused_ids(settings)
+    return refused_arguments(settings)
 
 
 def _refused_stream(settings: LoaderSettings) -> Refusal | None:
@@ -124,6 +121,8 @@ def _refused_stream(settings: LoaderSettings) -> Refusal | None:
 
 def _refused_draws(settings: LoaderSettings, source: BatchSource) -> Refusal | None:
     """Return the same for a loader whose samples the core can read, if Python must draw their random values."""
+    if not (source.is_random or source.draws_on_delivery):
+        return None
     if lacks_seed(source, settings.seed):
         drawn = _drawn(settings.dataset) or type(settings.dataset).__name__
         return Refusal(f"without a seed, Python draws the random values of {drawn}", "pass seed= to the loader")

@@ -17,7 +17,7 @@ from torch.utils.data import BatchSampler
 from sluicegate import _torch
 from sluicegate.order.loader_arguments import LoaderArguments
 from sluicegate.order.loader_progress import LoaderProgress
-from sluicegate.order.plan import Ordering, make_plan, planned_len, resolved_shard
+from sluicegate.order.plan import Ordering, has_order, make_plan, planned_len, resolved_shard
 from sluicegate.order.requests import Planned, array_of, indices_of
 from sluicegate.order.sharded_twice import refuse_second_shard
 from sluicegate.rng.stream_seeding import sampler_seeding
@@ -194,7 +194,7 @@ def _is_shaped(loader: LoaderArguments, given: Any) -> bool:
         return True
     if loader.seed is not None:
         return not isinstance(given, (list, tuple, range, np.ndarray, torch.Tensor))
-    return Ordering(given, False, None, None, loader.remainder).is_arithmetic
+    return has_order(given)
 
 
 def _check(progress: LoaderProgress, name: str, epoch: int) -> None:

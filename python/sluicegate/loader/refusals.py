@@ -20,6 +20,11 @@ class Refusal(NamedTuple):
 OTHER_COLLATE = Refusal("collate_fn is not torch's default", "leave out collate_fn")
 
 
+def refused_arguments(settings: LoaderSettings) -> Refusal | None:
+    """Return why the arguments alone keep the core from reading a map-style dataset."""
+    return refused_native(settings) or refused_batches(settings) or refused_set_up(settings) or refused_ids(settings)
+
+
 def refused_native(settings: LoaderSettings) -> Refusal | None:
     """Return why nothing is read in the core."""
     return None if (refusal := settings.native_refusal) is None else Refusal(*refusal)

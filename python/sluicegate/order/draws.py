@@ -50,10 +50,12 @@ def take(settings: LoaderSettings) -> Draws:
             own.append((name, way.take()))
     libraries: dict[str, bytes] = {}
     if names_global:
-        libraries = dict(zip(LIBRARIES, global_generators().take(), strict=True))
+        generators = global_generators()
         if not is_stream and settings.is_known:
             # Like the loader itself, torch's own samplers draw only from torch's generator; others may draw from any.
-            libraries = {"torch": libraries["torch"]}
+            libraries = {"torch": generators.take_torch()}
+        else:
+            libraries = dict(zip(LIBRARIES, generators.take(), strict=True))
     return Draws(tuple(own), libraries)
 
 
@@ -98,13 +100,17 @@ def _own_generators(index_sampler: object) -> dict[str, object]:
 
 def _generators(settings: LoaderSettings) -> list[tuple[str, object]]:
     """Return the generators of the loader and its nested samplers, by name; None for the global generators."""
-    # Torch's own samplers have no others. To look for some would take longer than to draw a short epoch.
-    has_others = not settings.is_known
-    found = _of_samplers(settings.index_sampler, [settings.generator], has_others=has_others)
-    return [("generator", settings.generator), *found]
+    own = settings.generator
+    if not settings.is_known:
+        return [("generator", own), *_of_samplers(settings.index_sampler, [own])]
+    # Torch's batch sampler draws nothing, and its samplers have one generator. To look for more would take longer than
+    # to draw a short epoch.
+    found: list[tuple[str, object]] = [("generator", own), ("sampler_generator_0", None)]
+    each = getattr(settings.index_sampler.sampler, "generator", None)
+    return [*found, ("sampler_generator_1", each)] if each is not own and isinstance(each, torch.Generator) else found
 
 
-def _of_samplers(sampler: object, known: list[object], *, has_others: bool = True) -> list[tuple[str, object]]:
+def _of_samplers(sampler: object, known: list[object]) -> list[tuple[str, object]]:
     found: list[tuple[str, object]] = []
     for depth in range(_DEEPEST):
         if sampler is None:
@@ -115,7 +121,7 @@ def _of_samplers(sampler: object, known: list[object], *, has_others: bool = Tru
             known.append(own)
             found.append((f"sampler_generator_{depth}", own))
         # User-defined samplers may have generators under any name.
-        for attribute, held in list(getattr(sampler, "__dict__", {}).items()) if has_others else ():
+        for attribute, held in list(getattr(sampler, "__dict__", {}).items()):
             if id(held) not in map(id, known) and access_to(held) is not None:
                 known.append(held)
                 found.append((f"sampler_{depth}_{attribute}", held))

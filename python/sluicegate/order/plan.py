@@ -55,12 +55,10 @@ class Ordering:
         """True if the batches follow from arithmetic, not from the items that a sampler yields one by one."""
         if self.shard is not None:
             return True
-        if self.seed is None and has_order(self.index_sampler):
-            return True
+        if self.seed is None:
+            return has_order(self.index_sampler)
         cut = _batch_sampler_of(self)
         each = self.index_sampler if cut is None else cut.sampler
-        if self.seed is None:
-            return cut is not None and has_order(each)
         return _is_translatable(each) or _makes_batches(each)
 
     @property
@@ -167,7 +165,7 @@ def make_plan(ordering: Ordering, epoch: int, start: int, ask: Callable[[Any], I
     if _makes_batches(each):
         source = each.batches(epoch, seed)
     elif each is ordering.index_sampler and ordering.auto_collation:
-        if isinstance(each, sampler.Positional) and (seed is not None or has_order(each)):
+        if isinstance(each, sampler.Positional) and (seed is not None or _has_seed(each)):
             each.core(seed)  # To raise its error if it repeats batches, which have no positions.
         with _drawing(seed, epoch):
             source = _batches_of(each, ask)
@@ -195,8 +193,11 @@ def planned_len(ordering: Ordering, epoch: int, start: int = 0) -> int:
 
 def _batch_sampler_of(ordering: Ordering) -> Any:
     """Return the batch sampler that cuts an order into batches; None if a sampler makes them, or there are none."""
-    cut = ordering.index_sampler
-    return cut if type(cut) is sampler.BatchSampler or is_torchs(cut, BatchSampler) else None
+    return ordering.index_sampler if _cuts(ordering.index_sampler) else None
+
+
+def _cuts(each: Any) -> bool:
+    return type(each) is sampler.BatchSampler or is_torchs(each, BatchSampler)
 
 
 def resolved_shard(shard: Any) -> tuple[int, int]:
@@ -217,7 +218,11 @@ def resolved_shard(shard: Any) -> tuple[int, int]:
 
 
 def has_order(each: Any) -> bool:
-    """Return True if `each` has its own seed, which makes its order arithmetic in any loader."""
+    """Return True if `each`, or the sampler that it cuts, has its own seed: its order is arithmetic in any loader."""
+    return _has_seed(each) or (_cuts(each) and _has_seed(each.sampler))
+
+
+def _has_seed(each: Any) -> bool:
     if not sampler.is_ours(each):
         return False
     return has_seed(each) if isinstance(each, sampler.Positional) else each.seed is not None
@@ -237,7 +242,7 @@ def _order_of(each: Any, epoch: int, seed: int | None, ask: Callable[[Any], Iter
     """Return the order of `epoch` for `each`, a sampler of any kind."""
     if is_torchs(each, SequentialSampler):
         return _core.sequential_sampler(len(each.data_source)).order(epoch)
-    if isinstance(each, sampler.Positional) and sampler.is_ours(each) and (seed is not None or has_order(each)):
+    if isinstance(each, sampler.Positional) and sampler.is_ours(each) and (seed is not None or _has_seed(each)):
         return each.order(epoch, seed)
     if seed is not None:
         own = translated(each)

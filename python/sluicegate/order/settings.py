@@ -112,4 +112,6 @@ class LoaderSettings(Ordering):
     @functools.cached_property
     def _has_ordering(self) -> bool:
         # Not the settings themselves, which would keep themselves, and the dataset, alive.
-        return not self.is_stream and self.is_arithmetic
+        if self.is_stream or (self.seed is None and self.shard is None and self.is_known):
+            return False
+        return self.is_arithmetic

@@ -52,9 +52,11 @@ def known_requests(
 
 def is_known(index_sampler: Any) -> bool:
     """Return True if `known_requests` supports this sampler."""
-    sampler = attribute(index_sampler, "sampler")
+    if not is_torchs(index_sampler, BatchSampler):
+        return False
+    sampler = getattr(index_sampler, "sampler", None)
     cls = _KNOWN.get(type(sampler))
-    return cls is not None and is_torchs(index_sampler, BatchSampler) and is_torchs(sampler, cls)
+    return cls is not None and is_torchs(sampler, cls)
 
 
 def is_torchs(sampler: Any, cls: type) -> bool:

@@ -119,6 +119,11 @@ impl GlobalGenerators {
         Ok((self.python.take(py)?, self.numpy.take(py)?, self.torch.take(py)?))
     }
 
+    /// Returns the state of torch's generator alone, which takes a fraction of the time.
+    fn take_torch<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        self.torch.take(py)
+    }
+
     /// Restores states that [`take`](Self::take) returned.
     fn put(&self, states: States<'_>) -> PyResult<()> {
         self.python.put(&states.0)?;

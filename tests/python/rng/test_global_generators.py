@@ -47,6 +47,7 @@ def test_states_come_back_exactly_with_their_normal_deviates() -> None:
     generators.put(states)
     assert public_states() == public
     assert generators.take() == states
+    assert generators.take_torch() == states[2]
     assert draw_normals() + draws() + draw_normals() == expected
 
 
@@ -121,6 +122,7 @@ def test_access_through_the_public_api_takes_and_puts_the_same_states(slow: _cor
         make()
         states = fast.take()
         assert slow.take() == states
+        assert slow.take_torch() == states[2]
         public = public_states()
         for writer in (fast, slow):
             fast.seed(9)
