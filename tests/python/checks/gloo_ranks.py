@@ -7,6 +7,7 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 import torch
+import torch.distributed
 
 # Not for the ranks, which import this module: importing pytest would take them 0.1 s.
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ for rank in range(world_size):
         gloo_ranks.meet(rank, world_size, port)
         try:
             PROGRAM
+            gloo_ranks.part()
         except BaseException:
             traceback.print_exc()
             os._exit(1)
@@ -47,6 +49,12 @@ def meet(rank: int, world_size: int, port: int) -> None:
             del os.environ[name]
     # After a fork, the first such call makes torch recreate a thread pool; two threads making it at once would race.
     torch.set_num_threads(1)
+
+
+def part() -> None:
+    """Wait for the other ranks: one that ends at once may do so before another has connected to it."""
+    if torch.distributed.is_initialized():
+        torch.distributed.barrier()
 
 
 def launch(run: Run, program: str, world_size: int, end: int = 0, **values: Any) -> None:
