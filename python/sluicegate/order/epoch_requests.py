@@ -10,6 +10,7 @@ from typing import Any
 from sluicegate import _torch
 from sluicegate.rng.global_generators import keeping_generators
 from sluicegate.rng.stream_seeding import Seeding
+from sluicegate.state.sampler_place import SamplerPlace
 
 from .draws import put_own, take_own
 from .epoch_progress import EpochProgress
@@ -55,7 +56,8 @@ class PlannedRequests:
         received = progress.received
         if ordering.seed is not None and ordering.lists_sampler:
             restore_own(progress, ordering.index_sampler)
-        self._plan = make_plan(ordering, self._epoch, received.start, functools.partial(_listed, progress))
+        ask = functools.partial(_listed, progress, ordering.index_sampler)
+        self._plan = make_plan(ordering, self._epoch, received.start, ask)
         received.set_plan(self._plan)
         self._first, self._is_single = received.count, ordering.is_single
         self._stop = len(self._plan)
@@ -68,8 +70,20 @@ def restore_own(progress: EpochProgress, index_sampler: Any) -> None:
     progress.draws.generators = take_own(index_sampler)
 
 
-def _listed(progress: EpochProgress, sampler: Any) -> Iterator[Any]:
-    """Iterate over a user-defined sampler and materialize its whole epoch.
+def leave_epoch_before(progress: EpochProgress, index_sampler: Any, before: SamplerPlace) -> None:
+    """Bring a stateful sampler to `before`, where the previous epoch left it.
+
+    To see the end of that epoch, the sampler may draw, from global generators and from those that it owns. These draws
+    are not part of this epoch.
+    """
+    with keeping_generators():
+        leave_epoch(index_sampler, before)
+    if progress.resumed.draws is not None:
+        put_own(index_sampler, progress.resumed.draws)
+
+
+def _listed(progress: EpochProgress, index_sampler: Any, sampler: Any) -> Iterator[Any]:
+    """Iterate over a user-defined sampler, the loader's or the one that it cuts, and materialize its whole epoch.
 
     The sampler's state in the middle of this means nothing. To list the epoch again, the sampler is brought to where
     the previous epoch left it, so states record that place until the epoch ends.
@@ -83,8 +97,7 @@ def _listed(progress: EpochProgress, sampler: Any) -> Iterator[Any]:
             "with shard= the sampler is read to its end at once; resume without shard= to the end of this epoch"
         )
     if (before := progress.sampler.place_before()) is not None:
-        with keeping_generators():
-            leave_epoch(sampler, before)
+        leave_epoch_before(progress, index_sampler, before)
     else:
         progress.sampler.untold = before = progress.sampler.left_before()
     stream = SamplerStream(sampler, iter(sampler), None, 0, None, before)

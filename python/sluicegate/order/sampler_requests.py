@@ -10,14 +10,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from sluicegate import _core
-from sluicegate.rng.global_generators import keeping_generators
 from sluicegate.rng.stream_seeding import Seeding, StreamSeeding, sampler_seeding
 
 from .epoch_progress import EpochProgress
-from .epoch_requests import begin_epoch, is_wanted, restore_own
+from .epoch_requests import begin_epoch, is_wanted, leave_epoch_before, restore_own
 from .ids import BatchIds
 from .requests import Slice, size_of
-from .sampler_stream import SamplerStream, leave_epoch, requested_sampler_name
+from .sampler_stream import SamplerStream, requested_sampler_name
 from .torch_order import known_requests
 from .yielded_requests import YieldedRequests
 
@@ -104,8 +103,7 @@ def _begun_stream(
     """Return the requests of a sampler that come after those that were received."""
     sampler, past = progress.sampler, progress.received.count
     if (before := sampler.place_before()) is not None:
-        with keeping_generators():  # The draws of the previous epoch are not part of this one.
-            leave_epoch(index_sampler, before)
+        leave_epoch_before(progress, index_sampler, before)
     if before is not None or is_seeded:
         sampler_iter = iter(index_sampler)  # Torch called `iter` too early, or, with a seed, not at all.
     state = progress.sampler_place() if past else None

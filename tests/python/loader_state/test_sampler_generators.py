@@ -96,6 +96,38 @@ def test_samplers_with_their_own_generator_resume_with_a_shard(
     check_epochs_after_a_resume(make, received)
 
 
+class Counting(Shuffling):
+    """Its state is its position; the order follows from its generator."""
+
+    position = 0
+
+    def __iter__(self) -> Iterator[int]:
+        order = [*super().__iter__()]
+        while self.position < SIZE:
+            self.position += 1
+            yield order[self.position - 1]
+        self.position = 0
+
+    def state_dict(self) -> dict[str, int]:
+        return {"position": self.position}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.position = state["position"]
+
+
+@pytest.mark.parametrize("received", [None, 0, 2])
+@pytest.mark.parametrize("seed", [None, 7])
+@pytest.mark.parametrize("shard", [None, (1, 2)])
+def test_a_sampler_with_a_state_draws_nothing_from_its_generator_to_resume(
+    shard: tuple[int, int] | None, seed: int | None, received: int | None
+) -> None:
+    def make() -> Any:
+        sampler = Counting("generator", torch.Generator().manual_seed(3))
+        return DataLoader(Indices(SIZE), 2, sampler=sampler, seed=seed, shard=shard)
+
+    check_epochs_after_a_resume(make, received)
+
+
 def check_epochs_after_a_resume(make: Callable[[], Any], received: int | None) -> None:
     def numbers(batches: Any) -> list[int]:
         return [number for batch in batches for number in batch.tolist()]
