@@ -62,7 +62,9 @@ def load_position(trainer: Any, loader: PreparedLoader[Any], folder: str) -> boo
     if position["epoch"] != epoch:
         raise ValueError(
             f"resume_from_checkpoint: {folder} was saved in epoch {position['epoch']} of the loader, and the trainer "
-            f"counts {epoch}, because the dataset has no length; give it one, or set ignore_data_skip=True"
+            f"counts {epoch}: the dataset has no length, an epoch was ended early (should_epoch_stop), or an earlier "
+            "resume had ignore_data_skip=True; give the dataset a length, resume from a checkpoint of before that, or "
+            "set ignore_data_skip=True"
         )
     resume(loader, position)
     return True
