@@ -117,7 +117,7 @@ def _with_epoch(state: LoaderState, latest: EpochProgress, persists: bool) -> Lo
         # The requests between those received and these were drawn ahead, before the generators reached their saved
         # state.
         requests_drawn=draws_of.requests,
-        requests_ahead=draws_of.yielded.ahead(received.count),
+        requests_ahead=() if draws_of.requests is None else draws_of.yielded.ahead(received.count),
         requests_checksum=draws_of.yielded.checksum(received.count),
         base_seed=draws_of.base_seed,
         begins_iterator=draws_of.begins_iterator,

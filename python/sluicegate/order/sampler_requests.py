@@ -81,20 +81,15 @@ def _yielded(
     with contextlib.nullcontext() if draws is None else draws.batch():
         stream = _begun_stream(progress, index_sampler, sampler_iter, again, is_seeded=draws is not None)
     requests: Iterator[Any] = stream if draws is None else _seeded(stream, draws)
-    # The draws of a stateful sampler are determined by its state, so its requests are not counted.
-    is_counted = draws is None and not stream.is_stateful
+    # The order of a stateful sampler is determined by its state, so its requests are not counted.
+    is_counted = not stream.is_stateful
     if is_drawn:
-        if is_counted:
-            first = _drawn_again(progress, requests, again, index_sampler)
-        else:
-            # Such a sampler draws at the first index, or has its draws in its state.
-            is_first = not (progress.received.count or stream.is_stateful)
-            first = [_own(request) for request in itertools.islice(requests, int(is_first))]
+        first = _drawn_again(progress, requests, again, index_sampler) if is_counted else []
         requests = itertools.chain(first, requests)
         yield BEGUN
-    yield from _numbered(
-        progress, epoch, _counted(progress, requests) if is_counted else requests, auto_collation, stream
-    )
+    if is_counted:
+        requests = _counted(progress, requests, is_seeded=draws is not None)
+    yield from _numbered(progress, epoch, requests, auto_collation, stream)
 
 
 def _begun_stream(
@@ -120,7 +115,8 @@ def _drawn_again(
     """Return the requests made ahead when the state was taken, after the sampler has drawn them again.
 
     It may draw at each request, so only those that had been made are repeated: now, not at the first `next`, because
-    the generators are where they were then.
+    the generators are where they were then. With a seed of the loader, only the first one, which needs no generators
+    of others.
     """
     past, draws = progress.received.count, progress.draws
     count = int(not past) if draws.requests is None else max(draws.requests - past, 0)
@@ -135,11 +131,12 @@ def _drawn_again(
     return first
 
 
-def _counted(progress: EpochProgress, requests: Iterator[Any]) -> Iterator[Any]:
-    """Yield `requests`, and keep what a resumed loader needs to know of them."""
+def _counted(progress: EpochProgress, requests: Iterator[Any], is_seeded: bool) -> Iterator[Any]:
+    """Yield `requests`, and keep what a resumed loader needs to know of them: with a seed, only their checksum."""
     received, draws = progress.received, progress.draws
     for number, request in enumerate(requests, received.count):
-        draws.requests = max(draws.requests or 0, number + 1)
+        if not is_seeded:
+            draws.requests = max(draws.requests or 0, number + 1)
         draws.yielded.add(number, request, received.count)
         yield request
 
@@ -180,9 +177,10 @@ def _numbered(
 def _warn_of_other_requests(index_sampler: Any) -> None:
     warnings.warn(
         f"load_state_dict: {requested_sampler_name(index_sampler)} does not yield the same indices as before the state "
-        "was saved: it draws in the middle of an epoch, and other code draws from the same generator; if its indices "
-        "depend on earlier ones, the rest of the epoch may repeat some samples and leave others out; give it its own "
-        "generator, or define state_dict and load_state_dict in it",
+        "was saved: it keeps something from epoch to epoch that the state does not have (a count, or a generator in a "
+        "part of it), or it draws in the middle of an epoch, and other code draws from the same generator; the rest of "
+        "the epoch may repeat some samples and leave others out; define state_dict and load_state_dict in it, or give "
+        "it its own generator as an attribute",
         UserWarning,
         stacklevel=12,
     )

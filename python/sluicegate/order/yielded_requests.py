@@ -11,7 +11,7 @@ _MANY = 64
 
 
 class YieldedRequests:
-    """What a user-defined sampler has yielded in an epoch, if it may draw from generators that others draw from, too.
+    """What a user-defined sampler without a state has yielded in an epoch.
 
     A resumed loader draws the epoch again, without what others drew in between: a training loop with dropout, or a
     dataset without workers. Therefore the state has the requests made ahead, and a checksum of those received, which
@@ -38,7 +38,8 @@ class YieldedRequests:
         self._kept: deque[Any] = deque(ahead)
         # The number of the first one that is kept, and the checksum of those before it; None if they are not integers.
         self._first = received
-        self._checksum = checksum if received else 0
+        # 0 from earlier states means that none were added.
+        self._checksum = (checksum or None) if received else 0
 
     def add(self, number: int, request: Any, received: int) -> None:
         """Add request `number` of the epoch, unless it was added before; `received` were received by now."""
@@ -57,7 +58,7 @@ class YieldedRequests:
     def checksum(self, received: int) -> int | None:
         """Return the checksum of the first `received` requests, the same in every process; None if there is none."""
         self._drop(received)
-        return self._checksum
+        return self._checksum if self._first >= received else None
 
     def is_like(self, other: YieldedRequests, received: int) -> bool:
         """Return True if the requests are those of `other`, as far as they are known: older states have none."""

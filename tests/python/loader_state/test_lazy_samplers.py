@@ -122,8 +122,43 @@ def test_a_sampler_that_yields_other_indices_is_named() -> None:
     state, _ = interrupted("leftovers", 0, 5, draws=True)
     resumed = loader("leftovers", 0)
     resumed.load_state_dict(state)
-    with pytest.warns(UserWarning, match="Leftovers does not yield .* give it its own generator, or define state_dict"):
+    with pytest.warns(
+        UserWarning, match="Leftovers does not yield .* define state_dict .* or give it its own generator"
+    ):
         next(iter(resumed))
+
+
+class CountsEpochs:
+    """Has an order for each epoch, and counts epochs where no state sees it."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+
+    def __len__(self) -> int:
+        return SIZE
+
+    def __iter__(self) -> Iterator[int]:
+        self.epoch += 1
+        return iter(torch.randperm(SIZE, generator=torch.Generator().manual_seed(self.epoch)).tolist())
+
+
+@pytest.mark.parametrize("seed", [None, 7])
+def test_a_sampler_that_counts_its_own_epochs_is_named(seed: int | None) -> None:
+    def make() -> Any:
+        return DataLoader(Indices(SIZE), 3, sampler=CountsEpochs(), seed=seed)
+
+    made = make()
+    next(iter(made))
+    for epoch, is_other in enumerate((False, True)):
+        state = made.state_dict()
+        resumed = make()
+        resumed.load_state_dict(json.loads(json.dumps(state)))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            next(iter(resumed))
+        assert [str(warning.message).split(":")[0] for warning in caught] == ["load_state_dict"] * is_other, epoch
+        list(made)
+        next(iter(made))
 
 
 def test_a_state_of_a_resumed_loader_keeps_the_requests_ahead() -> None:
