@@ -134,10 +134,16 @@ def _drawn_again(
 def _counted(progress: EpochProgress, requests: Iterator[Any], is_seeded: bool) -> Iterator[Any]:
     """Yield `requests`, and keep what a resumed loader needs to know of them: with a seed, only their checksum."""
     received, draws = progress.received, progress.draws
-    for number, request in enumerate(requests, received.count):
+    number = received.count
+    while True:
+        request = next(requests, _END)
+        number += 1
         if not is_seeded:
-            draws.requests = max(draws.requests or 0, number + 1)
-        draws.yielded.add(number, request, received.count)
+            # Also for the end: a batch that is dropped there was drawn.
+            draws.requests = max(draws.requests or 0, number)
+        if request is _END:
+            return
+        draws.yielded.add(number - 1, request, received.count)
         yield request
 
 

@@ -41,7 +41,8 @@ class LoaderState:
         sampler_is_over: True if `sampler` is where the previous epoch ended.
         num_workers: the argument of the loader.
         order: the state of a generator from which the order is drawn instead of from the sampler's.
-        requests_drawn: the number of requests made of a user-defined sampler, if these may have drawn.
+        requests_drawn: the number of requests made of a user-defined sampler, including one that found its end, if
+            these may have drawn.
         requests_ahead: of these, those that were not received; empty if they are not lists of integers, or integers.
         requests_checksum: of those received; None if it is not known.
         base_seed: the seed of the workers; None if there is none to keep.

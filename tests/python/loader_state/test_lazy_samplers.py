@@ -128,6 +128,27 @@ def test_a_sampler_that_yields_other_indices_is_named() -> None:
         next(iter(resumed))
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_batch_that_is_dropped_is_drawn_once(workers: int) -> None:
+    def make() -> Any:
+        return DataLoader(Indices(SIZE), 5, sampler=OfEach(), drop_last=True, num_workers=workers)
+
+    def epoch(batches: Any) -> list[Any]:
+        return [batch.tolist() for batch in batches]
+
+    torch.manual_seed(1)
+    made = make()
+    iterator = iter(made)
+    for _ in range(5):  # With workers, the end has been found by now.
+        next(iterator)
+    state = json.loads(json.dumps(made.state_dict()))
+    expected = [epoch(iterator), epoch(made)]
+    torch.manual_seed(2)
+    resumed = make()
+    resumed.load_state_dict(state)
+    assert [epoch(resumed), epoch(resumed)] == expected
+
+
 class CountsEpochs:
     """Has an order for each epoch, and counts epochs where no state sees it."""
 
