@@ -282,6 +282,20 @@ class NativeStream(ResumableStream[Any]):
         return f"{type(self).__name__}({self.sources[0]!r}{more}{engine})"
 
 
+def refuse_continued(what: str, stream: object) -> None:
+    """Refuse a stream whose samples can't be read again on resuming, which `what` must do.
+
+    Raises:
+        ValueError: a source of `stream` continues where it was.
+    """
+    if isinstance(stream, NativeStream) and stream.continues and not stream.is_repeatable:
+        raise ValueError(
+            f"iterable: {what} resumes by reading samples again, but got a {type(stream).__name__} of "
+            f"{stream.sources[0]!r} with continues=True, which can be read only once; leave out continues=True, or "
+            "pass what can be opened again: a file, or 'pipe:' and a command"
+        )
+
+
 def _is_copied(kind: Kind) -> bool:
     if isinstance(kind, tuple):
         return kind[0] == "nested" or (kind[0] == "optional" and kind[1] in _COPIES)

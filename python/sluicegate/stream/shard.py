@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from torch.utils.data import IterableDataset
 
 from .consumer import Consumer
+from .native import refuse_continued
 from .reader import StreamReader
 from .resumable import ResumableIterator, ResumableStream
 from .self_splitting import in_words, name_of, share_of
@@ -53,9 +54,9 @@ def shard_iterable(iterable: Iterable[_T_co], *, shard: tuple[int, int] | None =
         shard: (rank, world_size) to use instead of those of `torch.distributed`.
 
     Raises:
-        ValueError: the shard is invalid. While iterating: a state of another rank or worker, a `shard` inside another,
-            or a stream of `datasets` or `webdataset` that was split for another rank, is chained to others, or is read
-            by several worker threads.
+        ValueError: the shard is invalid; `iterable` has `continues=True` and can be read only once. While iterating: a
+            state of another rank or worker, a `shard` inside another, or a stream of `datasets` or `webdataset` that
+            was split for another rank, is chained to others, or is read by several worker threads.
         RuntimeError: while iterating after a resume: the stream is shorter than it was.
 
     Examples:
@@ -65,6 +66,7 @@ def shard_iterable(iterable: Iterable[_T_co], *, shard: tuple[int, int] | None =
         >>> sorted(DataLoader(shard_iterable(range(7)), batch_size=None, num_workers=2))
         [0, 1, 2, 3, 4, 5, 6]
     """
+    refuse_continued("shard_iterable", iterable)
     return ShardedIterable(iterable, shard)
 
 

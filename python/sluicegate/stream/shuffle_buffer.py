@@ -16,7 +16,7 @@ from sluicegate import _core, _torch
 from sluicegate.checked_number import checked_number
 
 from .consumer import Consumer
-from .native import NativeStream
+from .native import NativeStream, refuse_continued
 from .native_iterator import NativeStreamIterator
 from .reader import StreamReader
 from .resumable import ResumableIterator, ResumableStream
@@ -79,7 +79,8 @@ class ShuffleBuffer(ResumableStream[_T_co]):
 
     Raises:
         ValueError: neither `size` nor `max_bytes` is given, or one is below 1; the seed is out of range; the shard is
-            invalid. While iterating: a state of another rank or worker, or no seed inside `shard_iterable`.
+            invalid; the iterable has `continues=True` and can be read only once. While iterating: a state of another
+            rank or worker, or no seed inside `shard_iterable`.
         TypeError: a number is not an integer.
         RuntimeError: while iterating after a resume: the stream is shorter than it was.
 
@@ -106,6 +107,7 @@ class ShuffleBuffer(ResumableStream[_T_co]):
             raise ValueError(
                 "size, max_bytes: expected at least one of them, but got None for both; pass size, in samples"
             )
+        refuse_continued("a ShuffleBuffer", iterable)
         super().__init__(iterable, shard)
         self.size = None if size is None else checked_number("size", size, 1)
         self.max_bytes = None if max_bytes is None else checked_number("max_bytes", max_bytes, 1)

@@ -18,7 +18,15 @@ import sluicegate
 from checks.programs import Run
 from checks.resources import descendants
 from doubles.tar_files import many, put
-from sluicegate import CsvStream, JsonLinesStream, RawStream, TarStream, TFRecordStream
+from sluicegate import (
+    CsvStream,
+    JsonLinesStream,
+    RawStream,
+    ShuffleBuffer,
+    TarStream,
+    TFRecordStream,
+    shard_iterable,
+)
 
 
 def test_standard_input_is_read_by_one_reader(run: Run) -> None:
@@ -61,6 +69,21 @@ def test_sources_readable_once_allow_one_reader_and_resume_only_with_continues(t
     rest.load_state_dict(state)
     assert list(rest) == [2, 3]
     assert rest.state_dict()["inner"][0] == 3
+
+
+@pytest.mark.parametrize("wrap", [lambda stream: ShuffleBuffer(stream, size=4), shard_iterable])
+def test_a_stream_that_continues_is_refused_where_samples_are_read_again(
+    wrap: Callable[[Any], Any], tmp_path: pathlib.Path
+) -> None:
+    fifo = str(tmp_path / "fifo")
+    os.mkfifo(fifo)
+    for source in (fifo, io.BytesIO(b"1\n2\n3\n")):
+        with pytest.raises(ValueError, match=r"iterable: .* reading samples again, but got a JsonLinesStream"):
+            wrap(JsonLinesStream(source, continues=True))
+        wrap(JsonLinesStream(source))
+    # A file can be read again, so `continues` changes nothing.
+    (tmp_path / "x").write_bytes(b"1\n2\n3\n")
+    assert sorted(wrap(JsonLinesStream(tmp_path / "x", continues=True))) == [1, 2, 3]
 
 
 def test_a_descriptor_that_refers_to_a_different_file_is_an_error(tmp_path: pathlib.Path) -> None:
