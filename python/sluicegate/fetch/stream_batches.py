@@ -8,6 +8,7 @@ from typing import Any
 
 from sluicegate.stream.images import DecodesImages, StreamImages, collated
 from sluicegate.stream.native_iterator import NativeStreamIterator
+from sluicegate.stream.resumable import ResumableIterator
 from sluicegate.stream.shuffle_buffer import ShuffledIterator
 
 from .collate_in_place import stacks_as_torch
@@ -29,16 +30,24 @@ def native_batches(
         images = iterator.images
         collate_fn = functools.partial(collated, images.stream, collate_fn)
         return _ImageBatches(iterator, images).next if images.makes_batches else None, collate_fn
-    read = read_by_core(iterator)
-    if read is None or not is_default:
+    inner = _innermost(iterator)
+    if type(inner) is not NativeStreamIterator or not is_default:
         return None, collate_fn
-    return iterator.next_batch, functools.partial(collated, read.stream, collate_fn)
+    makes_batches = read_by_core(iterator) is not None
+    return iterator.next_batch if makes_batches else None, functools.partial(collated, inner.stream, collate_fn)
 
 
 def read_by_core(iterator: Any) -> NativeStreamIterator | None:
     """Return the iterator of the core that reads the samples of `iterator`, shuffled or not; None for images."""
     read = iterator.native if type(iterator) is ShuffledIterator else iterator
     return read if type(read) is NativeStreamIterator else None
+
+
+def _innermost(iterator: Any) -> Any:
+    """Return the iterator whose samples `iterator` yields unchanged, so it decides how to collate them."""
+    while isinstance(iterator, ResumableIterator):
+        iterator = iterator.reader.iterator
+    return iterator
 
 
 class _ImageBatches:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -16,7 +16,7 @@ from cases.loader_kinds import take
 from cases.native_streams import Case, json_lines, tar
 from cases.pairs import in_pairs
 from checks.equality import assert_same
-from sluicegate import DataLoader, JsonLinesStream, ShuffleBuffer
+from sluicegate import DataLoader, JsonLinesStream, ShuffleBuffer, shard_iterable
 
 pytestmark = [pytest.mark.slots, pytest.mark.filterwarnings("ignore:This DataLoader will create")]
 
@@ -72,6 +72,30 @@ def test_shuffled_batches_are_made_by_the_core(tmp_path: pathlib.Path) -> None:
     iterator = iter(bounded)
     assert iterator._dataset_fetcher._native is None
     assert sorted(sample for batch in take(iterator) for sample in batch) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda stream: ShuffleBuffer(stream, size=1, seed=3),
+        lambda stream: ShuffleBuffer(stream, max_bytes=1, seed=3),
+        shard_iterable,
+        lambda stream: ShuffleBuffer(shard_iterable(stream), size=1, seed=3),
+    ],
+    ids=["size", "max_bytes", "shard", "size of shard"],
+)
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_ragged_batches_are_those_of_the_stream_alone(
+    wrap: Callable[[Any], Any], num_workers: int, tmp_path: pathlib.Path
+) -> None:
+    for name, lengths in (("ragged", [1, 2, 3, 1]), ("equal", [2, 2, 2, 2])):
+        (tmp_path / name).write_text("".join(json.dumps({"ids": list(range(length))}) + "\n" for length in lengths))
+        (alone,) = DataLoader(JsonLinesStream(tmp_path / name, {"ids": [int]}), batch_size=4)
+        (batch,) = DataLoader(
+            wrap(JsonLinesStream(tmp_path / name, {"ids": [int]})), batch_size=4, num_workers=num_workers
+        )
+        assert set(alone["ids"]) == {"values", "offsets"}
+        assert_same(batch, alone)
 
 
 @pytest.mark.parametrize("size", [1, 2, 30, 300])
