@@ -27,15 +27,13 @@ from sluicegate.order.settings import LoaderSettings
 from sluicegate.order.torch_order import waits_for_epoch
 from sluicegate.rng.global_generators import global_state, keeping_generators, set_global_state
 from sluicegate.rng.sample import SampleSeeding
-from sluicegate.rng.stream_seeding import Seeding
+from sluicegate.rng.stream_seeding import Seeding, base_seed_of_workers
 from sluicegate.state.loader_state import LoaderState
 from sluicegate.state.place_state import PlaceState
 from sluicegate.stream.native import NativeStream
 from sluicegate.stream.resumable import ResumableStream
 from sluicegate.stream.whole import nothing_hidden
 
-# The "sample" whose key seeds the workers of a seeded loader: no dataset has a sample with this number.
-_WORKERS = 2**64 - 1
 # The first "sample" whose key seeds the shuffling of DataPipes; streams use the numbers below it.
 _PIPES = 2**63
 
@@ -96,8 +94,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
             if resumed.base_seed is not None:
                 self._base_seed = resumed.base_seed
         if settings.seed is not None:
-            # Independent of the epoch: it is not known yet, and persistent workers see many epochs.
-            self._base_seed = _core.sample_key(settings.seed, 0, _WORKERS) >> 1
+            self._base_seed = base_seed_of_workers(settings.seed)
             self._seed_pipe()
         self._record_base_seed()
         if self._num_workers == 0:  # With workers, `_reset` follows, which takes them.

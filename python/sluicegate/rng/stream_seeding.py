@@ -12,6 +12,8 @@ from sluicegate import _core
 from .global_generators import as_text, global_generators, keeping_generators, set_global_state
 from .sample import SampleSeeding, reading_ahead
 
+# The "sample" whose key seeds the workers of a seeded loader: no dataset has a sample with this number.
+_WORKERS = 2**64 - 1
 # "Samples" beyond every index of a dataset: one for each worker.
 _STREAMS = 2**64 - 2
 # "Samples" of a stream's key: one for each of the readers inside the stream.
@@ -68,6 +70,11 @@ class StreamSeeding:
         self._left: Any = None
         self._readers = 0
         self._with_images = 0
+
+    @property
+    def worker_seed(self) -> int:
+        """The seed in the worker's `get_worker_info()`, which is the same in every epoch; also without workers."""
+        return base_seed_of_workers(self._seed) + self._worker
 
     def begin(self, epoch: int) -> None:
         """Do nothing: torch calls `iter` of a stream before another epoch can be set, so it has begun already."""
@@ -153,6 +160,14 @@ def _reading(seeding: StreamSeeding | None) -> Iterator[None]:
         yield
     finally:
         _current.seeding = outer
+
+
+def base_seed_of_workers(seed: int) -> int:
+    """Return the base seed of the workers of a loader with this seed.
+
+    Independent of the epoch: it is not known when they start, and persistent workers see many epochs.
+    """
+    return _core.sample_key(seed, 0, _WORKERS) >> 1
 
 
 def sampler_seeding(seed: int, epoch: int) -> StreamSeeding:

@@ -14,6 +14,7 @@ import torch
 
 from sluicegate import _core, _torch
 from sluicegate.checked_number import checked_number
+from sluicegate.rng.stream_seeding import current_stream
 
 from .consumer import Consumer
 from .native import NativeStream, refuse_continued
@@ -70,8 +71,9 @@ class ShuffleBuffer(ResumableStream[_T_co]):
         iterable: the stream; `iter` is called once per epoch.
         size: the number of samples to hold; None for no limit in samples. The buffer never reads more than this many
             samples ahead of what it yields.
-        seed: 0 to 2^64 - 1. Without one, a seed is drawn when an iteration begins for the first time, from torch's
-            global generator, or in a worker from the worker's seed, and kept for later epochs.
+        seed: 0 to 2^64 - 1. Without one, a loader's `seed` gives it. Without either, a seed is drawn when an iteration
+            begins for the first time, from torch's global generator, or in a worker from the worker's seed, and kept
+            for later epochs.
         max_bytes: hold no further sample once the held ones reach this many bytes (of tensors and arrays, `str` and
             `bytes`, nested in dicts, lists and tuples; `sys.getsizeof` for everything else); None for no limit in
             bytes. May be exceeded by one sample. Images of a `TarStream` are held as encoded files.
@@ -159,7 +161,8 @@ class ShuffleBuffer(ResumableStream[_T_co]):
             place.seed = self.seed
         elif loaded is not None and loaded["seed"] is not None:
             place.seed = loaded["seed"]
-        elif place.seed is None:
+        elif place.seed is None or current_stream() is not None:
+            # A loader's seed counts again in every epoch: what this process has kept may be of another loader.
             place.seed = self._drawn_seed()
         start = {**self._start(epoch, place.seed, consumer), **(loaded or {}), "seed": place.seed}
         iterator = ShuffledIterator(self, start, previous, self._reader_of(loaded))
@@ -198,6 +201,8 @@ class ShuffleBuffer(ResumableStream[_T_co]):
         info = _torch.worker_info()
         if info is not None:
             return int(info.seed) % 2**64
+        if (stream := current_stream()) is not None:
+            return stream.worker_seed  # What the first worker would use: 0 workers and 1 give the same order.
         return int(torch.empty((), dtype=torch.int64).random_().item())
 
 

@@ -9,6 +9,7 @@ import pickle
 import random
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import torch
 
 from checks.programs import Run
 from doubles.streams import GeneratorStream, IteratorStream, OwnIterator, Plain, RandomStream, ResettingStream
-from sluicegate import DataLoader, IterableDataset, ShuffleBuffer, shard_iterable
+from sluicegate import DataLoader, IterableDataset, JsonLinesStream, ShuffleBuffer, shard_iterable
 from sluicegate.stream.shuffle_buffer import sample_bytes
 
 STATEFUL = [GeneratorStream, IteratorStream, OwnIterator, RandomStream, ResettingStream]
@@ -172,6 +173,30 @@ def test_unseeded_workers_follow_the_loaders_generator() -> None:
     orders = epochs()
     assert len({tuple(order) for order in orders}) == 4
     assert epochs() == orders
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_without_its_own_seed_a_buffer_uses_the_loaders_with_any_kind_of_worker(native: bool, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("".join(f"{number}\n" for number in range(40)))
+
+    def made(num_workers: int, buffer: Any = None, seed: int = 3, **arguments: Any) -> Any:
+        buffer = buffer or ShuffleBuffer(JsonLinesStream(tmp_path / "a") if native else range(40), size=20)
+        return DataLoader(buffer, batch_size=40, num_workers=num_workers, seed=seed, **arguments)
+
+    def epochs(loader: Any, count: int = 3) -> list[list[int]]:
+        return [batch.tolist() for _ in range(count) for batch in loader]
+
+    orders = epochs(made(0))
+    assert len({tuple(order) for order in orders}) == 3
+    for arguments in ({}, {"worker_type": "thread"}, {"multiprocessing_context": "fork", "persistent_workers": True}):
+        assert epochs(made(1, **arguments)) == orders
+    # A function of the seed and the epoch: neither of torch's generator, nor of what was read before.
+    torch.manual_seed(1)
+    buffer = ShuffleBuffer(range(40), size=20)
+    assert epochs(made(0, buffer, seed=4)) != orders
+    later = made(0, buffer)
+    later.set_epoch(1)
+    assert epochs(later, 2) == orders[1:]
 
 
 def test_set_epoch_reaches_the_iterable() -> None:
