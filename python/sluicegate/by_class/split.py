@@ -14,6 +14,7 @@ from torch.utils.data import IterableDataset
 
 from sluicegate.checked_number import checked_number
 from sluicegate.loader.dataloader import DataLoader
+from sluicegate.stream.resumable import set_epoch
 
 from .classified_stream import ClassifiedStream, Label, checked_label, plain_class
 from .split_pass import SplitPass
@@ -200,8 +201,7 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
 
     def set_epoch(self, epoch: int) -> None:
         """Pass the number of the next pass to the `set_epoch` of the iterable, if it has one."""
-        if callable(set_epoch := getattr(self._rule.iterable, "set_epoch", None)):
-            set_epoch(epoch)
+        set_epoch(self._rule.iterable, epoch)
 
     def close(self) -> None:
         """Drop samples waiting in memory and on disk; later reads raise an error. Can be called more than once."""

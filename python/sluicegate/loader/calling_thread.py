@@ -28,6 +28,7 @@ from sluicegate.rng.stream_seeding import StreamSeeding
 from sluicegate.state.map_place import MapPlace
 from sluicegate.state.place_state import Fetching, PlaceState
 from sluicegate.state.stream_place import StreamPlace
+from sluicegate.stream.resumable import set_epoch
 
 from .epoch_iterator import EpochIterator, refuse_timeout
 
@@ -74,8 +75,7 @@ class PythonIterator(EpochIterator):
                     make(resumed=place)
             place, before = None, place
         if self._sets_epoch():
-            dataset: Any = self._dataset
-            dataset.set_epoch(self._progress.epoch)
+            set_epoch(self._dataset, self._progress.epoch)
         with self._seeded():
             self._warn_of_reading([place])
             self._dataset_fetcher = make(resumed=place, before=before)

@@ -28,6 +28,7 @@ from sluicegate.order.settings import LoaderSettings
 from sluicegate.order.torch_order import own_sampler
 from sluicegate.sampler.seed import checked_seed
 from sluicegate.state.loader_state import LoaderState
+from sluicegate.stream.resumable import set_epoch
 from sluicegate.stream.self_splitting import warn_of_lost_buffer
 
 from . import lightning
@@ -469,10 +470,11 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     def _pass_on_epoch(self, epoch: int) -> None:
         self._loader_progress.epochs.last_set = epoch
         sampler = self._index_sampler
-        receivers: list[Any] = [sampler, getattr(sampler, "sampler", None), self.dataset]
-        for each in receivers:
+        samplers: list[Any] = [sampler, getattr(sampler, "sampler", None)]
+        for each in samplers:
             if hasattr(each, "set_epoch"):
                 each.set_epoch(epoch)
+        set_epoch(self.dataset, epoch)
 
     def with_ids(self, sample_id: Callable[[Any], Any] | str | int | None = None) -> Iterator[tuple[Any, BatchIds]]:
         """Return an iterator over one epoch, as `iter` does, of pairs: a batch, and the ids of its samples.

@@ -31,7 +31,7 @@ from sluicegate.rng.stream_seeding import Seeding, base_seed_of_workers
 from sluicegate.state.loader_state import LoaderState
 from sluicegate.state.place_state import PlaceState
 from sluicegate.stream.native import NativeStream
-from sluicegate.stream.resumable import ResumableStream
+from sluicegate.stream.resumable import ResumableStream, takes_epoch
 from sluicegate.stream.whole import nothing_hidden
 
 # The first "sample" whose key seeds the shuffling of DataPipes; streams use the numbers below it.
@@ -244,14 +244,11 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         """Return True if the dataset's `set_epoch` is to be called.
 
         Torch's loader never calls it. So it is called only with a seed, if the epoch was set, or for a
-        `ResumableStream`.
+        `ResumableStream`, also in a `ChainDataset`.
         """
-        is_wanted = (
-            self._seed is not None
-            or self._progress.epochs.last_set is not None
-            or isinstance(self._dataset, ResumableStream)
-        )
-        return is_wanted and hasattr(self._dataset, "set_epoch")
+        told = takes_epoch(self._dataset)
+        is_wanted = self._seed is not None or self._progress.epochs.last_set is not None
+        return bool(told) and (is_wanted or isinstance(told[0], ResumableStream))
 
     def _stream_places(self, resumed: LoaderState) -> list[PlaceState | None]:
         """Return, by worker, where it resumes in its stream, as far as known.

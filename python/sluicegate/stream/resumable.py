@@ -17,7 +17,7 @@ from .consumer import Consumer, checked_shard, rank_and_world_size, worker_numbe
 from .images import DecodesImages
 from .reader import StreamReader
 
-__all__ = ["ResumableIterator", "ResumableStream", "read_by"]
+__all__ = ["ResumableIterator", "ResumableStream", "read_by", "set_epoch", "takes_epoch"]
 
 _T_co = TypeVar("_T_co", covariant=True)
 _Stream = TypeVar("_Stream", bound="ResumableStream[Any]")
@@ -144,7 +144,8 @@ class ResumableStream(IterableDataset[_T_co]):
     def set_epoch(self, epoch: int) -> None:
         """Make the next iteration of this copy of the dataset epoch `epoch`; later ones count up from there.
 
-        Also calls the iterable's `set_epoch`, if it has one. A loaded state keeps its own epoch.
+        Also calls the iterable's `set_epoch`, if it has one, or those of the streams that a `ChainDataset` reads.
+        A loaded state keeps its own epoch.
 
         Raises:
             ValueError: `epoch` is negative, or 2^64 or more.
@@ -152,8 +153,7 @@ class ResumableStream(IterableDataset[_T_co]):
         self._first_epoch = checked_number("epoch", epoch)
         for place in self._places.values():
             place.next_epoch = self._first_epoch
-        if callable(set_epoch := getattr(self.iterable, "set_epoch", None)):
-            set_epoch(epoch)
+        set_epoch(self.iterable, epoch)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position of this consumer's latest iterator: JSON if the states of the iterable are."""
@@ -271,6 +271,37 @@ def read_by(stream: Any) -> list[Any]:
     return [stream]
 
 
+def takes_epoch(dataset: Any) -> list[Any]:
+    """Return what receives the epoch of `dataset`: itself if it has a `set_epoch`, or our streams in a `ChainDataset`.
+
+    Torch's `ChainDataset` has no `set_epoch`, but the order of our streams depends on the epoch, also within it.
+    """
+    if callable(getattr(dataset, "set_epoch", None)):
+        return [dataset]
+    found = (each for inner in _chained(dataset) for each in takes_epoch(inner))
+    return [each for each in found if isinstance(each, ResumableStream)]
+
+
+def set_epoch(dataset: Any, epoch: int) -> None:
+    """Call `set_epoch` of everything in `takes_epoch(dataset)`."""
+    for each in takes_epoch(dataset):
+        each.set_epoch(epoch)
+
+
+def _chained(stream: Any) -> Iterable[Any]:
+    datasets = getattr(stream, "datasets", ()) if isinstance(stream, ChainDataset) else ()
+    # An iterator can be read once, and that is for the `ChainDataset` to do.
+    return () if isinstance(datasets, Iterator) else datasets
+
+
+def _own_streams(iterable: Any) -> Iterator[ResumableStream[Any]]:
+    if isinstance(iterable, ResumableStream):
+        yield iterable
+        yield from _own_streams(iterable.iterable)
+    for each in _chained(iterable):
+        yield from _own_streams(each)
+
+
 def next_passes(iterable: Any) -> list[list[int | None]]:
     """Return the next epoch and the seed of each of our own streams in `iterable`, from the outermost inwards.
 
@@ -278,19 +309,15 @@ def next_passes(iterable: Any) -> list[list[int | None]]:
     again. For other streams this is unknown: they depend on what their `set_epoch` was given.
     """
     passes: list[list[int | None]] = []
-    while isinstance(iterable, ResumableStream):
-        place = iterable._place()
+    for stream in _own_streams(iterable):
+        place = stream._place()
         passes.append([place.next_epoch if place.loaded is None else place.loaded["epoch"], place.seed])
-        iterable = iterable.iterable
     return passes
 
 
 def set_next_passes(iterable: Any, passes: Iterable[Any]) -> None:
     """Make our own streams in `iterable` continue from a result of `next_passes`."""
-    for epoch, seed in passes:
-        if not isinstance(iterable, ResumableStream):
-            return
-        place = iterable._place()
+    for stream, (epoch, seed) in zip(_own_streams(iterable), passes, strict=False):
+        place = stream._place()
         # Not through `set_epoch`, which also reaches user-defined streams that may never have been given an epoch.
         place.next_epoch, place.seed = epoch, seed
-        iterable = iterable.iterable

@@ -48,8 +48,8 @@ class ShuffleBuffer(ResumableStream[_T_co]):
         ShuffleBuffer(sluicegate.shard_iterable(stream), size=10_000, seed=7)
 
     In worker processes that are not persistent, the dataset is a fresh copy in every epoch. sluicegate's loader sets
-    its epoch. Under torch's loader, with a `seed`, call `set_epoch` before each epoch; otherwise all epochs have the
-    same order.
+    its epoch, also within a `ChainDataset`. Under torch's loader, with a `seed`, call `set_epoch` before each epoch;
+    otherwise all epochs have the same order.
 
     **Resuming.** `state_dict` has the positions of the samples in the buffer, not the samples; they are read again. If
     the iterable or its iterator is stateful (has `state_dict` and `load_state_dict`), reading starts from a saved state

@@ -31,7 +31,7 @@ from sluicegate.rng.sample import SampleSeeding
 from sluicegate.rng.stream_seeding import StreamSeeding
 from sluicegate.state.place_state import PlaceState
 from sluicegate.stream.hugging_face import is_hugging_face, own_epoch
-from sluicegate.stream.resumable import read_by
+from sluicegate.stream.resumable import read_by, set_epoch
 
 from . import envelope
 from . import error as worker_error
@@ -236,7 +236,7 @@ class _Loop:
             for stream in read_by(self.dataset):
                 if is_hugging_face(stream):
                     own_epoch(stream)
-            self.dataset.set_epoch(epoch)
+            set_epoch(self.dataset, epoch)
             self.epoch = epoch
 
     def _restore_generators(self, resumed: PlaceState | None) -> None:

@@ -19,6 +19,7 @@ from sluicegate.fetch.messages import request_in_words
 from sluicegate.order.ids import BatchIds
 from sluicegate.order.requests import indices_of
 from sluicegate.state.map_place import MapPlace
+from sluicegate.stream.resumable import set_epoch
 from sluicegate.system import deadlines
 from sluicegate.system.bell import Bell
 
@@ -120,7 +121,7 @@ class ThreadWorkers(WorkerGroup):
     def _set_epoch(self, epoch: int) -> None:
         # Once for all that share the dataset.
         if self._dataset is not None:
-            self._dataset.set_epoch(epoch)
+            set_epoch(self._dataset, epoch)
 
     def dismiss(self, worker: int) -> None:
         """Let `worker` end: there is no more work for it."""
