@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from sluicegate.error_note import add_note
-from sluicegate.stream.resumable import next_passes
+
+from .next_passes import next_passes
 
 __all__ = ["ClassifiedStream", "Label", "checked_label", "plain_class"]
 
@@ -72,7 +73,7 @@ class ClassifiedStream(Iterator[tuple[Hashable, Any]]):
         self._samples: Iterator[Any] | None = None
         self._ordinal = 0
         # The result of `next_passes` before this pass began; None until it has begun.
-        self.passes: list[list[int | None]] | None = None
+        self.passes: dict[str, Any] | None = None
         # The error that the stream raised instead of a sample; None once it has yielded another.
         self.error: BaseException | None = None
 

@@ -166,8 +166,8 @@ class SplitPass:
                     self._read(None)
 
     @property
-    def passes(self) -> list[list[int | None]] | None:
-        """Which passes of our own streams this one reads; None before it has begun."""
+    def passes(self) -> dict[str, Any] | None:
+        """Which passes of our own streams and loaders this one reads; None before it has begun."""
         return self._samples.passes
 
     def state(self) -> dict[str, Any] | None:

@@ -15,8 +15,8 @@ from sluicegate.order.settings import LoaderSettings
 from sluicegate.rng.global_generators import global_state, keeping_generators, set_global_state
 from sluicegate.state.checks import check_flag, check_list, check_mapping, check_number, check_pairs, invalid_state
 from sluicegate.state.loader_state import LoaderState
-from sluicegate.stream.resumable import next_passes, set_next_passes
 
+from .next_passes import next_passes, set_next_passes
 from .split_pass import SplitPass
 
 # The version of the states that are written. A reader refuses a newer one.
@@ -107,7 +107,7 @@ def split_state(position: SplitPosition, classes: list[Hashable] | None, iterabl
         "knows_all": position.knows_all,
         "dropped": [[name, count] for name, count in dropped.items()],
         "pass": running,
-        "streams": next_passes(iterable) if passes is None else passes,
+        **(next_passes(iterable) if passes is None else passes),
         "rng": None if is_one_of_many() else list(global_state().items()),
         "loaders": loaders,
     }
@@ -166,8 +166,7 @@ def load_split_state(
     position.leave()
     position.seen, position.knows_all = seen, state["knows_all"]
     position.resumed = ResumedPass(saved_pass, dropped, going_on)
-    # States from before "streams" was added do not have it.
-    set_next_passes(iterable, state.get("streams", ()))
+    set_next_passes(iterable, state)
     position.ending = {name for name, had_last in going_on.items() if had_last}
     position.dropped = Counter(dropped)
     for name, loader_state in loaders.items():

@@ -267,7 +267,7 @@ def read_by(stream: Any) -> list[Any]:
     if isinstance(stream, ResumableStream):
         return read_by(stream.iterable)
     if isinstance(stream, ChainDataset):
-        return [inner for each in stream.datasets for inner in read_by(each)]
+        return [inner for each in _chained(stream) for inner in read_by(each)]
     return [stream]
 
 
@@ -302,7 +302,7 @@ def _own_streams(iterable: Any) -> Iterator[ResumableStream[Any]]:
         yield from _own_streams(each)
 
 
-def next_passes(iterable: Any) -> list[list[int | None]]:
+def next_passes_of_streams(iterable: Any) -> list[list[int | None]]:
     """Return the next epoch and the seed of each of our own streams in `iterable`, from the outermost inwards.
 
     They count their passes and keep the seed of the first, so another process would otherwise read the first pass
@@ -315,8 +315,8 @@ def next_passes(iterable: Any) -> list[list[int | None]]:
     return passes
 
 
-def set_next_passes(iterable: Any, passes: Iterable[Any]) -> None:
-    """Make our own streams in `iterable` continue from a result of `next_passes`."""
+def set_next_passes_of_streams(iterable: Any, passes: Iterable[Any]) -> None:
+    """Make our own streams in `iterable` continue from a result of `next_passes_of_streams`."""
     for stream, (epoch, seed) in zip(_own_streams(iterable), passes, strict=False):
         place = stream._place()
         # Not through `set_epoch`, which also reaches user-defined streams that may never have been given an epoch.

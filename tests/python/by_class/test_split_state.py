@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import torch.utils.data
+from torch.utils.data import DistributedSampler
 
-from sluicegate import ShuffleBuffer, shard_iterable, split_by_class
+from sluicegate import DataLoader, ShuffleBuffer, shard_iterable, split_by_class
 
 
 class ShuffledAnew:
@@ -188,3 +190,47 @@ def test_a_class_that_had_ended_does_not_end_the_pass_of_another(order: tuple[in
         assert [batch["x"].tolist() for batch in iterators[0]] == whole
         assert [batch["x"].tolist() for batch in resumed[1]] == [[1, 4], [7, 10]]
         assert not resumed.dropped
+
+
+LOADERS: dict[str, Any] = {
+    "shuffled": lambda: DataLoader(numbers(), batch_size=None, shuffle=True, seed=9),
+    "sampler": lambda: DataLoader(numbers(), batch_size=None, sampler=DistributedSampler(numbers(), 1, 0)),
+    "buffer": lambda: DataLoader(ShuffleBuffer(numbers(), 5, 4), batch_size=None),
+    "drawn seed": lambda: DataLoader(ShuffleBuffer(numbers(), 5), batch_size=None),
+    "worker": lambda: DataLoader(ShuffleBuffer(numbers(), 5, 4), batch_size=None, num_workers=1),
+    "torch's": lambda: torch.utils.data.DataLoader(ShuffleBuffer(numbers(), 5, 4), batch_size=None),
+    "inside": lambda: shard_iterable(DataLoader(numbers(), batch_size=None, shuffle=True, seed=9)),
+}
+
+
+def numbers() -> list[dict[str, Any]]:
+    return [{"k": "ab"[number % 2], "x": number} for number in range(12)]
+
+
+@pytest.mark.filterwarnings("ignore:the stream of a split_by_class is fast-forwarded")
+@pytest.mark.parametrize("is_told", [False, True])
+@pytest.mark.parametrize("kind", LOADERS)
+def test_a_loader_resumes_within_its_pass(kind: str, is_told: bool) -> None:
+    def made() -> Any:
+        return split_by_class(LOADERS[kind](), "k", None, classes="ab")
+
+    def read(loaders: Any, names: str) -> list[list[int]]:
+        return [[int(sample["x"]) for sample in loaders[name]] for name in names]
+
+    loaders = made()
+    first = read(loaders, "ab")
+    if is_told or kind == "sampler":
+        loaders.set_epoch(1)
+    between = json.loads(json.dumps(loaders.state_dict()))
+    iterator = iter(loaders["a"])
+    head = [int(next(iterator)["x"]), int(next(iterator)["x"])]
+    within = json.loads(json.dumps(loaders.state_dict()))
+    rest = [[int(sample["x"]) for sample in iterator], *read(loaders, "bab")]
+    whole = [head + rest[0], *rest[1:]]
+    assert first != whole[:2]
+    for other in (made(), loaders):
+        other.load_state_dict(between)
+        assert read(other, "abab") == whole
+        other.load_state_dict(within)
+        assert json.loads(json.dumps(other.state_dict())) == within
+        assert read(other, "abab") == rest

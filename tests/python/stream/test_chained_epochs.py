@@ -65,9 +65,14 @@ def test_a_chain_resumes_in_a_later_epoch(workers: str, stream: str, seed: int |
 
 
 def test_an_iterator_of_streams_is_left_to_the_chain() -> None:
-    chained: Any = iter([ShuffleBuffer(range(4), size=2, seed=5)])
+    def made() -> ChainDataset[Any]:
+        chained: Any = iter([ShuffleBuffer(range(4), size=2, seed=5)])
+        return ChainDataset(chained)
+
     # Not `list`, which asks for the length first, and that reads the iterator.
-    assert sorted(number for number in DataLoader(ChainDataset(chained), batch_size=None)) == [0, 1, 2, 3]
+    assert sorted(number for number in DataLoader(made(), batch_size=None)) == [0, 1, 2, 3]
+    loaders = split_by_class(made(), lambda number: number % 2, None, classes=[0, 1])
+    assert [sorted(number for number in loaders[name]) for name in (0, 1)] == [[0, 2], [1, 3]]
 
 
 def test_other_streams_in_a_chain_get_no_epoch() -> None:
