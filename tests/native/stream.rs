@@ -347,3 +347,23 @@ fn an_archive_truncated_in_padding_is_reported() {
         assert!(error.to_string().contains("expected 511 bytes of padding"), "{error}");
     }
 }
+
+#[test]
+fn fields_are_inferred_from_the_first_source_with_a_sample() {
+    let folder = TempDir::new().unwrap();
+    let source = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let paths = [source("empty", ""), source("header", "x,y\n"), source("full", "x,y\n1,a\n2,b\n")];
+    let once = |path: &PathBuf| StreamSource::Open(Arc::new(File::open(path).unwrap().into()), "once".into());
+    for is_once in [false, true] {
+        let sources = paths.iter().map(|path| if is_once { once(path) } else { StreamSource::Path(path.clone()) });
+        let format = StreamFormat::csv(None, Vec::new(), CsvHeader::FirstRow, b',');
+        let samples = all(&StreamDataset::new(sources.collect(), format));
+        let values: Vec<_> = samples.into_iter().map(|(values, _)| values).collect();
+        let row = |x: i64, y: &[u8]| vec![x.to_le_bytes().to_vec(), y.to_vec()];
+        assert_eq!(values, [row(1, b"a"), row(2, b"b")]);
+    }
+}

@@ -20,8 +20,9 @@ class CsvStream(NativeStream):
     It is read up to 16 MiB ahead on a thread, in Rust. Every rank and worker reads the whole stream and owns every n-th
     sample; it skips the others without decoding them. Epochs, state and shuffling work as described in `TarStream`.
 
-    Column names, and types that are not given, are inferred from the first source; the others must have the same
-    header. `continues` cannot be used, because a continued source has no header.
+    Column names, and types that are not given, are inferred from the first source that has rows; empty files are
+    skipped, and the others must have the same header. `continues` cannot be used, because a continued source has no
+    header.
 
     Args:
         urls: a path, a list, or a pattern (`train-{0000..0146}.csv`); a shell command after `pipe:` (number ranges such

@@ -47,12 +47,12 @@ class TarStream(NativeStream):
 
     **Resuming.** `state_dict` has the ordinal and the position of the next sample. A plain file is entered at that
     position. For anything else the current archive is read from its start, and samples that were delivered are skipped
-    without decoding. Earlier archives are not opened, except for the first one if fields have to be inferred. Sources
-    that can be read only once cannot be resumed, unless `continues` says that they continue where they were.
-    `ShuffleBuffer(stream, ...)` shuffles. A loader's state may be loaded with a different number of workers: each
-    remaining sample comes once. With a seed and without a `ShuffleBuffer` the batches are those of the uninterrupted
-    run; otherwise the samples come in the order in which these workers would have delivered them, had they read from
-    the start.
+    without decoding. Earlier archives are not opened, except for the first one that has a sample, and those before it,
+    if fields have to be inferred. Sources that can be read only once cannot be resumed, unless `continues` says that
+    they continue where they were. `ShuffleBuffer(stream, ...)` shuffles. A loader's state may be loaded with a
+    different number of workers: each remaining sample comes once. With a seed and without a `ShuffleBuffer` the batches
+    are those of the uninterrupted run; otherwise the samples come in the order in which these workers would have
+    delivered them, had they read from the start.
 
     **Commands.** The command after `pipe:` is run by `/bin/sh -c`, in its own process group and without input. It can
     do whatever you can, so do not build commands from untrusted names. No other string is ever executed. If a command

@@ -124,13 +124,19 @@ impl CsvParse {
         trouble
     }
 
-    /// Reads and consumes the header; returns its names.
-    fn header(&mut self, bytes: &mut ByteStream) -> Found<Option<(u64, Vec<String>)>> {
+    /// Reads and consumes the header; returns its names, which must be those of the sources before it.
+    fn header(&mut self, bytes: &mut ByteStream) -> Found<Option<Vec<String>>> {
         let Some(end) = self.row(bytes)? else { return Ok(None) };
         let (offset, row) = (bytes.offset(), &bytes.window()[..end.text]);
         let names = names_of(row, self.delimiter).map_err(|refusal| rest(self.lines.refuse(offset, row, refusal)))?;
         self.take(bytes, end.taken);
-        Ok(Some((offset, names)))
+        match &self.row {
+            Some(row) if row.names() != names => {
+                let reason = format!("the header is {names:?}, but that of the first file is {:?}", row.names());
+                Err(Trouble::Rest { offset, reason })
+            }
+            _ => Ok(Some(names)),
+        }
     }
 
     /// Calls `see` with the column number and text of each cell of the next row; returns false if there is none.
@@ -165,11 +171,11 @@ impl Parse for CsvParse {
         self.row.is_none()
     }
 
-    fn look(&mut self, bytes: &mut ByteStream) -> Found<()> {
+    fn look(&mut self, bytes: &mut ByteStream, is_last: bool) -> Found<bool> {
         self.lines.begin();
         begin_text(bytes)?;
         let names = match self.header {
-            CsvHeader::FirstRow => self.header(bytes)?.map_or(Vec::new(), |(_, names)| names),
+            CsvHeader::FirstRow => self.header(bytes)?.unwrap_or_default(),
             CsvHeader::None => {
                 let mut count = 0;
                 self.visit_row(bytes, |column, _| count = column + 1)?;
@@ -178,37 +184,36 @@ impl Parse for CsvParse {
                 (0..count).map(|column: usize| column.to_string()).collect()
             }
         };
+        // Without a row in any source, the names are missing: an error if fields are given.
+        if names.is_empty() && (!is_last || self.row.is_some()) {
+            return Ok(false);
+        }
+        let mut has_samples = self.fields.is_some();
         let fields = match self.fields.clone() {
             Some(fields) => fields,
             None => {
-                let defaults = std::mem::take(&mut self.defaults);
+                let defaults = self.defaults.clone();
                 let mut inference = Inference::new(&names, &defaults);
                 for _ in 0..INFERRED_FROM {
                     if bytes.offset() > LOOK || !self.visit_row(bytes, |column, cell| inference.see(column, cell))? {
                         break;
                     }
+                    has_samples = true;
                 }
                 inference.fields()?
             }
         };
         self.row = Some(CsvFields::new(names, fields, self.delimiter)?);
-        Ok(())
+        Ok(has_samples)
     }
 
     fn begin(&mut self, bytes: &mut ByteStream) -> Found<()> {
         self.lines.begin();
         begin_text(bytes)?;
-        if self.header == CsvHeader::None {
-            return Ok(());
+        if self.header == CsvHeader::FirstRow {
+            self.header(bytes)?;
         }
-        let Some((offset, names)) = self.header(bytes)? else { return Ok(()) };
-        match &self.row {
-            Some(row) if row.names() != names => {
-                let reason = format!("the header is {names:?}, but that of the first file is {:?}", row.names());
-                Err(Trouble::Rest { offset, reason })
-            }
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     fn next(&mut self, bytes: &mut ByteStream, sample: Sample<'_>) -> Found<Step> {

@@ -5,7 +5,7 @@ use crate::Error;
 use crate::dataset::format::field::decoding::Decoded;
 use crate::dataset::format::field::typed_field::TypedField;
 
-/// Bytes at the beginning of the first source that are read to infer the fields.
+/// Bytes at the beginning of a source that are read to infer the fields.
 pub(in crate::dataset::format) const LOOK: u64 = 64 << 20;
 
 /// Parses the bytes of one source after the other.
@@ -18,9 +18,11 @@ pub(in crate::dataset::format) trait Parse: Send {
         false
     }
 
-    /// Infers the fields. Called at the beginning of the first source, which is then read again from there.
-    fn look(&mut self, _bytes: &mut ByteStream) -> Found<()> {
-        Ok(())
+    /// Infers the fields; returns false if the source has no sample to infer them from. Called at the beginning of the
+    /// first source, and of the following ones until one has a sample; `is_last` if there are no more. They are then read
+    /// again from there.
+    fn look(&mut self, _bytes: &mut ByteStream, _is_last: bool) -> Found<bool> {
+        Ok(true)
     }
 
     /// Reads what comes before the first sample. Called at the beginning of each source.

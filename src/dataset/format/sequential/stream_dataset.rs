@@ -1,5 +1,7 @@
 //! [`StreamDataset`]: samples read sequentially from pipes, from the output of programs, and from files.
 
+use std::collections::HashMap;
+
 use super::byte_stream::{ByteStream, StreamPacking};
 use super::parse::{LOOK, Parse, Sample, Step, Trouble};
 use super::source::{StreamSource, commands_are_allowed};
@@ -103,7 +105,8 @@ impl IterableDataset for StreamDataset {
     fn stream(&self, part: StreamPart, from: StreamPosition, stop: &StopSignal) -> Result<Box<dyn SampleStream>> {
         self.check_commands()?;
         let (dataset, parse, stop) = (self.clone(), self.format.parse(self.largest)?, stop.clone());
-        let mut samples = Samples { dataset, parse, bytes: None, at: from, part, stop, has_failed: false };
+        let mut samples =
+            Samples { dataset, parse, bytes: None, looked_at: HashMap::new(), at: from, part, stop, has_failed: false };
         samples.begin()?;
         Ok(Box::new(samples))
     }
@@ -119,6 +122,8 @@ struct Samples {
     parse: Box<dyn Parse>,
     /// The source that `at` is in, once it is open.
     bytes: Option<ByteStream>,
+    /// Sources that the fields were inferred from, at their beginning: some can't be opened again.
+    looked_at: HashMap<u64, ByteStream>,
     at: StreamPosition,
     part: StreamPart,
     stop: StopSignal,
@@ -193,33 +198,46 @@ impl Samples {
         Ok(())
     }
 
-    /// Infers the fields from the first source. Leaves it open at its beginning if reading starts there.
+    /// Infers the fields from the first source that has a sample.
     fn look(&mut self) -> Result<()> {
-        let Some(first) = self.dataset.sources.first() else { return Ok(()) };
-        let is_first = self.at.source == 0;
-        if self.at.ordinal > 0 && !first.is_repeatable() {
+        for number in 0..self.dataset.sources.len() {
+            if self.look_at(number)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Infers the fields from this source; returns false if it has no samples.
+    fn look_at(&mut self, number: usize) -> Result<bool> {
+        let source = &self.dataset.sources[number];
+        let (is_last, is_repeatable) = (number + 1 == self.dataset.sources.len(), source.is_repeatable());
+        if self.at.ordinal > 0 && !is_repeatable {
             let reason = "they must be named, because the first samples, from which they are inferred, have been read \
                           and can't be read again"
                 .to_owned();
             return Err(Error::InvalidArgument { argument: "fields", reason });
         }
-        let mut bytes = ByteStream::open(first, self.dataset.packing, &self.stop)
-            .map_err(|trouble| named(first, "its first samples", trouble))?;
+        let named = |trouble| named(source, "its first samples", trouble);
+        let mut bytes = ByteStream::open(source, self.dataset.packing, &self.stop).map_err(named)?;
         // Leaves room for names, and for what is skipped before the first sample.
         bytes.keep(self.dataset.largest.saturating_add(LOOK));
-        self.parse.look(&mut bytes).map_err(|trouble| named(first, "its first samples", trouble))?;
-        if is_first {
+        let has_samples = self.parse.look(&mut bytes, is_last).map_err(named)?;
+        // The others can be opened again: any number of empty files would otherwise stay open.
+        if number as u64 >= self.at.source && (has_samples || !is_repeatable) {
             bytes.rewind();
-            self.parse.begin(&mut bytes).map_err(|trouble| named(first, "its first samples", trouble))?;
-            self.bytes = Some(bytes);
+            self.looked_at.insert(number as u64, bytes);
         }
-        Ok(())
+        Ok(has_samples)
     }
 
     /// Opens the next source; returns false if there is none.
     fn open(&mut self) -> Result<bool> {
         let Some(source) = self.dataset.sources.get(self.at.source as usize) else { return Ok(false) };
-        let opened = ByteStream::open(source, self.dataset.packing, &self.stop);
+        let opened = match self.looked_at.remove(&self.at.source) {
+            Some(bytes) => Ok(bytes),
+            None => ByteStream::open(source, self.dataset.packing, &self.stop),
+        };
         let opened = opened.and_then(|mut bytes| {
             // A resumed source is already past its beginning.
             if source.is_repeatable() || self.at.ordinal <= self.at.first_of_source {

@@ -310,7 +310,7 @@ impl Parse for TarParse {
         !self.has_fields || self.fields.iter().any(|wanted| wanted.field.is_array() && wanted.form.is_none())
     }
 
-    fn look(&mut self, bytes: &mut ByteStream) -> Found<()> {
+    fn look(&mut self, bytes: &mut ByteStream, _is_last: bool) -> Found<bool> {
         self.begin(bytes)?;
         let (mut key, mut is_first) = (None, true);
         while let Some(member) = self.member(bytes)? {
@@ -331,9 +331,9 @@ impl Parse for TarParse {
             }
             self.look_at_array(&member, bytes)?;
         }
-        self.has_fields = true;
+        self.has_fields |= key.is_some();
         self.set_typed()?;
-        Ok(())
+        Ok(key.is_some())
     }
 
     fn begin(&mut self, _bytes: &mut ByteStream) -> Found<()> {

@@ -102,10 +102,11 @@ impl Parse for TfRecordParse {
         self.fields.is_none()
     }
 
-    fn look(&mut self, bytes: &mut ByteStream) -> Found<()> {
-        let mut inference = Inference::default();
+    fn look(&mut self, bytes: &mut ByteStream, _is_last: bool) -> Found<bool> {
+        let (mut inference, mut has_samples) = (Inference::default(), false);
         for _ in 0..INFERRED_FROM {
             let Some((at, length)) = self.header(bytes)? else { break };
+            has_samples = true;
             if bytes.offset().saturating_add(length) > LOOK.max(self.largest) {
                 break;
             }
@@ -114,7 +115,7 @@ impl Parse for TfRecordParse {
         }
         let fields = inference.fields();
         self.fields = Some(fields.map_err(|reason| Error::InvalidArgument { argument: "features", reason })?);
-        Ok(())
+        Ok(has_samples)
     }
 
     fn next(&mut self, bytes: &mut ByteStream, sample: Sample<'_>) -> Found<Step> {
