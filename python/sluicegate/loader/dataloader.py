@@ -469,8 +469,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
 
     def _pass_on_epoch(self, epoch: int) -> None:
         self._loader_progress.epochs.last_set = epoch
-        sampler = self._index_sampler
-        samplers: list[Any] = [sampler, getattr(sampler, "sampler", None)]
+        samplers: list[Any] = [sampler := self._index_sampler, getattr(sampler, "sampler", None)]
         for each in samplers:
             if hasattr(each, "set_epoch"):
                 each.set_epoch(epoch)
