@@ -139,3 +139,17 @@ def test_a_different_header_after_one_without_rows_is_an_error(tmp_path: pathlib
     (tmp_path / "2").write_text("b,a\n1,2\n")
     with pytest.raises(ValueError, match=r'/2, byte 0: .*the header is \["b", "a"\], but that of the first file'):
         list(CsvStream([str(tmp_path / "1"), str(tmp_path / "2")]))
+
+
+def test_fields_that_are_inferred_from_another_source_do_not_end_one_that_continues(tmp_path: pathlib.Path) -> None:
+    members = [(f"{number}.cls", b"%d" % number) for number in range(SAMPLES)]
+    first = tar_files.put(tmp_path / "first.tar", members[:1])
+    rest = pathlib.Path(tar_files.put(tmp_path / "rest.tar", members[1:])).read_bytes()
+
+    stream = TarStream([first, io.BytesIO(rest)], continues=True)
+    samples = iter(stream)
+    assert [next(samples)["cls"] for _ in range(2)] == [b"0", b"1"]
+    # The header and the contents of a member are 512 bytes each.
+    resumed = TarStream([first, io.BytesIO(rest[1024:])], continues=True)
+    resumed.load_state_dict(stream.state_dict())
+    assert [sample["cls"] for sample in resumed] == [b"2", b"3", b"4"]

@@ -333,6 +333,8 @@ impl Parse for TarParse {
         }
         self.has_fields |= key.is_some();
         self.set_typed()?;
+        // A source that continues where it was does not begin.
+        self.begin(bytes)?;
         Ok(key.is_some())
     }
 
