@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-from torch.utils.data import IterDataPipe
+from torch.utils.data import ChainDataset, IterDataPipe
 from torch.utils.data.graph_settings import apply_random_seed
 
 from sluicegate import _core, _torch
@@ -246,9 +246,12 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         Torch's loader never calls it. So it is called only with a seed, if the epoch was set, or for a
         `ResumableStream`, also in a `ChainDataset`.
         """
-        told = takes_epoch(self._dataset)
-        is_wanted = self._seed is not None or self._progress.epochs.last_set is not None
-        return bool(told) and (is_wanted or isinstance(told[0], ResumableStream))
+        dataset = self._dataset
+        if self._seed is not None or self._progress.epochs.last_set is not None:
+            return bool(takes_epoch(dataset))
+        # Others are not even asked: the attributes of a user-defined dataset may do anything.
+        is_ours = isinstance(dataset, (ResumableStream, ChainDataset))
+        return is_ours and any(isinstance(each, ResumableStream) for each in takes_epoch(dataset))
 
     def _stream_places(self, resumed: LoaderState) -> list[PlaceState | None]:
         """Return, by worker, where it resumes in its stream, as far as known.

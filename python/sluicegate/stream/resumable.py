@@ -12,6 +12,7 @@ from torch.utils.data import ChainDataset, IterableDataset
 
 from sluicegate.checked_number import checked_number
 from sluicegate.state.checks import check_stream_state
+from sluicegate.state.stateful import attribute
 
 from .consumer import Consumer, checked_shard, rank_and_world_size, worker_number
 from .images import DecodesImages
@@ -276,7 +277,7 @@ def takes_epoch(dataset: Any) -> list[Any]:
 
     Torch's `ChainDataset` has no `set_epoch`, but the order of our streams depends on the epoch, also within it.
     """
-    if callable(getattr(dataset, "set_epoch", None)):
+    if callable(attribute(dataset, "set_epoch")):
         return [dataset]
     found = (each for inner in _chained(dataset) for each in takes_epoch(inner))
     return [each for each in found if isinstance(each, ResumableStream)]
