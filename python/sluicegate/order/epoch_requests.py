@@ -65,9 +65,13 @@ class PlannedRequests:
 
 def restore_own(progress: EpochProgress, index_sampler: Any) -> None:
     """Restore the generators that a sampler owns, and keep their states: a seed sets only the global ones."""
+    _put_own(progress, index_sampler)
+    progress.draws.generators = take_own(index_sampler)
+
+
+def _put_own(progress: EpochProgress, index_sampler: Any) -> None:
     if progress.resumed.draws is not None:
         put_own(index_sampler, progress.resumed.draws)
-    progress.draws.generators = take_own(index_sampler)
 
 
 def leave_epoch_before(progress: EpochProgress, index_sampler: Any, before: SamplerPlace) -> None:
@@ -78,8 +82,7 @@ def leave_epoch_before(progress: EpochProgress, index_sampler: Any, before: Samp
     """
     with keeping_generators():
         leave_epoch(index_sampler, before)
-    if progress.resumed.draws is not None:
-        put_own(index_sampler, progress.resumed.draws)
+    _put_own(progress, index_sampler)
 
 
 def _listed(progress: EpochProgress, index_sampler: Any, sampler: Any) -> Iterator[Any]:
