@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -150,24 +150,33 @@ def test_a_shuffle_buffer_resumes_within_its_pass(seed: int | None) -> None:
         samples = [{"k": "ab"[number % 2], "x": number} for number in range(12)]
         return split_by_class(shard_iterable(ShuffleBuffer(samples, 4, seed)), "k", None, classes="ab")
 
+    first, whole = check_resumed_in_its_second_pass(made)
+    assert first != whole[:2] != whole[2:]
+
+
+def check_resumed_in_its_second_pass(made: Callable[[], Any], is_told: bool = False) -> tuple[list[Any], list[Any]]:
+    """Return what the first pass yields by class, and what the next two yield."""
+
     def read(loaders: Any, names: str) -> list[list[int]]:
-        return [[sample["x"] for sample in loaders[name]] for name in names]
+        return [[int(sample["x"]) for sample in loaders[name]] for name in names]
 
     loaders = made()
     first = read(loaders, "ab")
+    if is_told:
+        loaders.set_epoch(1)
     between = json.loads(json.dumps(loaders.state_dict()))
     iterator = iter(loaders["a"])
-    head = [next(iterator)["x"], next(iterator)["x"]]
+    head = [int(next(iterator)["x"]), int(next(iterator)["x"])]
     within = json.loads(json.dumps(loaders.state_dict()))
-    rest = [[sample["x"] for sample in iterator], *read(loaders, "bab")]
+    rest = [[int(sample["x"]) for sample in iterator], *read(loaders, "bab")]
     whole = [head + rest[0], *rest[1:]]
-    assert first != whole[:2] != whole[2:]
     for other in (made(), loaders):
         other.load_state_dict(between)
         assert read(other, "abab") == whole
         other.load_state_dict(within)
         assert json.loads(json.dumps(other.state_dict())) == within
         assert read(other, "abab") == rest
+    return first, whole
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
@@ -214,23 +223,5 @@ def test_a_loader_resumes_within_its_pass(kind: str, is_told: bool) -> None:
     def made() -> Any:
         return split_by_class(LOADERS[kind](), "k", None, classes="ab")
 
-    def read(loaders: Any, names: str) -> list[list[int]]:
-        return [[int(sample["x"]) for sample in loaders[name]] for name in names]
-
-    loaders = made()
-    first = read(loaders, "ab")
-    if is_told or kind == "sampler":
-        loaders.set_epoch(1)
-    between = json.loads(json.dumps(loaders.state_dict()))
-    iterator = iter(loaders["a"])
-    head = [int(next(iterator)["x"]), int(next(iterator)["x"])]
-    within = json.loads(json.dumps(loaders.state_dict()))
-    rest = [[int(sample["x"]) for sample in iterator], *read(loaders, "bab")]
-    whole = [head + rest[0], *rest[1:]]
+    first, whole = check_resumed_in_its_second_pass(made, is_told or kind == "sampler")
     assert first != whole[:2]
-    for other in (made(), loaders):
-        other.load_state_dict(between)
-        assert read(other, "abab") == whole
-        other.load_state_dict(within)
-        assert json.loads(json.dumps(other.state_dict())) == within
-        assert read(other, "abab") == rest
