@@ -22,11 +22,13 @@ BEHIND :=
 PYTEST_JOBS := 3
 # The folders whose tests import large packages, and thus make large processes, as the package's doctests do.
 LARGE := $(addprefix tests/python/,formats image native recognition stream transformers transforms writers xarray)
+# Trainings on two ranks, which take a minute of processor time.
+RANKS := tests/python/test_trainers_sharded.py
 # The seed of a random order of the Python tests, if any.
 SHUFFLE :=
 PYTEST = $(BIN)/python -m pytest --quiet --numprocesses $(PYTEST_JOBS) --dist worksteal $(if $(SHUFFLE),--shuffle=$(SHUFFLE))
 
-.PHONY: help dev demo docs test test-rust test-python test-small test-large check test-tight test-loom test-soak test-trainers test-cuda examples lint lint-rust lint-python format fuzz mutants mutants-core miri msrv bench bench-native bench-cuda wheel lock clean
+.PHONY: help dev demo docs test test-rust test-python test-small test-large check test-ranks test-tight test-loom test-soak test-trainers test-cuda examples lint lint-rust lint-python format fuzz mutants mutants-core miri msrv bench bench-native bench-cuda wheel lock clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -80,7 +82,7 @@ test-rust: $(VENV)/.built
 
 # The first tests fork workers of processes that have not imported torchvision, transformers, and Arrow, which takes a
 # fourth less processor time.
-TEST_SMALL = $(PYTEST) tests/python tests/mutants $(addprefix --ignore=,$(LARGE))
+TEST_SMALL = $(PYTEST) tests/python tests/mutants $(addprefix --ignore=,$(LARGE) $(RANKS))
 TEST_LARGE = $(PYTEST) $(LARGE) python/sluicegate
 
 test-python: $(VENV)/.built
@@ -93,7 +95,8 @@ test-small: $(VENV)/.built
 test-large: $(VENV)/.built
 	$(TEST_LARGE)
 
-# .ci/run also runs these, except test-trainers, which installs unlocked packages and takes minutes.
+# .ci/run also runs these, except test-trainers, which installs unlocked packages and takes minutes; test-ranks is its part
+# that does not.
 check: lint docs test-tight test-loom test-soak fuzz test-trainers ## What a release must pass in addition to make test: lints, docs, few slots, loom, soak, a minute per fuzzer, trainers
 
 examples: ## Train on the demo's photographs in Rust, with candle and with burn, and test what connects them
@@ -104,6 +107,10 @@ examples: ## Train on the demo's photographs in Rust, with candle and with burn,
 test-tight: PYTEST_JOBS = 2
 test-tight: $(VENV)/.built ## Run the tests that depend on slots with two of them and a prefetch of one
 	$(PYTEST) --tight tests/python
+
+test-ranks: PYTEST_JOBS = 1
+test-ranks: $(VENV)/.built ## Kill and resume trainings on two ranks, in the trainers that are locked
+	$(PYTEST) $(RANKS)
 
 test-loom: $(VENV)/.installed ## Check the rings and bells in every interleaving
 	RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=target/loom $(BEHIND) cargo test --locked --quiet --profile loom --lib loom
