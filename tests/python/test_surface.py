@@ -91,6 +91,7 @@ SUBCLASSED_BY_USERS = [
     "Sampler",
     "StackDataset",
     "Subset",
+    "TensorDataset",
 ]
 
 

@@ -1,9 +1,7 @@
-"""Collation and conversion, directly and through a loader."""
+"""Collation through a loader."""
 
 from __future__ import annotations
 
-import collections
-import types
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,11 +11,10 @@ import pytest
 import torch
 
 from checks.equality import assert_same, error_of
-from doubles.datasets import Items, Nested, Point, Record, Tags, clone_all
+from doubles.datasets import Nested, Point, Record, clone_all
 
 pytestmark = pytest.mark.slots
 
-NUMPY_SCALARS = ["float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool"]
 NESTED_IS_NEW = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors is in prototype stage")
 NOT_WRITABLE = "ignore:The given NumPy array is not writable"
 
@@ -49,15 +46,7 @@ class Shared:
     ],
 )
 def test_collates_plain_values(data: ModuleType, samples: list[Any], expected: Any) -> None:
-    assert_same(data.default_collate(samples), expected)
     assert_same(list(data.DataLoader(samples, batch_size=len(samples))), [expected])
-
-
-@pytest.mark.parametrize("name", NUMPY_SCALARS)
-def test_numpy_scalars_become_tensors_of_the_same_width(data: ModuleType, name: str) -> None:
-    samples = [numpy.dtype(name).type(value) for value in (0, 1, 1)]
-    assert_same(data.default_collate(samples), torch.tensor([0, 1, 1], dtype=getattr(torch, name)))
-    assert_same(data.default_convert(samples[1]), torch.tensor(1, dtype=getattr(torch, name)))
 
 
 @pytest.mark.parametrize("num_workers", [0, 1])
@@ -66,18 +55,6 @@ def test_arrays_of_doubles_make_a_double_tensor(data: ModuleType, num_workers: i
     (batch,) = data.DataLoader(samples, batch_size=4, num_workers=num_workers)
     assert isinstance(batch, torch.DoubleTensor)
     assert tuple(batch.shape) == (4, 2, 3)
-
-
-def test_string_and_object_arrays_are_refused_or_passed_as_torch_does(data: ModuleType) -> None:
-    strings = numpy.array(["a", "bb"])
-    assert data.default_convert(strings) is strings
-    assert_same(data.default_collate(list(strings)), [numpy.str_("a"), numpy.str_("bb")])
-    with pytest.raises(TypeError, match="default_collate: batch must contain tensors"):
-        data.default_collate([strings, strings])
-    with pytest.raises(TypeError, match="default_collate: batch must contain tensors"):
-        data.default_collate([numpy.array([object()])] * 2)
-    with pytest.raises(TypeError, match="found <class 'object'>"):
-        data.default_collate([object(), object()])
 
 
 @pytest.mark.filterwarnings(NOT_WRITABLE)
@@ -92,30 +69,6 @@ def test_rows_of_a_read_only_memmap_are_copied(data: ModuleType, tmp_path: Path)
     assert_same(batches, [half.clone() for half in expected])
 
 
-@pytest.mark.parametrize("samples", [[[1, 2], [1]], [[1], [1, 2]], [(1,), ()]])
-def test_sequences_of_unequal_length_are_refused(data: ModuleType, samples: list[Any]) -> None:
-    with pytest.raises(RuntimeError, match="each element in list of batch should be of equal size"):
-        data.default_collate(samples)
-
-
-def test_tensors_of_unequal_shape_are_refused(data: ModuleType) -> None:
-    with pytest.raises(RuntimeError, match=r"stack expects each tensor to be equal size, but got \[2\] at entry 0"):
-        data.default_collate([torch.zeros(2), torch.zeros(3)])
-
-
-def test_own_container_types_survive(data: ModuleType) -> None:
-    assert_same(data.default_collate([Tags(a=1), Tags(a=2)]), Tags(a=torch.tensor([1, 2])))
-    assert_same(data.default_collate([Items([1]), Items([2])]), Items([torch.tensor([1, 2])]))
-    assert_same(data.default_convert(Tags(a=numpy.ones(1))), Tags(a=torch.ones(1, dtype=torch.float64)))
-    assert_same(data.default_convert(Items([numpy.ones(1)])), Items([torch.ones(1, dtype=torch.float64)]))
-    assert_same(data.default_convert(range(2)), [0, 1])
-    assert_same(data.default_convert((1, "a")), [1, "a"])
-    ordered = collections.OrderedDict(b=1, a=2)
-    assert_same(data.default_collate([ordered]), collections.OrderedDict(b=torch.tensor([1]), a=torch.tensor([2])))
-    proxy = data.default_collate([types.MappingProxyType({"a": 1})])
-    assert_same(proxy, types.MappingProxyType({"a": torch.tensor([1])}))
-
-
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_namedtuples_stay_namedtuples(data: ModuleType, num_workers: int) -> None:
     samples = [Point(index, Point(float(index), "z")) for index in range(2)]
@@ -127,7 +80,7 @@ def test_namedtuples_stay_namedtuples(data: ModuleType, num_workers: int) -> Non
 def test_dataclasses_are_refused_in_batches_and_passed_on_alone(data: ModuleType) -> None:
     record = Record(torch.zeros(1))
     with pytest.raises(TypeError, match="default_collate: batch must contain"):
-        data.default_collate([record, record])
+        list(data.DataLoader([record, record], batch_size=2))
     assert list(data.DataLoader([record], batch_size=None)) == [record]
 
 

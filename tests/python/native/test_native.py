@@ -13,7 +13,7 @@ import torch
 import torch.utils.data
 
 import sluicegate
-from checks.equality import assert_same
+from checks.equality import assert_same, error_of
 from checks.native import Build, array_of, assert_as_torch
 from checks.programs import Run
 from doubles.datasets import Marked, OwnTensorDataset, summed
@@ -29,6 +29,19 @@ pytestmark = [
 INTEGERS = ["uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "bool"]
 FLOATS = ["float16", "bfloat16", "float32", "float64", "complex32", "complex64", "complex128"]
 FLOATS += ["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"]
+
+
+class Negated(torch.utils.data.Subset[Any]):
+    def __getitem__(self, index: Any) -> Any:
+        return -super().__getitem__(index)
+
+    def __getitems__(self, indices: list[int]) -> list[Any]:
+        return [self[index] for index in indices]
+
+
+class TooFew(list[int]):
+    def __getitems__(self, indices: list[int]) -> list[int]:
+        return [self[index] for index in indices][1:]
 
 
 def bytes_as(dtype: torch.dtype, *shape: int) -> torch.Tensor:
@@ -196,6 +209,17 @@ TENSOR_FLAGS: dict[str, Build] = {
 @pytest.mark.parametrize("kind", TENSOR_FLAGS)
 def test_tensors_that_only_torch_can_stack_are_stacked_by_torch(kind: str, num_workers: int) -> None:
     assert_as_torch(sluicegate, TENSOR_FLAGS[kind], batch_size=4, num_workers=num_workers)
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_a_subset_that_reads_its_samples_itself_is_read_as_by_torch(num_workers: int) -> None:
+    assert_as_torch(sluicegate, lambda package: Negated(torch.arange(4), [3, 2]), batch_size=2, num_workers=num_workers)
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_a_part_of_a_stack_that_returns_too_few_samples_is_an_error(data: ModuleType, num_workers: int) -> None:
+    loader = data.DataLoader(data.StackDataset(TooFew(range(4))), batch_size=4, num_workers=num_workers)
+    assert "Expected 4, got 3" in str(error_of(lambda: list(loader)))
 
 
 @pytest.mark.parametrize("num_workers", [0, 1])

@@ -143,14 +143,6 @@ def test_random_samples_are_torchs(num_workers: int) -> None:
     assert_same(traces[0], traces[1])
 
 
-def test_numpy_seed_of_a_worker_is_mixed_from_base_seed_and_id() -> None:
-    from torch.utils.data._utils.worker import _generate_state
-
-    for base, worker in ((0, 0), (1, 0), (1, 1), (2**40 + 3, 5)):
-        entropy = [worker, base & 0xFFFFFFFF, base >> 32, 0]
-        assert _generate_state(base, worker) == numpy.random.SeedSequence(entropy).generate_state(4).tolist()
-
-
 @pytest.mark.parametrize("kind", SAMPLERS)
 def test_samplers_draw_at_the_first_next_and_never_again(data: ModuleType, kind: str) -> None:
     sampler = make_sampler(data, kind)
