@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
-import numpy as np
-import torch
-
 from sluicegate.error_note import add_note
+from sluicegate.sampler.class_index import plain_label
 
 from .next_passes import next_passes
-
-__all__ = ["ClassifiedStream", "Label", "checked_label", "plain_class"]
 
 # The name of a field, its position, or a function of the sample.
 Label = str | int | Callable[[Any], Hashable]
@@ -30,15 +26,6 @@ def checked_label(label: Any) -> Label:
         )
     checked: Label = label
     return checked
-
-
-def plain_class(name: Any) -> Hashable:
-    """Return the number in a tensor or an array of one element; anything else unchanged."""
-    if isinstance(name, torch.Tensor):
-        return name.item() if name.numel() == 1 else name
-    if isinstance(name, (np.generic, np.ndarray)):
-        return name.item() if name.size == 1 else name  # type: ignore[return-value]
-    return name  # type: ignore[no-any-return]
 
 
 class ClassifiedStream(Iterator[tuple[Hashable, Any]]):
@@ -121,9 +108,9 @@ class ClassifiedStream(Iterator[tuple[Hashable, Any]]):
                 name = getattr(sample, self._label)
             else:
                 name = sample[self._label]
-            name = plain_class(name)
-            hash(name)
+            label: Hashable = plain_label(name)
+            hash(label)
         except Exception as error:
             add_note(error, f"raised by the class of sample {ordinal} of this stream (label={self._label!r})")
             raise
-        return name
+        return label

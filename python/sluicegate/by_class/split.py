@@ -14,13 +14,12 @@ from torch.utils.data import IterableDataset
 
 from sluicegate.checked_number import checked_number
 from sluicegate.loader.dataloader import DataLoader
+from sluicegate.sampler.class_index import plain_label
 from sluicegate.stream.resumable import set_epoch
 
-from .classified_stream import ClassifiedStream, Label, checked_label, plain_class
+from .classified_stream import ClassifiedStream, Label, checked_label
 from .split_pass import SplitPass
 from .split_state import SplitPosition, load_split_state, split_state
-
-__all__ = ["StreamSplit", "split_by_class"]
 
 _RULES = ("block", "drop", "spill")
 
@@ -104,7 +103,7 @@ def split_by_class(
     rule = _Rule(
         iterable,
         checked_label(label),
-        None if classes is None else list(dict.fromkeys(map(plain_class, classes))),
+        None if classes is None else list(dict.fromkeys(map(plain_label, classes))),
         checked_number("buffer_size", buffer_size, 1),
         when_full,
         spill_dir,

@@ -56,6 +56,13 @@ def test_the_label_is_a_field_or_a_function(label: Any, samples: Any) -> None:
     assert [sample[0] for sample in loaders["b"]] == [1]
 
 
+def test_a_class_of_several_numbers_is_an_error() -> None:
+    # As a key, such a tensor would be a new class for each sample.
+    loaders = split_by_class([(torch.tensor([1, 2]), 0)], label=0, batch_size=1, classes=[1])
+    with pytest.raises(ValueError, match="label: expected one value, but got an array of shape"):
+        list(loaders[1])
+
+
 @pytest.mark.parametrize("make", [torch.tensor, np.int64, np.array, lambda number: torch.tensor([number])])
 def test_labels_that_are_tensors_count_as_their_numbers(make: Any) -> None:
     samples = [(place, make(place % 2)) for place in range(6)]
