@@ -32,48 +32,7 @@ from torch.utils.data.dataloader import (
     _InfiniteConstantSampler,  # Asks a stream for the next sample, without end.
 )
 
-__all__ = [
-    "COLLATE_MAP",
-    "DTYPES",
-    "DTYPE_NAMES",
-    "TENSOR_FLAGS",
-    "BaseDataLoaderIter",
-    "DatasetKind",
-    "WorkerInfo",
-    "answer_per_thread",
-    "call_as_worker",
-    "collate",
-    "collate_is_default",
-    "constant_batch_size",
-    "dtype_name",
-    "from_dlpack",
-    "get_distributed_settings",
-    "hide_rank",
-    "hide_worker",
-    "identity",
-    "is_torchs_own",
-    "is_worker_info_of_process",
-    "is_written_in",
-    "memory_has_one_owner",
-    "modes_are_active",
-    "modules_have_global_hooks",
-    "numpy_seed",
-    "of_no_worker_thread",
-    "operations_are_plain",
-    "pin_memory",
-    "profiler_enabled",
-    "rebuild_sparse_tensor",
-    "set_thread_name",
-    "set_worker_info",
-    "set_worker_info_of_thread",
-    "set_worker_signal_handlers",
-    "sharding_init_fn",
-    "storage_of",
-    "tensor_is_dense",
-    "tensor_is_plain",
-    "untyped",
-    "worker_info",
-]
+__all__ = ["BaseDataLoaderIter", "DatasetKind", "get_distributed_settings"]
 
 # torch.from_dlpack without the Python wrapper, which first looks up a device: half of the time of a hand-over.
 from_dlpack = torch._C._from_dlpack

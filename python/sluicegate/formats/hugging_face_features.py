@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-__all__ = ["METADATA", "image_mode"]
-
 # The key in the schema's metadata.
 METADATA = "huggingface"
 

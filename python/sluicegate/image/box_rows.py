@@ -13,8 +13,6 @@ from sluicegate.transforms import only_boxes
 from sluicegate.transforms.called import is_exactly, with_each_part
 from sluicegate.transforms.leaves import wrapped
 
-__all__ = ["check_rows", "checked_box_fields", "following", "row_count", "rows_of", "undeclared"]
-
 Transform = Callable[..., Any]
 _V2 = "torchvision.transforms.v2"
 

@@ -36,17 +36,6 @@ from .generator_state import (
     torch_access,
 )
 
-__all__ = [
-    "fastest_python_access",
-    "fastest_torch_access",
-    "generator_state",
-    "global_generators",
-    "global_state",
-    "set_generator_state",
-    "set_global_state",
-    "state_text",
-]
-
 # In the core's order.
 LIBRARIES = ("python", "numpy", "torch")
 

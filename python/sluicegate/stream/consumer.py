@@ -9,8 +9,6 @@ from sluicegate import _torch
 
 from .whole import is_reading_whole, nothing_hidden
 
-__all__ = ["Consumer", "checked_shard", "rank_and_world_size", "worker_number"]
-
 
 @dataclass(frozen=True)
 class Consumer:

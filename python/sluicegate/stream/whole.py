@@ -13,8 +13,6 @@ from typing import Any
 
 from sluicegate import _torch
 
-__all__ = ["Split", "is_reading_whole", "nothing_hidden", "reading_whole", "refuse_workers"]
-
 
 @dataclass(frozen=True)
 class Split:

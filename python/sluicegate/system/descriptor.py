@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["identity_of"]
-
 
 def identity_of(descriptor: int) -> tuple[int, int] | None:
     """Return the device and the inode of the file that `descriptor` is open on; None if it is closed.

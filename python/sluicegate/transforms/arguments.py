@@ -10,8 +10,6 @@ import torch
 
 from .products import match_products
 
-__all__ = ["fill_of", "interpolation_of", "padding_of", "pair", "range_around_zero", "size_of"]
-
 INTERPOLATIONS = ("nearest", "nearest-exact", "bilinear", "bicubic", "box", "hamming", "lanczos")
 # Pillow's constants.
 _BY_NUMBER = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}

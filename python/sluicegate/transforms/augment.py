@@ -9,8 +9,6 @@ from .arguments import check_fill, fill_of, interpolation_of
 from .leaves import flatten, kind_of
 from .transform import Transform
 
-__all__ = ["AugMix", "AutoAugment", "RandAugment", "TrivialAugmentWide"]
-
 
 class _Policy(Transform):
     """A policy for images only; its warps have an interpolation and a fill."""

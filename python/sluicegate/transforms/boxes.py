@@ -8,8 +8,6 @@ import torch
 
 from sluicegate import _core
 
-__all__ = ["FORMATS", "GivenBoxes", "MovedBoxes", "given_boxes", "moved_boxes", "numbers_of"]
-
 # By torchvision's names: two corners, a corner and the size, the center and the size.
 FORMATS = ("XYXY", "XYWH", "CXCYWH")
 

@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 from .arguments import interpolation_of
 from .torch_draws import drawing_from_current
 
-__all__ = ["BOXES", "KEY_POINTS", "PILLOW", "Needed", "by_torchvision", "is_own"]
-
 
 class Needed(NamedTuple):
     """Why torchvision is needed.

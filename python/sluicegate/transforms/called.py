@@ -14,8 +14,6 @@ from .leaves import flatten, kind_of, marked_image, to_transform, unflatten
 from .pillow_image import pillow_image
 from .torch_draws import drawing_from_current
 
-__all__ = ["CalledTransforms", "is_exactly", "is_sequential", "with_each_part"]
-
 _CONTAINERS = ("Compose", "RandomApply", "RandomChoice", "RandomOrder")
 
 

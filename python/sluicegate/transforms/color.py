@@ -7,21 +7,6 @@ from typing import Any, ClassVar
 
 from .transform import OptionalTransform, Transform, check_probability
 
-__all__ = [
-    "RGB",
-    "ColorJitter",
-    "Grayscale",
-    "RandomAdjustSharpness",
-    "RandomAutocontrast",
-    "RandomChannelPermutation",
-    "RandomEqualize",
-    "RandomGrayscale",
-    "RandomInvert",
-    "RandomPhotometricDistort",
-    "RandomPosterize",
-    "RandomSolarize",
-]
-
 _Range = float | Sequence[float] | None
 
 

@@ -12,8 +12,6 @@ from .drawing import current_generator
 from .running import run
 from .transform import Transform, check_probability
 
-__all__ = ["Compose", "RandomApply", "RandomChoice", "RandomOrder"]
-
 
 class _Several(Transform):
     def __init__(self, transforms: Sequence[Callable[..., Any]]) -> None:

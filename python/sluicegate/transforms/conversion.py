@@ -10,8 +10,6 @@ from .leaves import IMAGES, MARKED, marked_image, tensor_of, wrapped
 from .pillow_image import of_pillow, pillow_image
 from .transform import Transform
 
-__all__ = ["ConvertImageDtype", "PILToTensor", "ToDtype", "ToImage", "ToPILImage", "ToPureTensor", "ToTensor"]
-
 # Values are multiplied by this, so that equal ranges of floats map to each integer: those just below 1 to the greatest.
 _BELOW_NEXT = 1.0 - 1e-3
 

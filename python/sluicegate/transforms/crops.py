@@ -11,8 +11,6 @@ from .arguments import size_of
 from .leaves import flatten, kind_of, tensor_of, wrapped
 from .transform import Transform
 
-__all__ = ["FiveCrop", "TenCrop"]
-
 
 class FiveCrop(Transform):
     """Cut out the four corners of the image and its center: a tuple of five images.

@@ -10,8 +10,6 @@ from sluicegate import _core
 from sluicegate.rng.global_generators import fastest_torch_access
 from sluicegate.rng.sample import seeded_generators
 
-__all__ = ["compiled", "current_generator", "drawn"]
-
 
 @functools.lru_cache(maxsize=256)
 def compiled(json: str) -> _core.ImageTransforms:

@@ -17,8 +17,6 @@ from .recognize import NotRecognizedError
 from .specification import as_json
 from .v1 import inside
 
-__all__ = ["ExactHead", "exact_heads"]
-
 _COMPOSED = "torchvision.transforms", "torchvision.transforms.v2"
 _TO_TENSOR = ("ToTensor", "PILToTensor", "ToImage")
 # For tensors. Other transforms return views, whose strides are visible to other code.
@@ -31,7 +29,6 @@ _KEEP_INFO = (
     *("RandomSolarize", "RandomAutocontrast", "RandomEqualize"),
 )
 _DTYPES = {"uint8": torch.uint8, "float32": torch.float32}
-_IN_COLOR = 3
 
 
 @dataclass(frozen=True)

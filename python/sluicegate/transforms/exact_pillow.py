@@ -49,8 +49,6 @@ from .tensor_resize import check_tensor_resize
 from .torchs_draws import check_choices, check_normal_deviates
 from .v1 import probability_of_v1
 
-__all__ = ["ExactImage", "exact_steps"]
-
 _V1, _V2 = "torchvision.transforms", "torchvision.transforms.v2"
 _PRESETS = "torchvision.transforms._presets"
 _MOVES = ("CenterCrop", "Pad", "RandomCrop", "RandomHorizontalFlip", "RandomVerticalFlip")

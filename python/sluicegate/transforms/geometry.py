@@ -20,17 +20,6 @@ from .arguments import (
 )
 from .transform import FilledTransform, OptionalTransform, Transform, check_probability
 
-__all__ = [
-    "CenterCrop",
-    "Pad",
-    "RandomCrop",
-    "RandomHorizontalFlip",
-    "RandomResizedCrop",
-    "RandomVerticalFlip",
-    "RandomZoomOut",
-    "Resize",
-]
-
 
 class Resize(Transform):
     """Resize the whole image.

@@ -6,8 +6,6 @@ from typing import Any
 
 from .transform import Transform
 
-__all__ = ["Identity"]
-
 
 class Identity(Transform):
     """Return the sample unchanged.

@@ -8,8 +8,6 @@ from typing import Any
 from .arguments import check_sequence
 from .transform import Transform
 
-__all__ = ["JPEG"]
-
 
 class JPEG(Transform):
     """Encode the image as JPEG, with a random quality, and decode it again.

@@ -8,8 +8,6 @@ from sluicegate import _core
 
 from .boxes import numbers_of
 
-__all__ = ["moved_key_points"]
-
 
 def moved_key_points(points: torch.Tensor, operations: _core.ImageOperations, size: tuple[int, int]) -> torch.Tensor:
     """Return the key points (..., 2), x and y, of an image of this (height, width) after `operations`.

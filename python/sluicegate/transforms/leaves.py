@@ -9,18 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 
-__all__ = [
-    "IMAGES",
-    "MARKED",
-    "flatten",
-    "kind_of",
-    "marked_image",
-    "tensor_of",
-    "to_transform",
-    "unflatten",
-    "wrapped",
-]
-
 # torchvision's names for its marked tensors.
 MARKED = ("Image", "Video", "BoundingBoxes", "Mask", "KeyPoints")
 

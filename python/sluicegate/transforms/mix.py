@@ -12,8 +12,6 @@ from torch.nn.functional import one_hot
 from .leaves import IMAGES, flatten, kind_of, to_transform, unflatten, wrapped
 from .transform import Transform
 
-__all__ = ["CutMix", "MixUp"]
-
 
 class _Mix(Transform):
     """Mixes each sample of a batch with the previous one, and their labels too."""

@@ -10,8 +10,6 @@ from .drawing import current_generator
 from .leaves import tensor_of, wrapped
 from .transform import Transform
 
-__all__ = ["GaussianNoise"]
-
 
 class GaussianNoise(Transform):
     """Add normally distributed noise to the values of a uint8 or float image. Boxes and masks do not change.

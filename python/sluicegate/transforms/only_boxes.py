@@ -11,8 +11,6 @@ from .boxes import FORMATS
 from .by_torchvision import BOXES, by_torchvision
 from .transform import Transform
 
-__all__ = ["ClampBoundingBoxes", "ConvertBoundingBoxFormat", "RandomIoUCrop", "SanitizeBoundingBoxes"]
-
 # The default limits of `RandomIoUCrop`, with which SSD was trained.
 _LIMITS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 

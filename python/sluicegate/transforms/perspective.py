@@ -7,8 +7,6 @@ from typing import Any
 from .arguments import check_fill, fill_of, interpolation_of
 from .transform import FilledTransform, check_probability
 
-__all__ = ["RandomPerspective"]
-
 
 class RandomPerspective(FilledTransform):
     """Show the image from a different side, with probability `p`: its corners move inward by random amounts.

@@ -18,8 +18,6 @@ from sluicegate import _core
 
 from .recognize import NotRecognizedError
 
-__all__ = ["MODULES", "check_arithmetic", "is_the_same"]
-
 # torchvision's modules of functions, by version.
 MODULES = {"v1": "torchvision.transforms.functional", "v2": "torchvision.transforms.v2.functional"}
 # Darker and lighter, to the left and to the right. With thirds, and these angles and shears, some values differ if a

@@ -10,8 +10,6 @@ import torch
 
 from .leaves import tensor_of
 
-__all__ = ["of_pillow", "pillow_image"]
-
 # By the number of channels: the valid modes, the first of which is the default for bytes.
 _MODES = {2: ("LA",), 3: ("RGB", "YCbCr", "HSV"), 4: ("RGBA", "CMYK", "RGBX")}
 _ONE_CHANNEL = {"uint8": "L", "int16": "I;16", "uint16": "I;16", "int32": "I", "float32": "F"}

@@ -11,8 +11,6 @@ from sluicegate import _core
 
 from .recognize import NotRecognizedError
 
-__all__ = ["resize_method"]
-
 _WAYS = ("pillow", "pillow 12")
 # Pillow's constants, by name.
 _FILTERS = {"box": 4, "bilinear": 2, "hamming": 5, "bicubic": 3, "lanczos": 1}

@@ -9,8 +9,6 @@ from . import augment
 from .pillow_arithmetic import check_arithmetic
 from .recognize import NotRecognizedError, check_fill_kept, own_of
 
-__all__ = ["PILLOW_STEPS", "pillow_step"]
-
 _JITTERED = {"brightness": "Brightness", "contrast": "Contrast", "saturation": "Saturation", "hue": "Hue"}
 _OF_POLICIES = (
     *("Affine", "Autocontrast", "Brightness", "Contrast", "Equalize", "Invert", "Posterize", "Rotate", "Saturation"),

@@ -8,8 +8,6 @@ import torch
 
 from sluicegate import _core
 
-__all__ = ["match_products"]
-
 
 @functools.cache
 def match_products() -> None:

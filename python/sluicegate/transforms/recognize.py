@@ -16,8 +16,6 @@ from .specification import as_json
 from .transform import Transform
 from .v1 import applied_of_v1, as_of_pillow, inside, is_v1, own_of_v1
 
-__all__ = ["Divided", "NotRecognizedError", "divide", "name_of", "own_of", "recognize", "steps_of", "why_not"]
-
 _CONTAINERS = ("Compose", "RandomApply", "RandomOrder")
 # The attributes of every module.
 _MODULE = frozenset(vars(torch.nn.Module()))

@@ -16,8 +16,6 @@ from .drawing import drawn
 from .leaves import IMAGES, flatten, kind_of, tensor_of, to_transform, unflatten, wrapped
 from .specification import as_json
 
-__all__ = ["check_policies", "moved_mask", "run"]
-
 _MEANT = (*IMAGES, "BoundingBoxes", "Mask")
 _DTYPES = {torch.uint8: "uint8", torch.float32: "float32"}
 _POLICIES = ("TrivialAugmentWide", "RandAugment", "AutoAugment", "AugMix")

@@ -9,8 +9,6 @@ from typing import Any
 from .arguments import antialias_of, interpolation_of, pair
 from .transform import Transform
 
-__all__ = ["RandomResize", "RandomShortestSize", "ScaleJitter"]
-
 
 class _RandomSize(Transform):
     """A transform that resizes the whole image, with boxes and masks."""

@@ -6,8 +6,6 @@ import json
 import operator
 from typing import Any
 
-__all__ = ["as_json"]
-
 
 def as_json(specs: list[Any]) -> str:
     """Return the specifications of transforms as JSON; NumPy's and torch's numbers are written as plain numbers.

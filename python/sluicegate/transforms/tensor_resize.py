@@ -18,8 +18,6 @@ from sluicegate import _core
 
 from .recognize import NotRecognizedError
 
-__all__ = ["check_tensor_resize"]
-
 _WAY = "torch"
 # Heights and widths, before and after: larger, smaller, both, only in one direction, and many times as large.
 _SIZES = (

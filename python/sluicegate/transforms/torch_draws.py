@@ -11,8 +11,6 @@ from torch.overrides import TorchFunctionMode
 
 from .drawing import current_generator
 
-__all__ = ["drawing_from_current"]
-
 _DRAWS = frozenset(
     {
         torch.bernoulli,

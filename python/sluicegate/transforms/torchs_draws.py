@@ -13,8 +13,6 @@ from sluicegate.rng.global_generators import fastest_torch_access
 from .drawing import compiled
 from .recognize import NotRecognizedError
 
-__all__ = ["check_choices", "check_normal_deviates"]
-
 _SHARES = [0.1, 0.4, 0.2, 0.0, 0.3]
 
 

@@ -13,8 +13,6 @@ from .by_torchvision import PILLOW, by_torchvision, is_own
 from .leaves import IMAGES, flatten, kind_of, to_transform, unflatten
 from .running import run
 
-__all__ = ["FilledTransform", "OptionalTransform", "Transform"]
-
 
 class Transform:
     """A transform of images, with the name, the arguments and the draws of torchvision's (`torchvision.transforms.v2`).

@@ -19,8 +19,6 @@ from . import color, container, conversion, geometry, identity, values
 from .arguments import interpolation_of
 from .transform import Transform
 
-__all__ = ["applied_of_v1", "as_of_pillow", "inside", "is_v1", "own_of_v1", "probability_of_v1"]
-
 _MODULES = ("torchvision.transforms.transforms", "torchvision.transforms.autoaugment")
 # Their draws differ.
 _OTHERS = ("AutoAugment", "RandAugment", "TrivialAugmentWide", "RandomChoice", "RandomOrder")

@@ -10,8 +10,6 @@ from typing import Any
 from .arguments import pair, size_of
 from .transform import OptionalTransform, Transform
 
-__all__ = ["GaussianBlur", "Normalize", "RandomErasing"]
-
 
 class Normalize(Transform):
     """Normalize each channel of a float image: (value - mean) / std.

@@ -8,8 +8,6 @@ from typing import Any
 from .arguments import check_fill, check_sequence, fill_of, interpolation_of, pair, range_around_zero
 from .transform import FilledTransform
 
-__all__ = ["RandomAffine", "RandomRotation"]
-
 
 class RandomRotation(FilledTransform):
     """Rotate the image counterclockwise by a random angle.
