@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,18 +11,32 @@ from torch.utils.data import Sampler
 
 from sluicegate import _core
 
-from .iteration import Iteration
-from .seed import checked_seed, missing_seed
+from .sampler_state import checked_epoch, checked_state, sampler_state
+from .seed import checked_seed, drawn_seed, missing_seed
 
 
-class CoreBatchSampler(Iteration, Sampler[list[int]]):
+class CoreBatchSampler(Sampler[list[int]]):
     """Batches of indices computed by the core. A subclass selects the core's sampler in `_make`.
 
     Batches are a pure function of (seed, epoch, batch number), so they can be accessed in any order at any time.
+
+    Args:
+        seed: an integer from 0 to 2**64 - 1; None to draw one at the first `next` of each iteration.
+        generator: the source of the drawn seed, instead of torch's global generator.
     """
 
+    # True if the order is random.
+    shuffle = True
+
     def __init__(self, seed: int | None, generator: torch.Generator | None) -> None:
-        super().__init__(seed, generator)
+        self.seed = checked_seed(seed)
+        self.generator = generator
+        self.epoch = 0
+        # How many indices or batches the running or last iteration has yielded, and where the next one begins.
+        self.yielded = 0
+        self.next_yielded: int | None = None
+        # The seed that the running iteration, or the one to be resumed, has drawn.
+        self._drawn: int | None = None
         self._kept: tuple[tuple[int, int], _core.Batches] | None = None
         self._called: tuple[int | None, str] | None = None
 
@@ -76,6 +90,34 @@ class CoreBatchSampler(Iteration, Sampler[list[int]]):
             batch = np.frombuffer(batches.indices(position), np.int64).tolist()
             self.yielded = position + 1
             yield batch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the epoch of the next iteration, counted from 0. It does not advance by itself."""
+        self.epoch = checked_epoch(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the position of the iteration: plain JSON."""
+        return sampler_state(self, self.seed, self._drawn)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Make the next iteration, and only that one, resume where the iteration of `state` was.
+
+        Raises:
+            ValueError: the state belongs to a sampler with a different seed or made from something else, or its number
+                of yielded items is missing or negative.
+        """
+        self.epoch, yielded, self._drawn = checked_state(self, self.seed, state)
+        self.next_yielded = self.yielded = yielded
+
+    def _begin(self) -> tuple[int, int]:
+        """Begin an iteration and return its seed and first position. Call it at the first `next`."""
+        start, self.next_yielded = self.next_yielded, None
+        self.yielded = start or 0
+        if self.seed is not None or not self.shuffle:
+            return self.seed or 0, self.yielded
+        if start is None or self._drawn is None:
+            self._drawn = drawn_seed(self.generator)
+        return self._drawn, self.yielded
 
     def __getstate__(self) -> dict[str, Any]:
         """Return everything except the caches, which can be rebuilt."""
