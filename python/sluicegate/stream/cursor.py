@@ -59,10 +59,6 @@ class Cursor(ResumableIterator[Any]):
     def leave(self) -> None:
         """Do nothing: the iterator may continue alongside the next one."""
 
-    def position(self) -> dict[str, Any]:
-        """Return the position as JSON."""
-        return self.frozen({})()
-
     def frozen(self, fixed: dict[str, Any]) -> Callable[[], dict[str, Any]]:
         """Return a function that makes a state of `fixed` and the current position, also later, as JSON."""
         return functools.partial(_state, fixed, self._fixed, self._consumed, self.read, self.ended, self.place)

@@ -18,8 +18,6 @@ from .consumer import Consumer, checked_shard, rank_and_world_size, worker_numbe
 from .images import DecodesImages
 from .reader import StreamReader
 
-__all__ = ["ResumableIterator", "ResumableStream", "read_by", "set_epoch", "takes_epoch"]
-
 _T_co = TypeVar("_T_co", covariant=True)
 _Stream = TypeVar("_Stream", bound="ResumableStream[Any]")
 
@@ -34,17 +32,12 @@ class ResumableIterator(DecodesImages[_T_co]):
 
     reader: StreamReader
 
-    def position(self) -> dict[str, Any]:
-        """Return the position, as an object that is never modified."""
-        raise NotImplementedError
-
     def frozen(self, fixed: dict[str, Any]) -> Callable[[], dict[str, Any]]:
         """Return a function that makes a state of `fixed` and the current position, also later, once.
 
         The function does not refer to this object, which keeps the open source alive.
         """
-        state = {**fixed, **self.position()}
-        return lambda: state
+        raise NotImplementedError
 
     def leave(self) -> None:
         """Notify the iterator that the next epoch begins."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from torch.utils.data import IterableDataset
@@ -14,8 +14,6 @@ from .reader import StreamReader
 from .resumable import ResumableIterator, ResumableStream
 from .self_splitting import in_words, name_of, share_of
 from .whole import Split, is_reading_whole, reading_whole
-
-__all__ = ["ShardedIterable", "shard_iterable"]
 
 _T_co = TypeVar("_T_co", covariant=True)
 
@@ -163,18 +161,18 @@ class _ShardedIterator(ResumableIterator[_T_co]):
         self._resume = None
 
     def leave(self) -> None:
+        """Notify the iterator that the next epoch begins."""
         # A stateful stream must reach the point where the last epoch was left or ended before the next one begins.
         if self._resume is not None and self.reader.is_stateful:
             with self._whole:
                 self._read_again(self._resume)
 
-    def position(self) -> dict[str, Any]:
-        reader = self.reader
-        if (state := self._resume) is not None:
-            return {**self._fixed, **{name: state[name] for name in ("read", "ended", "inner")}}
-        return {
-            **self._fixed,
-            "read": reader.read,
-            "ended": reader.ended,
-            "inner": reader.snapshot_for(reader.read),
-        }
+    def frozen(self, fixed: dict[str, Any]) -> Callable[[], dict[str, Any]]:
+        """Return a function that makes a state of `fixed` and the current position, also later."""
+        reader, resumed = self.reader, self._resume
+        if resumed is not None:
+            position = {name: resumed[name] for name in ("read", "ended", "inner")}
+        else:
+            position = {"read": reader.read, "ended": reader.ended, "inner": reader.snapshot_for(reader.read)}
+        state = {**fixed, **self._fixed, **position}
+        return lambda: state

@@ -25,8 +25,6 @@ from .self_splitting import in_words
 from .split import Reached, reached_with_buffer, split_again
 from .whole import is_reading_whole
 
-__all__ = ["ShuffleBuffer", "sample_bytes"]
-
 _T_co = TypeVar("_T_co", covariant=True)
 
 # The interval between snapshots of the stream's state: long enough to cost little, short enough that a resume reads
@@ -343,6 +341,7 @@ class ShuffledIterator(ResumableIterator[_T_co]):
         )
 
     def leave(self) -> None:
+        """Notify the iterator that the next epoch begins."""
         # A stateful stream must reach the point where the last epoch was left or ended before the next one begins.
         if self._resume is not None and self.reader.is_stateful:
             self._read_again(self._resume)
@@ -351,10 +350,8 @@ class ShuffledIterator(ResumableIterator[_T_co]):
         oldest = self._order.oldest
         return self.reader.read if oldest is None else oldest
 
-    def position(self) -> dict[str, Any]:
-        return self.frozen({})()
-
     def frozen(self, fixed: dict[str, Any]) -> Callable[[], dict[str, Any]]:
+        """Return a function that makes a state of `fixed` and the current position, also later."""
         fixed, order, reader = {**fixed, **self._fixed}, self._order, self.reader
         if (state := self._resume) is not None:
             place = {name: state[name] for name in ("read", "ended", "stream_ended", "inner", "yielded")}
