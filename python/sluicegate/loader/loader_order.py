@@ -29,7 +29,7 @@ _AT_ONCE = 4096
 
 
 @dataclass(frozen=True)
-class Settings:
+class OrderSettings:
     """The arguments of a loader that determine its order, in addition to its sampler.
 
     Attributes:
@@ -43,7 +43,7 @@ class Settings:
     batch_size: int
 
     @classmethod
-    def of(cls, loader: LoaderArguments) -> Settings:
+    def of(cls, loader: LoaderArguments) -> OrderSettings:
         """Return the current settings of `loader`."""
         return cls(loader.seed, loader.shard, loader.remainder, loader.batch_size or 1)
 
@@ -70,7 +70,7 @@ class LoaderOrder:
         # Weak, because the running iterator refers to the samplers, and these refer to this order.
         self._progress: weakref.ref[LoaderProgress] | None = weakref.ref(progress)
         self._epochs = progress.epochs
-        self._settings = Settings.of(loader)
+        self._settings = OrderSettings.of(loader)
         self._passes = 0
         # The last views that were given out, so that a loader always returns the same object.
         self._sampler: Any = None
@@ -81,11 +81,11 @@ class LoaderOrder:
         return self._loader is not None and self._loader() is loader
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> OrderSettings:
         """The current settings that determine the order."""
         loader = None if self._loader is None else self._loader()
         if loader is not None:
-            self._settings = Settings.of(loader)
+            self._settings = OrderSettings.of(loader)
         return self._settings
 
     @property
@@ -157,7 +157,7 @@ class LoaderOrder:
         finally:
             self._passes -= 1
 
-    def _begin(self, settings: Settings) -> int:
+    def _begin(self, settings: OrderSettings) -> int:
         epoch = self._epochs.next
         loader = None if self._loader is None else self._loader()
         progress = None if self._progress is None else self._progress()

@@ -21,7 +21,7 @@ START = (0, 0, 0, 0)
 
 
 @dataclass(frozen=True)
-class StreamSplit:
+class WorkerSplit:
     """Who reads which samples of a stream: ranks alternate by sample, and the workers of a rank by runs of its samples.
 
     Args:
@@ -31,7 +31,7 @@ class StreamSplit:
         run: the number of consecutive samples of the rank that belong to one worker, at least 1.
 
     Examples:
-        >>> split = StreamSplit(rank=0, world_size=1, num_workers=2, run=3)
+        >>> split = WorkerSplit(rank=0, world_size=1, num_workers=2, run=3)
         >>> [split.worker_of(ordinal) for ordinal in range(7)]
         [0, 0, 0, 1, 1, 1, 0]
     """
@@ -64,7 +64,7 @@ class StreamSplit:
     def has_read(self, consumed: Consumed, ordinal: int) -> bool:
         """Return True if the sample was read under an earlier split of the same rank."""
         num_workers, run, until, held = consumed
-        worker = StreamSplit(self.rank, self.world_size, num_workers, run).worker_of(ordinal)
+        worker = WorkerSplit(self.rank, self.world_size, num_workers, run).worker_of(ordinal)
         return worker is not None and ordinal < until[worker] and not _is_in(held, ordinal)
 
 
@@ -103,8 +103,8 @@ def split_again(workers: Sequence[Reached | None], num_workers: int, run: int) -
     first = known[0].state
     consumer = first["consumer"]
     rank, world_size = consumer["rank"], consumer["world_size"]
-    there = StreamSplit(rank, world_size, len(workers), first["run"])
-    here = StreamSplit(rank, world_size, num_workers, run)
+    there = WorkerSplit(rank, world_size, len(workers), first["run"])
+    here = WorkerSplit(rank, world_size, num_workers, run)
     until = [0 if worker is None else worker.until for worker in workers]
     held = sorted(ordinal for worker in known for ordinal in worker.held)
     left = min([*held[:1], *(there.next_of(worker, ordinal) for worker, ordinal in enumerate(until))])
@@ -135,7 +135,7 @@ def reached_with_buffer(state: dict[str, Any], since: int, read: int, held: Sequ
     """
     state = with_run_keys(state)
     consumer, place = state["consumer"], state["inner"] or START
-    split = StreamSplit(consumer["rank"], consumer["world_size"], consumer["num_workers"], state["run"])
+    split = WorkerSplit(consumer["rank"], consumer["world_size"], consumer["num_workers"], state["run"])
     ordinals: list[int] = []
     ordinal = place[0]
     while len(ordinals) < read - since:
@@ -156,7 +156,7 @@ def _is_in(ascending: Sequence[int], number: int) -> bool:
     return place < len(ascending) and ascending[place] == number
 
 
-def _count_consumed(split: StreamSplit, worker: int, start: int, consumed: list[Consumed]) -> int:
+def _count_consumed(split: WorkerSplit, worker: int, start: int, consumed: list[Consumed]) -> int:
     """Return the number of samples of `worker` from `start` on that were read before."""
     count, stop = 0, max((max(each[2]) for each in consumed), default=start)
     ordinal = split.next_of(worker, start)

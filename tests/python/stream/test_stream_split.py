@@ -13,7 +13,7 @@ from cases.loader_kinds import take
 from checks.programs import Run
 from doubles.tar_files import put
 from sluicegate import DataLoader, JsonLinesStream, ShuffleBuffer, TarStream, shard_iterable
-from sluicegate.stream.split import Reached, StreamSplit, reached_with_buffer, split_again
+from sluicegate.stream.split import Reached, WorkerSplit, reached_with_buffer, split_again
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 
@@ -391,7 +391,7 @@ def test_stream_resumes_in_a_new_process_with_worker_processes(run: Run, path: s
 
 def test_the_arithmetic_of_a_split_is_that_of_the_samples_one_by_one() -> None:
     for rank, world_size, num_workers, run in [(0, 1, 1, 1), (1, 2, 3, 1), (2, 3, 2, 4), (0, 1, 3, 5)]:
-        split = StreamSplit(rank, world_size, num_workers, run)
+        split = WorkerSplit(rank, world_size, num_workers, run)
         owners = [split.worker_of(ordinal) for ordinal in range(100)]
         assert {owner for owner in owners if owner is not None} == set(range(num_workers))
         for worker in range(num_workers):
