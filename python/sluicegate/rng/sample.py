@@ -22,8 +22,6 @@ from .global_generators import global_generators, keeping_generators
 
 _T = TypeVar("_T")
 
-__all__ = ["GlobalDrawWatch", "SampleGenerators", "SampleSeeding", "sample_rng", "seeded_generators"]
-
 
 class SampleGenerators:
     """The generators of one sample, each made on first access: three independent streams.
@@ -127,10 +125,10 @@ def seeded_generators() -> SampleGenerators | None:
 class SampleSeeding:
     """Makes each sample's generators the current ones, and seeds the global generators for it.
 
-    Threads may share one if they are in the same epoch. It can be pickled.
+    Threads may share one if they are in the same epoch.
 
     Args:
-        seed: the loader's seed, 0 <= seed < 2**64.
+        seed: the loader's seed, which was checked: 0 <= seed < 2**64.
         seed_globals: True to seed the global generators of Python, NumPy and torch (CPU) for each sample. They belong
             to the process, so this is not for threads that fetch concurrently.
 
@@ -148,8 +146,6 @@ class SampleSeeding:
     """
 
     def __init__(self, seed: int, seed_globals: bool) -> None:
-        if not 0 <= seed < 1 << 64:
-            raise ValueError(f"seed should be an integer with 0 <= seed < 2**64, but got {seed!r}")
         self._seed = seed
         self._epoch = 0
         self._seed_globals = seed_globals
@@ -217,12 +213,6 @@ class SampleSeeding:
             return fetch()
         finally:
             _current.key, _current.generators, _current.is_ahead = outer
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_globals": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
 
 
 class _Batch(AbstractContextManager[None]):
