@@ -75,12 +75,10 @@ class CsvDataset(NativeDataset):
         on_error: Literal["raise", "skip"] = "raise",
         index_folder: str | os.PathLike[str] | None = None,
     ) -> None:
-        if not isinstance(delimiter, str) or len(delimiter) != 1 or not delimiter.isascii():
-            raise ValueError(f"delimiter: expected one ASCII character, but got {delimiter!r}")
         self.paths = expand(paths)
         self.fields = None if fields is None else types_by_name(fields)
         self.header = header
-        self.delimiter = delimiter
+        self.delimiter = checked_delimiter(delimiter)
         self.defaults = dict(defaults or {})
         self.on_error = on_error
         self.index_folder = None if index_folder is None else local("index_folder", index_folder)
@@ -106,3 +104,14 @@ class CsvDataset(NativeDataset):
 
     def _shown(self) -> str:
         return f"{listed(self.paths)}, fields={self.fields!r}, header={self.header}, delimiter={self.delimiter!r}"
+
+
+def checked_delimiter(delimiter: str) -> str:
+    """Return `delimiter` if the core can take it.
+
+    Raises:
+        ValueError: it is not a single ASCII character.
+    """
+    if not isinstance(delimiter, str) or len(delimiter) != 1 or not delimiter.isascii():
+        raise ValueError(f"delimiter: expected one ASCII character, but got {delimiter!r}")
+    return delimiter

@@ -11,6 +11,7 @@ from sluicegate.stream.native import NativeStream
 from sluicegate.stream.native_iterator import Fields
 from sluicegate.stream.sources import Sources
 
+from .csv import checked_delimiter
 from .field_types import KINDS, typed_fields, types_by_name
 
 
@@ -73,11 +74,9 @@ class CsvStream(NativeStream):
         continues: bool = False,
         shard: tuple[int, int] | None = None,
     ) -> None:
-        if not isinstance(delimiter, str) or len(delimiter) != 1 or not delimiter.isascii():
-            raise ValueError(f"delimiter: expected one ASCII character, but got {delimiter!r}")
         self.fields = None if fields is None else types_by_name(fields)
         self.header = header
-        self.delimiter = delimiter
+        self.delimiter = checked_delimiter(delimiter)
         self.defaults = dict(defaults or {})
         super().__init__(
             urls,

@@ -152,10 +152,8 @@ class TarDataset(BlockedDataset):
         if self._listing is None:
             self._listing = listing_beside(self.urls)
         self.fields = checked_fields(fields)
-        if on_missing not in ("error", "skip", "none"):
-            raise ValueError(f"on_missing: expected 'error', 'skip' or 'none', but got {on_missing!r}")
         leaves_out(on_error)
-        self.on_missing = on_missing
+        self.on_missing = checked_on_missing(on_missing)
         self.lists = checked_lists(lists)
         self.on_error = on_error
         self.concatenated = bool(concatenated)
@@ -196,6 +194,17 @@ class TarDataset(BlockedDataset):
     def _shown(self) -> str:
         urls = repr(self.urls[0]) if len(self.urls) == 1 else f"[{self.urls[0]!r}, ... {len(self.urls)} in all]"
         return f"{urls}, {self.fields}"
+
+
+def checked_on_missing(on_missing: str) -> str:
+    """Return `on_missing` if it is valid.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if on_missing not in ("error", "skip", "none"):
+        raise ValueError(f"on_missing: expected 'error', 'skip' or 'none', but got {on_missing!r}")
+    return on_missing
 
 
 def checked_fields(fields: Mapping[str, TarField] | None) -> dict[str, TarField] | None:

@@ -14,7 +14,7 @@ from sluicegate.stream.native import NativeStream
 from sluicegate.stream.native_iterator import Fields
 from sluicegate.stream.sources import Sources
 
-from .tar import TarField, checked_fields, fields_of_core, kinds_of
+from .tar import TarField, checked_fields, checked_on_missing, fields_of_core, kinds_of
 
 
 class TarStream(NativeStream):
@@ -122,9 +122,7 @@ class TarStream(NativeStream):
         shard: tuple[int, int] | None = None,
     ) -> None:
         self.fields = checked_fields(fields)
-        if on_missing not in ("error", "skip", "none"):
-            raise ValueError(f"on_missing: expected 'error', 'skip' or 'none', but got {on_missing!r}")
-        self.on_missing = on_missing
+        self.on_missing = checked_on_missing(on_missing)
         self.lists = checked_lists(lists)
         self.concatenated = bool(concatenated)
         super().__init__(

@@ -74,14 +74,8 @@ class TFRecordDataset(NativeDataset):
         on_error: Literal["raise", "skip"] = "raise",
         index_folder: str | os.PathLike[str] | None = None,
     ) -> None:
-        if isinstance(features, str) and features != "bytes":
-            raise ValueError(f"features: expected types by name, or 'bytes', but got {features!r}")
-        if not isinstance(features, Mapping) and defaults:
-            raise ValueError(
-                f"defaults: expected features= by name too, but got features={features!r}; pass the types of features"
-            )
         self.paths = expand(paths)
-        self.features = features if features is None or isinstance(features, str) else types_by_name(features)
+        self.features = checked_features(features, defaults)
         self.defaults = dict(defaults or {})
         self.on_error = on_error
         self.index_folder = None if index_folder is None else local("index_folder", index_folder)
@@ -102,3 +96,20 @@ class TFRecordDataset(NativeDataset):
     def _shown(self) -> str:
         more = f", defaults={self.defaults!r}" if self.defaults else ""
         return f"{listed(self.paths)}, features={self.features!r}{more}"
+
+
+def checked_features(
+    features: Mapping[str, Any] | str | None, defaults: Mapping[str, Any] | None
+) -> dict[str, Any] | str | None:
+    """Return the types of features by name, "bytes", or None.
+
+    Raises:
+        ValueError: a different string; there are defaults, but no types by name.
+    """
+    if isinstance(features, str) and features != "bytes":
+        raise ValueError(f"features: expected types by name, or 'bytes', but got {features!r}")
+    if not isinstance(features, Mapping) and defaults:
+        raise ValueError(
+            f"defaults: expected features= by name too, but got features={features!r}; pass the types of features"
+        )
+    return features if features is None or isinstance(features, str) else types_by_name(features)

@@ -11,7 +11,8 @@ from sluicegate.stream.native import NativeStream
 from sluicegate.stream.native_iterator import Fields
 from sluicegate.stream.sources import Sources
 
-from .field_types import KINDS, typed_fields, types_by_name
+from .field_types import KINDS, typed_fields
+from .tfrecord import checked_features
 
 
 class TFRecordStream(NativeStream):
@@ -72,13 +73,7 @@ class TFRecordStream(NativeStream):
         continues: bool = False,
         shard: tuple[int, int] | None = None,
     ) -> None:
-        if isinstance(features, str) and features != "bytes":
-            raise ValueError(f"features: expected types by name, or 'bytes', but got {features!r}")
-        if not isinstance(features, Mapping) and defaults:
-            raise ValueError(
-                f"defaults: expected features= by name too, but got features={features!r}; pass the types of features"
-            )
-        self.features = features if features is None or isinstance(features, str) else types_by_name(features)
+        self.features = checked_features(features, defaults)
         self.defaults = dict(defaults or {})
         super().__init__(
             urls,
