@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sluicegate import _core
-from sluicegate.checked_number import checked_number
+from sluicegate.checked_number import checked_number, checked_numbers
 from sluicegate.native.blocks import DecodedDataset
 from sluicegate.native.dataset import leaves_out
 
@@ -42,8 +42,8 @@ class ArrayWindows(DecodedDataset):
             if value not in known:
                 raise ValueError(f"{name}: expected one of {', '.join(map(repr, known))}, but got {value!r}")
         self.fields = fields if fields is None or isinstance(fields, str) else tuple(fields)
-        self.window = None if window is None else _numbers("window", window)
-        self.stride = None if stride is None else _numbers("stride", stride)
+        self.window = None if window is None else checked_numbers("window", window)
+        self.stride = None if stride is None else checked_numbers("stride", stride)
         self.region = None if region is None else _parts(region)
         self.edges = edges
         self.order = order
@@ -105,18 +105,6 @@ class ArrayWindows(DecodedDataset):
         options = {"window": self.window, "stride": self.stride, "region": self.region}
         more = "".join(f", {name}={value!r}" for name, value in options.items() if value is not None)
         return f"{self.path!r}, fields={fields!r}{more}"
-
-
-def _numbers(name: str, numbers: Any) -> dict[str, int]:
-    """Return the sizes by dimension.
-
-    Raises:
-        TypeError: it is not a mapping of names to integers.
-        ValueError: a number is negative.
-    """
-    if not isinstance(numbers, Mapping) or not all(isinstance(dimension, str) for dimension in numbers):
-        raise TypeError(f"{name}: expected numbers by dimension, such as {{'time': 24}}, but got {numbers!r}")
-    return {dimension: checked_number(f"{name}[{dimension!r}]", number) for dimension, number in numbers.items()}
 
 
 def _parts(region: Any) -> dict[str, slice]:

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from sluicegate.checked_number import checked_numbers
 from sluicegate.passes.named_batches import Array as FieldArray
 from sluicegate.passes.named_batches import Fields, NamedBatches, sample_count
 from sluicegate.paths import Path, local
 from sluicegate.progress_line import ProgressLine
 
 from .zarr_job import ZarrJob
-from .zarr_layout import Array, Dims, checked_sizes, zarr_layouts
+from .zarr_layout import Array, Dims, zarr_layouts
 from .zarr_store import ZarrStore
 
 _DTYPES = {
@@ -112,8 +113,8 @@ def write_zarr(
         "length": batches.length,
         "fields": batches.fields,
         "dims": _json("dims", dims),
-        "chunks": checked_sizes("chunks", chunks),
-        "shards": checked_sizes("shards", shards),
+        "chunks": checked_numbers("chunks", {} if chunks is None else chunks, 1),
+        "shards": checked_numbers("shards", {} if shards is None else shards, 1),
         "compression": compression,
         "attributes": _json("attributes", attributes or {}),
         "field_attributes": _json("field_attributes", field_attributes or {}),

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from sluicegate.checked_number import checked_number
-
 # The default size of chunks and of rows of shards, in bytes before compression.
 _CHUNK_BYTES = 1 << 20
 _ROW_BYTES = 1 << 26
@@ -53,20 +51,6 @@ class ZarrLayout:
         """Return the layout from which `as_json` made `json`."""
         tuples: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in json.items()}
         return ZarrLayout(**tuples)
-
-
-def checked_sizes(argument: str, sizes: Mapping[str, int] | None) -> dict[str, int]:
-    """Return the sizes by dimension.
-
-    Raises:
-        TypeError: it is not a mapping of names to integers.
-        ValueError: a size is below 1.
-    """
-    if sizes is None:
-        return {}
-    if not isinstance(sizes, Mapping) or not all(isinstance(dimension, str) for dimension in sizes):
-        raise TypeError(f"{argument}: expected sizes by dimension, such as {{'time': 24}}, but got {sizes!r}")
-    return {dimension: checked_number(f"{argument}[{dimension!r}]", size, 1) for dimension, size in sizes.items()}
 
 
 def zarr_layouts(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sluicegate.checked_number import checked_number
+from sluicegate.checked_number import checked_numbers
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ def windows_of(
         TypeError: an argument is not a mapping of names to integers.
         ValueError: a dimension does not exist, a window does not fit into it, or windows overlap as a whole.
     """
-    inputs = _numbers("input_dims", input_dims, 1)
-    batches = _numbers("batch_dims", batch_dims or {}, 1)
-    overlaps = _numbers("input_overlap", input_overlap or {}, 0)
+    inputs = checked_numbers("input_dims", input_dims, 1)
+    batches = checked_numbers("batch_dims", batch_dims or {}, 1)
+    overlaps = checked_numbers("input_overlap", input_overlap or {}, 0)
     cut = {**{name: length for name, length in batches.items() if name not in inputs}, **inputs}
     if not cut:
         raise ValueError("input_dims: expected the length of a window along at least one dimension, but got none")
@@ -83,9 +83,3 @@ def windows_of(
     strides = {name: length - overlaps.get(name, 0) for name, length in cut.items()}
     counts = [(sizes[name] - length) // strides[name] + 1 for name, length in cut.items()]
     return Windows(tuple(cut), tuple(cut.values()), tuple(strides.values()), tuple(counts), tuple(inputs))
-
-
-def _numbers(argument: str, numbers: Any, least: int) -> dict[str, int]:
-    if not isinstance(numbers, Mapping) or not all(isinstance(name, str) for name in numbers):
-        raise TypeError(f"{argument}: expected numbers by dimension, such as {{'time': 24}}, but got {numbers!r}")
-    return {name: checked_number(f"{argument}[{name!r}]", number, least) for name, number in numbers.items()}

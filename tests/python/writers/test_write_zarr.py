@@ -300,7 +300,7 @@ def test_stored_predictions_are_not_computed_again(tmp_path: Path) -> None:
         (["a"], {}, TypeError, "field 'data|field '0'"),
         (ROWS, {"chunks": {"time": 2}}, ValueError, r"chunks: expected dimensions among \['sample', .* got \['time'\]"),
         (ROWS, {"chunks": {"sample": 0}}, ValueError, r"chunks\['sample'\] should be 1 or more"),
-        (ROWS, {"chunks": [2]}, TypeError, "chunks: expected sizes by dimension"),
+        (ROWS, {"chunks": [2]}, TypeError, "chunks: expected numbers by dimension"),
         (
             ROWS,
             {"chunks": {"sample": 2}, "shards": {"sample": 3}},
