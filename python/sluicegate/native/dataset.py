@@ -350,3 +350,12 @@ def fill_bytes(value: float | bool, dtype: str) -> bytes:
     if not element.is_floating_point() and element.item() != value:
         raise ValueError(f"it would become {element.item()}")
     return element.view(torch.uint8).numpy().tobytes()
+
+
+def renumbered(structure: Any, first: int) -> Any:
+    """Return `structure` with its fields numbered from `first`."""
+    if isinstance(structure, dict):
+        return {key: renumbered(part, first) for key, part in structure.items()}
+    if isinstance(structure, list):
+        return [renumbered(part, first) for part in structure]
+    return structure + first

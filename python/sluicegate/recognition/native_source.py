@@ -31,6 +31,7 @@ from sluicegate.native.dataset import (
     VIEWED,
     NativeDataset,
     has_methods,
+    renumbered,
 )
 
 from . import hugging_face, torchvision_datasets
@@ -59,7 +60,7 @@ def native_source(dataset: Any, *, in_worker: bool) -> Source | None:
 
     Args:
         dataset: any map-style dataset.
-        in_worker: whether torch would collate in worker processes, where it stacks into C order whatever the strides of
+        in_worker: True if torch would collate in worker processes, where it stacks into C order whatever the strides of
             rows.
     """
     if _torch.modes_are_active():
@@ -278,7 +279,7 @@ def _stack(dataset: StackDataset[Any], in_worker: bool) -> Source | None:
         if source.is_random and any(part.is_random for part in sources.values()):
             return None  # In Python the second one draws after the first.
         sources[name] = source
-        structures[name] = _renumber(source.structure, fields)
+        structures[name] = renumbered(source.structure, fields)
         fields += len(source.kinds)
     return Source(
         _core.Dataset.stack([(name, source.dataset) for name, source in sources.items()]),
@@ -310,15 +311,6 @@ def _parts_check(parts: Callable[[], Sequence[Any]]) -> Callable[[], bool]:
         return len(now) == len(known) and all(map(operator.is_, now, known))
 
     return is_same
-
-
-def _renumber(structure: Any, first: int) -> Any:
-    """Return `structure` with its fields numbered from `first`."""
-    if isinstance(structure, dict):
-        return {key: _renumber(part, first) for key, part in structure.items()}
-    if isinstance(structure, list):
-        return [_renumber(part, first) for part in structure]
-    return structure + first
 
 
 def _stacks_in_c_order(shape: Sequence[int], strides: Sequence[int]) -> bool:

@@ -11,9 +11,9 @@ from torch.utils.data import default_collate
 
 from sluicegate import _core
 from sluicegate.checked_number import checked_number
-from sluicegate.native.dataset import NativeDataset, native_format
+from sluicegate.native.dataset import NativeDataset, native_format, renumbered
 
-from .part import Part, is_generator, renumbered
+from .part import Part, is_generator
 from .windows import Windows, windows_of
 
 # Default limit of the cache of decoded chunks.
@@ -165,9 +165,9 @@ class WindowDataset(NativeDataset):
         reason = next(filter(None, reasons), None)
         natives = [part.native for part in self._parts if part.native is not None]
         if reason is None and len(natives) == 1:
-            core, structure = natives[0].core, self._inputs.structure
+            core, structure = natives[0].dataset.core, self._inputs.structure
         elif reason is None:
-            core = _core.Dataset.stack([(str(number), native.core) for number, native in enumerate(natives)])
+            core = _core.Dataset.stack([(str(number), native.dataset.core) for number, native in enumerate(natives)])
             structure = [self._inputs.structure, renumbered(self._parts[1].structure, len(natives[0].names))]
         else:
             self._images, self._decoding = {}, None
@@ -200,7 +200,7 @@ class WindowDataset(NativeDataset):
         """
         if self._inputs.native is None:
             raise AttributeError(f"block_sizes: the inputs have no known chunks: {self._inputs.reason}")
-        return self._inputs.native.block_sizes
+        return self._inputs.native.dataset.block_sizes
 
     def window(self, index: int) -> Any:
         """Return the inputs of sample `index` as an xarray object in memory, with coordinates, as xbatcher does.

@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import xarray
 
-from sluicegate import _core
 from sluicegate.formats.hdf5 import Hdf5Dataset
 from sluicegate.formats.zarr import ZarrDataset
 
@@ -31,16 +29,6 @@ class NativeWindows:
     dataset: ZarrDataset | Hdf5Dataset
     names: tuple[Any, ...]
     is_whole: bool
-
-    @property
-    def core(self) -> _core.Dataset:
-        """The core's dataset."""
-        return self.dataset.core
-
-    @property
-    def block_sizes(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """The number of windows in each row of chunks along the first dimension."""
-        return self.dataset.block_sizes
 
 
 def native_windows(variables: Mapping[Any, xarray.Variable], windows: Windows, cache_bytes: int) -> NativeWindows:

@@ -57,7 +57,7 @@ class Part:
             return f"read by xarray: {error}"
         self.structure = 0 if is_array else {name: field for field, name in enumerate(self.native.names)}
         self._reader = _core.Reader(
-            self.native.core, hand_over(self.native.core, self.structure, ["tensor"] * len(variables))
+            self.native.dataset.core, hand_over(self.native.dataset.core, self.structure, ["tensor"] * len(variables))
         )
         if not self.native.is_whole:
             return "a dimension was removed by selecting one element, which xarray does to each window"
@@ -131,13 +131,6 @@ def tensor(variable: xarray.Variable, name: Any) -> torch.Tensor:
             "drop_vars, or pass as_xarray=True and a transform that converts it"
         )
     return torch.from_numpy(np.array(values, dtype=values.dtype.newbyteorder("="), order="C"))
-
-
-def renumbered(structure: Any, first: int) -> Any:
-    """Return the structure of a part with its fields numbered from `first`."""
-    if isinstance(structure, dict):
-        return {name: field + first for name, field in structure.items()}
-    return structure + first
 
 
 def is_generator(data: Any) -> bool:
