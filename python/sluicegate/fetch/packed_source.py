@@ -51,7 +51,7 @@ class PackedSource:
         """Return True if the core may still read: nothing was changed or replaced in the meantime."""
         return (
             collate_fn is self.collate
-            and _are_identical(self.facts, _facts(self.pieces, self.collate))
+            and all(map(operator.is_, self.facts, _facts(self.pieces, self.collate)))
             and self.collate.pad_values == self.pad_values
             and (not isinstance(self.documents, PackedFields) or self.documents.is_current())
         )
@@ -122,7 +122,3 @@ def _facts(pieces: DocumentPieces, collate: PackCollate) -> tuple[Any, ...]:
     documents: Any = pieces.documents
     objects = (type(pieces), documents, getattr(documents, "files", None), pieces.lengths, pieces.fields, type(collate))
     return (*objects, pieces.length, collate.length, collate.pad_token, collate.shift_labels)
-
-
-def _are_identical(known: tuple[Any, ...], now: tuple[Any, ...]) -> bool:
-    return all(map(operator.is_, known, now))

@@ -8,6 +8,7 @@ refuses. Imported only when the package `datasets` is.
 
 from __future__ import annotations
 
+import operator
 import sys
 import weakref
 from collections.abc import Callable, Mapping
@@ -100,12 +101,8 @@ def is_same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
     """Return True if two results of `state_of` belong to the same samples."""
     *objects, columns, own = one
     *now, columns_now, own_now = other
-    return all(map(_is, objects, now)) and columns == columns_now and own == own_now
-
-
-def _is(one: Any, other: Any) -> bool:
     # Lists of columns are compared by content: `set_format` may get the same list, changed.
-    return one is other
+    return all(map(operator.is_, objects, now)) and columns == columns_now and own == own_now
 
 
 def is_plain(format_type: str | None) -> bool:
