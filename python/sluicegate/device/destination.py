@@ -136,7 +136,7 @@ def destination_of(
         given: the loader's argument `device`.
         ahead: the number of batches to copy to a device ahead of their turn.
         transform: applied to each batch on the device.
-        pins: whether batches are to be pinned and there is an accelerator.
+        pins: True if batches are to be pinned and there is an accelerator.
         kind: the type of the accelerator that they are pinned for.
 
     Raises:

@@ -21,7 +21,7 @@ def batch_source(dataset: Any, collate_fn: Callable[[Any], Any], *, in_worker: b
     Args:
         dataset: any map-style dataset.
         collate_fn: the loader's.
-        in_worker: whether torch would collate in worker processes.
+        in_worker: True if torch would collate in worker processes.
     """
     if _torch.collate_is_default(collate_fn):
         return native_source(dataset, in_worker=in_worker)

@@ -89,7 +89,7 @@ class MapFetcher:
         # The object that samples are read from.
         self._read = with_native_heads(dataset) if settings.reads_heads else dataset
         self._identify = settings.identify
-        # The same shape as for streams; only the ids of the samples are used.
+        # A tuple like that of `StreamFetcher`; only the ids of the samples are used.
         self.last: tuple[int, int, list[Any] | None] | None = None
         # The request that was being fetched when an error occurred: the whole batch, or one index of it.
         self._failed: Any = None

@@ -98,7 +98,7 @@ def described(
         dimensions: the dimensions of its file.
         library: the file as h5py reads it, for what Rust cannot read; None if that is an error.
         path: the file that was opened.
-        with_text: whether text of a fixed length is read.
+        with_text: True if text of a fixed length is read.
 
     Raises:
         LibraryOnlyError: only h5py can read it, and `library` is None.

@@ -163,7 +163,7 @@ def _fetching(
 
 
 def _left(place: StreamPlace, seeding: Any) -> list[PlaceState]:
-    """Where a lazy stream is left, for the epoch after it."""
+    """Return the place where a lazy stream is left, for the next epoch."""
     left = place.left()
     return [] if left is None else [_with_rng(left, seeding)]
 

@@ -43,7 +43,7 @@ class BatchInspector:
     resources: LoaderResources
 
     def request(self, batch_index: int, epoch: int) -> Any:
-        """What batch `batch_index` of `epoch` asks for, without the samples that are left out.
+        """Return the request of batch `batch_index` of `epoch`, without the samples that are left out.
 
         Raises:
             IndexError: the epoch has no such batch, or nothing of it is left.
@@ -68,7 +68,7 @@ class BatchInspector:
         return request
 
     def replayed(self, batch_index: int, epoch: int) -> Any:
-        """Batch `batch_index` of `epoch`, fetched on the calling thread."""
+        """Fetch batch `batch_index` of `epoch` on the calling thread, and return it."""
         request = self.request(batch_index, epoch)
         settings, seeding = self.settings, None
         if settings.seed is not None:
@@ -151,7 +151,7 @@ def _is_given(sampler: Any) -> bool:
 
 
 def _given(sampler: Any) -> Iterator[Any]:
-    """A pass over user-supplied indices, or batches of them; ValueError for anything else."""
+    """Return an iterator over user-supplied indices or batches of them; raise ValueError for anything else."""
     if not _is_given(sampler):
         raise ValueError(
             "samples_of: with shard= only the batches of the running epoch are known, because asking "

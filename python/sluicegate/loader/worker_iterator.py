@@ -137,7 +137,7 @@ class WorkerIterator(EpochIterator):
         return ProcessWorkers(work)
 
     def _reset(self, loader: LoaderArguments, first_iter: bool = False) -> None:
-        """Begins another epoch; torch calls this on the iterator of persistent workers."""
+        """Begin another epoch; torch calls this on the iterator of persistent workers."""
         super()._reset(loader, first_iter)
         self._epoch += 1
         # Batches fetched ahead of an epoch that was left have advanced the workers, although they were never received.

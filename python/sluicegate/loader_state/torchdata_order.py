@@ -26,7 +26,7 @@ class RandomOrder:
     Args:
         generator_state: of torch's CPU generator, before the first draw of the epoch's order.
         samples_drawn: samples of the order that were drawn at the snapshot.
-        has_workers: whether the loader had workers: torchdata 0.11 then draws twice for each epoch.
+        has_workers: True if the loader had workers: torchdata 0.11 then draws twice for each epoch.
         is_lazy: True for torchdata before 0.11, which drew with torch's own sampler when an index was requested.
     """
 
@@ -66,7 +66,7 @@ class RandomOrder:
             num_samples: of the sampler. Default: `length`.
             replacement: of the sampler.
             persistent_workers: of the loader.
-            shares_generator: whether the loader was given the sampler's generator (`generator=`) and draws the workers'
+            shares_generator: True if the loader was given the sampler's generator (`generator=`) and draws the workers'
                 seed from it.
         """
         generator = self.generator()

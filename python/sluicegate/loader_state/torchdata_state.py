@@ -86,8 +86,8 @@ class TorchdataState:
 
     Args:
         batches_received: batches of the epoch that the consumer had received.
-        finished: whether the consumer had reached the end of the epoch, not only its last batch.
-        is_iterable: whether the dataset was iterable-style.
+        finished: True if the consumer had reached the end of the epoch, not only its last batch.
+        is_iterable: True if the dataset was iterable-style.
         num_workers: of the loader that was saved.
         next_worker: whose turn it was at the snapshot, and is again if it has ended since. 0 without workers.
         steps_since_snapshot: batches received after the snapshot. 0 without workers.

@@ -22,7 +22,7 @@ def sharding() -> Iterator[None]:
 
 
 def refuse_second_shard() -> None:
-    """Refuses to give this rank's part of an order to code that takes a part of that again.
+    """Raise an error if this rank's part of an order would be split again by other code.
 
     Raises:
         ValueError: a sharded loader, or Accelerate's `BatchSamplerShard` or `DataLoaderDispatcher`, is reading.
@@ -36,7 +36,7 @@ def refuse_second_shard() -> None:
 
 
 def _accelerates() -> str | None:
-    """The name of Accelerate's class that is reading on this thread, if there is one.
+    """Return the name of Accelerate's class that is reading on this thread, or None.
 
     Accelerate passes nothing to the samplers that it reads, so the call stack is the only place where it shows. This
     runs once per epoch.

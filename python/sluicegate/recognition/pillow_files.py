@@ -55,7 +55,7 @@ class _Pillow:
         self._mode = mode
 
     def size(self, path: bytes) -> tuple[int, int]:
-        """Returns the height and the width."""
+        """Return the height and the width."""
         from PIL import Image
 
         with open(path, "rb") as file, Image.open(file) as image:
@@ -63,7 +63,7 @@ class _Pillow:
             return image.height, image.width
 
     def decode(self, path: bytes) -> tuple[int, int, bytes]:
-        """Returns the height, the width and the pixels."""
+        """Return the height, the width and the pixels."""
         if self._mode == _CONVERTED:
             image = sys.modules["torchvision.datasets.folder"].pil_loader(os.fsdecode(path))
         else:

@@ -56,7 +56,7 @@ ARRAY_FORMS = {
 
 
 def array_labels(dataset: Any, form: ArrayForm, *, copies: bool, is_transformed: bool) -> torch.Tensor:
-    """Returns the labels as int64; a copy, or the very memory where that has such integers.
+    """Return the labels as int64; a copy, or the same memory if it has such integers.
 
     Raises:
         NotRecognizedError: they have another form.

@@ -85,7 +85,7 @@ def native_parts(dataset: Any, *, in_worker: bool) -> tuple[Parts, Callable[[], 
 
     Args:
         dataset: one that `is_dataset` is true of.
-        in_worker: whether torch would read a copy in worker processes, made when the epoch begins.
+        in_worker: True if torch would read a copy in worker processes, made when the epoch begins.
     """
     found = _found(dataset, in_worker=in_worker)
     if isinstance(found.parts, str):
@@ -116,7 +116,7 @@ def reads_files(dataset: Any) -> bool:
 
 
 def python_reason(dataset: Any) -> str | None:
-    """Returns why Python reads `dataset`, which `is_dataset` is true of; None if the core does."""
+    """Return why Python reads `dataset`, for which `is_dataset` is true; None if the core does."""
     in_worker = next(iter(_KNOWN.get(dataset, ())), False)
     parts = _found(dataset, in_worker=in_worker).parts
     return parts if isinstance(parts, str) else None
@@ -249,7 +249,7 @@ def _read(
 
 
 def _copy(value: Any, kept: torch.Tensor, labels: torch.Tensor) -> Any:
-    """A copy of an attribute to compare it with; None where the core reads its own memory."""
+    """Return a copy of an attribute for later comparison; None if the core reads its memory."""
     is_array = type(value) is np.ndarray
     if not is_array and type(value) is not torch.Tensor:
         return list(value)
@@ -275,7 +275,7 @@ def _is_equal(own: Any, copy: Any) -> bool:
 
 
 def _memory_check(data: Any) -> Callable[[], bool]:
-    """Return True if the memory of `data` is where it was: that of a resized tensor cannot be held."""
+    """Return a check that the memory of `data` is where it was: that of a resized tensor cannot be held."""
     facts = array_facts(data)
     return lambda: array_facts(data) == facts
 

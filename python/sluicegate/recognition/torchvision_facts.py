@@ -177,7 +177,7 @@ def _settings() -> tuple[Any, ...]:
 
 
 def loads_by_pillow(loader: Any) -> str | None:
-    """Returns why `loader` is not Pillow as torchvision calls it; None if it is.
+    """Return why `loader` is not Pillow as torchvision calls it; None if it is.
 
     A loader of None is `PIL.Image.open`.
     """
@@ -227,7 +227,7 @@ def _called(dataset: Any, form: Form) -> tuple[Any, Any]:
 
 
 def _steps(called: tuple[Any, Any]) -> list[Any]:
-    """The transforms of an image, and of a mask, that are torchvision's, with all that is in them."""
+    """Return torchvision's transforms of an image and of a mask, including nested ones."""
     return [each for transform in called for each in _inside(transform) if _is_of_torch(each)]
 
 

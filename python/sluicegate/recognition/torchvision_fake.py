@@ -42,7 +42,7 @@ def fake_parts(dataset: Any, transform: Any, *, in_worker: bool) -> tuple[_core.
     Args:
         dataset: one of torchvision's.
         transform: the callable for an image.
-        in_worker: whether torch would make the samples in worker processes.
+        in_worker: True if torch would make the samples in worker processes.
 
     Raises:
         NotRecognizedError, ValueError: it can't; the message says why.

@@ -55,7 +55,7 @@ class FileForm(Form):
 
 
 def file_labels(dataset: Any, form: FileForm, *, copies: bool, is_transformed: bool) -> torch.Tensor:
-    """Returns the labels of `dataset`: a copy, or the very memory of a tensor.
+    """Return the labels of `dataset`: a copy, or the memory of a tensor itself.
 
     Args:
         dataset: one of torchvision's.
@@ -133,7 +133,7 @@ def _of_lists(module: str, paths: str = "_image_files", labels: str = "_labels",
 
 
 def _target(dataset: Any, name: str, known: dict[str, str]) -> str:
-    """The attribute with the labels that a dataset was asked for."""
+    """Return the name of the attribute that has the requested labels."""
     types = _column(dataset, name, (str,))
     if len(types) != 1 or types[0] not in known:
         raise NotRecognizedError(f"only {' or '.join(known)} alone is recognized as target, not {types}")

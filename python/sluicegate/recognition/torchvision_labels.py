@@ -25,7 +25,7 @@ LabelRow = tuple[str, str, int, tuple[int, ...], tuple[int, ...], object]
 
 
 def as_tensor(labels: Any, *, copies: bool, is_transformed: bool) -> torch.Tensor:
-    """Returns labels that are integers, in one axis of int64; in their own memory if possible.
+    """Return labels that are integers, in one axis of int64; in their own memory if possible.
 
     Args:
         labels: a list, array or tensor.
@@ -47,7 +47,7 @@ def as_tensor(labels: Any, *, copies: bool, is_transformed: bool) -> torch.Tenso
 
 
 def listed(labels: list[Any], kinds: tuple[type, ...] = tuple(_DTYPES)) -> torch.Tensor:
-    """Returns labels that are all of one type in one axis, with the data type of a batch of them.
+    """Return labels that are all of one type in one axis, with the data type of a batch of them.
 
     Raises:
         NotRecognizedError: they are not all of one of `kinds`, or too large.
@@ -94,7 +94,7 @@ def transformed(labels: torch.Tensor, function: NumberFunction) -> torch.Tensor:
 
 
 def row_of(labels: torch.Tensor) -> tuple[LabelRow, Kind]:
-    """Returns labels as a field of a dataset in memory, and its kind."""
+    """Return labels as a field of a dataset in memory, and its kind."""
     size = labels.element_size()
     strides = tuple(size * stride for stride in labels.stride())
     dtype = _torch.dtype_name(labels.dtype)

@@ -51,8 +51,8 @@ def only_seeds(function: Any) -> bool:
     """Return True if, as `worker_init_fn`, `function` can only set the global generators of a worker.
 
     This holds for the recipes of torch's documentation, for Lightning's `pl_worker_init_function`, and for the
-    `seed_worker` that the Trainer of transformers passes. The code is examined
-    and nothing is called: it must be straight-line, and use only the seeding functions of torch, NumPy and Python.
+    `seed_worker` that the Trainer of transformers passes. The code is examined, not called: it must be straight-line
+    and use only the seeding functions of torch, NumPy, and Python.
     """
     if isinstance(function, functools.partial):
         is_plain = not function.args and all(type(value) is int for value in function.keywords.values())

@@ -50,7 +50,7 @@ class StreamSeeding:
 
     Args:
         seed: the loader's seed.
-        seed_globals: whether to set the global generators, too.
+        seed_globals: True to set the global generators, too.
         worker: the worker whose stream it is.
         epoch: the epoch.
         state: an earlier result of `state`, to resume from.
@@ -184,7 +184,7 @@ def image_seeding(sets_globals: bool, number: int | None) -> ImageSeeding:
     """Return the randomness of the images of a native stream that this thread begins.
 
     Args:
-        sets_globals: whether the global generators are set, too, if the loader does that.
+        sets_globals: True if the global generators are set, too, if the loader does that.
         number: that of a stream that is resumed. Default: the next one; numbers begin with 0 in every epoch.
     """
     seeding = _current.seeding

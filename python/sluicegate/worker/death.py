@@ -42,7 +42,7 @@ def exited(pid: int, code: int | None, doing: str, has_begun: bool, method: str)
         pid: the worker's process id.
         code: its exit code; None if other code collected it.
         doing: what it was working on, a sentence without a period.
-        has_begun: whether it ran our code.
+        has_begun: True if it ran our code.
         method: the start method.
     """
     text = f"DataLoader worker (pid(s) {pid}) exited unexpectedly"

@@ -38,7 +38,7 @@ class Reporter:
 
     Args:
         every: the number of batches between requests for the dataset's state: torchdata's `snapshot_every_n_steps`.
-        watches_generators: whether to report the global generators when values have been drawn from them.
+        watches_generators: True to report the global generators when values have been drawn from them.
         freezes: True to report states of a stream of this package in a form that costs little and cannot be pickled.
     """
 
