@@ -162,16 +162,18 @@ class _Loop:
         memory, _, consumer = channel.descriptors
         _core.WorkerEnd.end_with(consumer)
         _core.WorkerEnd.keep_freed_memory()
-        _torch.set_worker_signal_handlers()
         _torch.set_thread_name("pt_data_worker")
-        # Before torch runs anything else: OpenMP's threads do not survive the fork.
-        torch.set_num_threads(1)
         _write_stack_on_demand(memory)
+        # First, as with torch: modules that this imports, and objects that it creates, may seed, draw, and set threads
+        # and signal handlers.
+        needs = payload.load()
+        _torch.set_worker_signal_handlers()
+        # Before torch runs anything else in a fork: OpenMP's threads do not survive it.
+        torch.set_num_threads(1)
         seed = self.settings.base_seed + worker
         random.seed(seed)
         torch.manual_seed(seed)
         np.random.seed(_torch.numpy_seed(self.settings.base_seed, worker))
-        needs = payload.load()
         make_dask_synchronous()
         self.dataset, init_fn = needs["dataset"], needs["worker_init_fn"]
         self.collate_fn: Callable[[Any], Any] = needs["collate_fn"]

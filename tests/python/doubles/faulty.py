@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import resource
 import signal
 import threading
@@ -216,6 +217,20 @@ class Draws(Dataset):
 
     def __len__(self) -> int:
         return self.size
+
+
+class SetsWhenUnpickled(Draws):
+    """Seeds and draws when a worker unpickles it, like a module that a worker imports with it."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        torch.manual_seed(0)
+        numpy.random.seed(0)
+        random.seed(0)
+        torch.set_num_threads(3)
+
+    def __getitem__(self, index: int) -> Any:
+        return super().__getitem__(index), torch.get_num_threads()
 
 
 class DrawsStream(IterableDataset):

@@ -44,6 +44,7 @@ CASES: dict[str, dict[str, Any]] = {
         "shuffle": True,
         "worker_init_fn": faulty.tagged,
     },
+    "sets when unpickled": {"dataset": faulty.SetsWhenUnpickled(7), "batch_size": 3},
     "iterable": {
         "dataset": faulty.DrawsStream(11),
         "batch_size": 2,
