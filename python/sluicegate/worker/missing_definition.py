@@ -25,7 +25,7 @@ def explain_missing(error: AttributeError) -> None:
         )
     else:
         why = (
-            f"{name!r} was defined in a notebook or an interactive session, which a worker that is not forked can't "
-            "import: move it to a module (a .py file) and import it from there"
+            f"{name!r} was defined in a notebook, an interactive session, or a __main__.py, which a worker that is not "
+            "forked can't import: move it to a module (a .py file) and import it from there"
         )
     error.args = (f"{error} ({why}, or use multiprocessing_context='fork')",)
