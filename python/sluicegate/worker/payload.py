@@ -6,10 +6,13 @@ import mmap
 import multiprocessing.forkserver
 import os
 import pickle
+import resource
 from collections.abc import Callable, Mapping
 from functools import partial
 from multiprocessing import context, reduction
 from typing import Any
+
+import numpy as np
 
 # Importing it registers how tensors go to other processes: in shared memory.
 import torch.multiprocessing.reductions
@@ -128,10 +131,9 @@ class _Image:
         return getattr(self.popen, name)
 
     def duplicate_for_child(self, descriptor: int) -> Any:
-        try:
-            # The owner may close its own descriptor before the last worker has started.
-            kept = os.dup(descriptor)
-        except OSError:  # Too many are open.
+        # The owner may close its own descriptor before the last worker has started.
+        kept = _duplicate(descriptor) if self.repeatable else None
+        if kept is None:
             self.repeatable = False
             return self.popen.duplicate_for_child(descriptor)
         number = self.popen.duplicate_for_child(kept)
@@ -157,6 +159,19 @@ class _Image:
             self.close()
 
 
+def _duplicate(descriptor: int) -> int | None:
+    """Return a duplicate; None if too many descriptors are open, so that the objects themselves can open the others."""
+    try:
+        kept = os.dup(descriptor)
+    except OSError:
+        return None
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 4 * kept <= most or most == resource.RLIM_INFINITY:
+        return kept
+    os.close(kept)
+    return None
+
+
 class _ImagePickler(reduction.ForkingPickler):
     """Pickles as multiprocessing does, and detects objects that only one process can unpickle."""
 
@@ -166,6 +181,13 @@ class _ImagePickler(reduction.ForkingPickler):
         for kind, reduce in list(self.dispatch_table.items()):
             if getattr(reduce, "__module__", None) == torch.multiprocessing.reductions.__name__:
                 self.dispatch_table[kind] = partial(self._reduce_of_torch, reduce)
+
+    def reducer_override(self, reduced: Any) -> Any:
+        """Reduce arrays as in multiprocessing's older protocol, which makes them native and writable in the worker."""
+        if type(reduced) is not np.ndarray or np.ndarray in self.dispatch_table:
+            return NotImplemented
+        is_kept = reduced.dtype.isnative and reduced.flags.writeable
+        return NotImplemented if is_kept else reduced.__reduce__()
 
     def _reduce_of_torch(self, reduce: Callable[[Any], Any], reduced: Any) -> Any:
         # Typed storages warn when asked for their device; the untyped storage inside is reduced next.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import multiprocessing.forkserver
 import multiprocessing.process
+import multiprocessing.resource_tracker
 import os
 import pickle
 import select
@@ -90,6 +92,11 @@ class ProcessWorkers(WorkerGroup):
         self._method = context.get_start_method()
         if self._method == "forkserver":
             preload()
+            # Before interrupts are blocked: the server, and all processes that it forks for others, would inherit that.
+            multiprocessing.forkserver.ensure_running()
+        if self._method != "fork":
+            # Starting the tracker unblocks interrupts.
+            multiprocessing.resource_tracker.ensure_running()
         needs = {"dataset": work.dataset, "collate_fn": work.collate_fn, "sample_id": work.settings.sample_id}
         payload = Payload({**needs, "worker_init_fn": work.init_fn})
         own = os.pidfd_open(self._owner)

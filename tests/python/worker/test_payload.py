@@ -350,3 +350,14 @@ def test_preload_leaves_the_users_choice(run: Run, before: str, modules: list[st
     ended = run(script)
     ended.check(within=20.0)
     assert ended.stdout == f"{modules}\nhere\n0\n"
+
+
+def test_as_many_tensors_as_there_are_descriptors(run: Run) -> None:
+    ended = run("""
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        tensors = [torch.tensor([index]) for index in range(150)]
+        loader = data.DataLoader(tensors, batch_size=150, num_workers=1, multiprocessing_context="spawn")
+        print([int(batch.sum()) for batch in loader])
+    """)
+    ended.check()
+    assert ended.stdout.splitlines() == [str([sum(range(150))])]

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.multiprocessing
@@ -22,6 +23,7 @@ import torch.utils.data
 import sluicegate
 from checks.endings import ended_workers, story
 from checks.equality import assert_same, error_of
+from checks.programs import Run
 from doubles import faulty
 from doubles.faulty import Nest, NestedDataset
 
@@ -245,3 +247,46 @@ def test_a_process_that_has_ended_before_it_is_watched_is_a_death(monkeypatch: p
     with pytest.raises(RuntimeError, match=r"DataLoader worker \(pid\(s\) \d+\) exited unexpectedly"):
         iter(loader)
     assert {child.name for child in multiprocessing.active_children()} == before
+
+
+class Arrays:
+    """Arrays that torch's loader makes native and writable in a worker that is not forked."""
+
+    def __init__(self) -> None:
+        self.big, self.fixed = np.arange(6, dtype=">f4"), np.arange(6.0)
+        self.fixed.setflags(write=False)
+
+    def __len__(self) -> int:
+        return 6
+
+    def __getitem__(self, index: int) -> Any:
+        self.fixed[index] += 1.0
+        return torch.from_numpy(self.big)[index], torch.from_numpy(self.fixed)[index]
+
+
+@pytest.mark.parametrize("package", [torch.utils.data, sluicegate])
+def test_arrays_are_native_and_writable_in_a_worker(package: Any) -> None:
+    loader = package.DataLoader(Arrays(), batch_size=6, num_workers=1, multiprocessing_context="forkserver")
+    ((big, fixed),) = loader
+    assert big.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+    assert fixed.tolist() == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+
+
+def test_other_processes_of_the_fork_server_can_be_interrupted(run: Run) -> None:
+    ended = run("""
+        import multiprocessing
+        context = multiprocessing.get_context("forkserver")
+        lock = context.Lock()  # Otherwise starting the server starts the resource tracker, which unblocks interrupts.
+        print(len(list(data.DataLoader(range(4), num_workers=1, multiprocessing_context="forkserver"))))
+        process = context.Process(target=signal.pause)
+        process.start()
+        for _ in range(100):  # An interrupt that comes too early ends it as well.
+            os.kill(process.pid, signal.SIGINT)
+            process.join(0.2)
+            if process.exitcode is not None:
+                break
+        print(process.exitcode)
+        process.kill()
+    """)
+    assert ended.stdout.splitlines() == ["4", "1"], ended.stderr
+    ended.check(stderr=None)
