@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use sluicegate::{Permutation, TorchGenerator, randperm, sample_key};
+use sluicegate::{Permutation, TorchGenerator, sample_key};
 
 /// Epochs read positions in ascending order, so that is measured; a thousand indices per iteration.
 const INDICES: u64 = 1000;
@@ -53,7 +53,7 @@ fn torch(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(1_000_000));
     group.sample_size(20);
     group.bench_function("randperm/1000000", |bencher| {
-        bencher.iter(|| randperm(1_000_000, &mut generator).expect("there is memory for it"));
+        bencher.iter(|| generator.randperm(1_000_000).expect("there is memory for it"));
     });
     group.bench_function("random_u32/1000000", |bencher| {
         bencher.iter(|| (0..1_000_000).fold(0, |sum: u32, _| sum.wrapping_add(generator.random_u32())));

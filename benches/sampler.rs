@@ -6,8 +6,8 @@ use std::sync::Arc;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use sluicegate::{
     BatchSampler, BlockShuffleSampler, DistributedSampler, EpochBatches, LastBatch, MixtureSampler, MixtureWeights,
-    RandomSampler, Remainder, Replacement, Sampler, SequentialSampler, Shard, StopCriteria, SubsetRandomSampler,
-    TorchRandomSampler, WeightedRandomSampler,
+    RandomSampler, Remainder, Sampler, SequentialSampler, Shard, StopCriteria, SubsetRandomSampler, TorchRandomSampler,
+    WeightedRandomSampler,
 };
 
 const BATCH_SIZE: usize = 256;
@@ -44,7 +44,7 @@ fn batch(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(BATCH_SIZE as u64));
     let random = RandomSampler::new(1_000_000, 7);
     let weights = (0..1_000_000).map(|index| f64::from(index % 1000));
-    let weighted = WeightedRandomSampler::new(weights, 1_000_000, Replacement::With, 7).expect("these are weights");
+    let weighted = WeightedRandomSampler::new(weights, 1_000_000, 7).expect("these are weights");
     let rank = Shard::new(1, 4).expect("the rank exists");
     let blocks = BlockShuffleSampler::new(1_000_000, 1000, 16, 7).expect("blocks are positive");
     let sizes = (0..1000).map(|block| 500 + block * 37 % 1000);
@@ -55,7 +55,7 @@ fn batch(criterion: &mut Criterion) {
     let samplers: [(&str, Arc<dyn Sampler>); 10] = [
         ("sequential", Arc::new(SequentialSampler::new(1_000_000))),
         ("random", Arc::new(random.clone())),
-        ("replacement", Arc::new(random.clone().with_replacement(Replacement::With))),
+        ("replacement", Arc::new(random.clone().with_replacement())),
         ("subset", Arc::new(SubsetRandomSampler::new((0..1_000_000).rev(), 7))),
         ("weighted", Arc::new(weighted)),
         ("distributed", Arc::new(DistributedSampler::new(Arc::new(random), rank, Remainder::Pad))),
@@ -85,7 +85,7 @@ fn alias_table(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(weights.len() as u64));
     group.sample_size(20);
     group.bench_function("new/1000000", |bencher| {
-        bencher.iter(|| WeightedRandomSampler::new(weights.iter().copied(), 1, Replacement::With, 7).map(|_| ()));
+        bencher.iter(|| WeightedRandomSampler::new(weights.iter().copied(), 1, 7).map(|_| ()));
     });
     group.finish();
 }

@@ -119,14 +119,13 @@ pub use loader::{
     BatchIds, Batches, BatchesWithIds, DataLoader, DataLoaderBuilder, ItemLoader, ItemLoaderBuilder, StreamBatches,
 };
 pub use pipeline::{Batch, Delivery, FieldView};
-pub use rng::{Permutation, TorchGenerator, randperm, sample_key};
+pub use rng::{Permutation, TorchGenerator, sample_key};
 pub use sample::{BatchWriter, Column, DType, Element, Field, SampleWriter, Schema, Sizes, SizesWriter};
 pub use sampler::{
     BalancedBatchSampler, BatchLimit, BatchSampler, BatchingSampler, BlockShuffleSampler, BufferBound, ClassIndex,
-    ClassSampler, Course, DistributedSampler, EpochBatches, EpochOrder, EpochPlan, LastBatch, LengthBucketBatchSampler,
-    MixtureSampler, MixtureWeights, PlannedBatch, RandomSampler, RepeatSampler, Repetition, Replacement, Sampler,
-    SequentialSampler, Shuffling, StopCriteria, StratifiedBatchSampler, SubsetRandomSampler, TorchRandomSampler,
-    WeightedRandomSampler,
+    ClassSampler, DistributedSampler, EpochBatches, EpochOrder, EpochPlan, LastBatch, LengthBucketBatchSampler,
+    MixtureSampler, MixtureWeights, PlannedBatch, RandomSampler, RepeatSampler, Sampler, SequentialSampler, Shuffling,
+    StopCriteria, StratifiedBatchSampler, SubsetRandomSampler, TorchRandomSampler, WeightedRandomSampler,
 };
 pub use shard::{Remainder, Shard};
 pub use state::{LoaderState, StreamState};
@@ -134,5 +133,5 @@ pub use state::{LoaderState, StreamState};
 pub use transform::{
     Antialias, AugmentPolicy, BoxFormat, ChannelOrder, CropDraws, DecodeOptions, ErasingValue, Frame, Image, ImageMode,
     ImagePipeline, ImageTransform, Interpolation, Orientation, PaddingMode, ResizeTo, SmallImage, TransformedImage,
-    Truncated, Values, decode_image,
+    Truncated, Values,
 };

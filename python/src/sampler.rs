@@ -5,9 +5,8 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use sluicegate::internal::Array;
 use sluicegate::{
-    BatchSampler, BlockShuffleSampler, Course, DType, DistributedSampler, Error, LastBatch, MixtureSampler,
-    MixtureWeights, RandomSampler, RepeatSampler, Repetition, Replacement, SequentialSampler, Shard, StopCriteria,
-    SubsetRandomSampler, WeightedRandomSampler,
+    BatchSampler, BlockShuffleSampler, DType, DistributedSampler, Error, LastBatch, MixtureSampler, MixtureWeights,
+    RandomSampler, RepeatSampler, SequentialSampler, Shard, StopCriteria, SubsetRandomSampler, WeightedRandomSampler,
 };
 
 use super::detach::detach_long;
@@ -37,7 +36,7 @@ pub(super) fn sequential_sampler(len: usize) -> Sampler {
 #[pyfunction]
 pub(super) fn random_sampler(len: usize, seed: u64, replacement: bool, num_samples: usize) -> Sampler {
     let sampler = RandomSampler::new(len, seed).with_num_samples(num_samples);
-    Sampler::of(sampler.with_replacement(replacement_from(replacement)))
+    Sampler::of(if replacement { sampler.with_replacement() } else { sampler })
 }
 
 /// Returns a sampler of the indices in an int64 array.
@@ -72,7 +71,12 @@ pub(super) fn weighted_random_sampler(
     detach_long(py, "preparing a sampler", move || {
         let weights = numbers(weights, DType::Float64)?;
         let weights = weights.map(|number| number.map(f64::from_ne_bytes));
-        WeightedRandomSampler::try_new(weights, num_samples, replacement_from(replacement), seed).map(Sampler::of)
+        let sampler = if replacement {
+            WeightedRandomSampler::try_new(weights, num_samples, seed)
+        } else {
+            WeightedRandomSampler::try_without_replacement(weights, num_samples, seed)
+        };
+        sampler.map(Sampler::of)
     })
 }
 
@@ -148,8 +152,8 @@ pub(super) fn repeat_sampler(
     interleaved: bool,
     num_samples: Option<usize>,
 ) -> Sampler {
-    let repetition = if interleaved { Repetition::InARow } else { Repetition::Passes };
-    let repeated = RepeatSampler::new(Arc::clone(&sampler.0), times, repetition);
+    let repeat = if interleaved { RepeatSampler::in_a_row } else { RepeatSampler::passes };
+    let repeated = repeat(Arc::clone(&sampler.0), times);
     Sampler::of(match num_samples {
         Some(num_samples) => repeated.with_num_samples(num_samples),
         None => repeated,
@@ -167,7 +171,6 @@ pub(super) fn mixture_sampler(
     num_samples: Option<usize>,
     seed: u64,
 ) -> PyResult<Sampler> {
-    let course = if linear { Course::Linear } else { Course::Steps };
     let stop = match stop {
         "CYCLE_UNTIL_ALL_DATASETS_EXHAUSTED" => StopCriteria::CycleUntilAllDatasetsExhausted,
         "ALL_DATASETS_EXHAUSTED" => StopCriteria::AllDatasetsExhausted,
@@ -176,17 +179,13 @@ pub(super) fn mixture_sampler(
         other => return Err(to_python(py, unknown("stop", other))),
     };
     detach_long(py, "preparing a sampler", move || {
-        let weights = MixtureWeights::scheduled(breakpoints, course);
+        let weights = if linear { MixtureWeights::linear(breakpoints) } else { MixtureWeights::stepped(breakpoints) };
         let sampler = MixtureSampler::new(&lens, &weights, stop, seed)?;
         Ok(Sampler::of(match num_samples {
             Some(num_samples) => sampler.with_num_samples(num_samples),
             None => sampler,
         }))
     })
-}
-
-fn replacement_from(replacement: bool) -> Replacement {
-    if replacement { Replacement::With } else { Replacement::Without }
 }
 
 /// How many numbers to copy from an array at a time.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::sampler::check_batch_size;
+use crate::sampler::check_positive;
 use crate::state::{Cut, Fingerprint};
 use crate::{
     BatchingSampler, EpochPlan, Error, LastBatch, LoaderState, Remainder, Result, Sampler, SequentialSampler, Shard,
@@ -76,7 +76,7 @@ impl EpochSettings {
             return Ok(Source::Batches(Arc::clone(batches)));
         }
         let batch_size = self.batch_size.unwrap_or(1);
-        check_batch_size(batch_size)?;
+        check_positive("batch_size", batch_size)?;
         let in_sequence = || Arc::new(SequentialSampler::new(dataset_len)) as Arc<dyn Sampler>;
         let sampler = self.sampler.clone().unwrap_or_else(in_sequence);
         Ok(Source::Samples { sampler, batch_size, last_batch: self.last_batch.unwrap_or_default() })

@@ -9,7 +9,7 @@ use super::shuffled_stream::ShuffledStream;
 use crate::error::catch;
 use crate::memory::Slab;
 use crate::pipeline::ReadAhead;
-use crate::sampler::check_batch_size;
+use crate::sampler::check_positive;
 use crate::state::{ShuffledOrder, ShuffledPlace};
 use crate::{
     Batch, BufferBound, Collate, Error, IterableDataset, LastBatch, Result, StackSamples, StreamPart, StreamPosition,
@@ -70,7 +70,7 @@ impl StreamBatches {
     /// # Errors
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if `batch_size` is 0.
     pub fn new(dataset: impl IterableDataset + 'static, batch_size: usize) -> Result<Self> {
-        check_batch_size(batch_size)?;
+        check_positive("batch_size", batch_size)?;
         Ok(Self {
             dataset: Arc::new(dataset),
             part: StreamPart::WHOLE,

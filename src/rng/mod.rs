@@ -5,13 +5,12 @@
 //! - [`PermutationSeries`]: any number of additional permutations per epoch; [`BulkPermutation`]: blocks of positions.
 //! - [`Draws`]: independent draws, one at each position.
 //! - [`sample_key`]: the seed of everything random about one sample.
-//! - [`TorchGenerator`] and [`randperm`]: torch's own generator and shuffle, bit for bit.
+//! - [`TorchGenerator`]: torch's own generator, with its shuffle, bit for bit.
 //!
 //! The values are a guarantee: a training run that is resumed with a later version continues in the same order.
 //! Changing a value is a breaking change, and the tests pin the values.
 
 mod below;
-mod buffer_draws;
 mod bulk_permutation;
 mod digest;
 #[cfg(feature = "image")]
@@ -34,7 +33,6 @@ mod shuffle_table;
 mod torch_floats;
 
 pub(crate) use below::below;
-pub(crate) use buffer_draws::BufferDraws;
 pub(crate) use bulk_permutation::BulkPermutation;
 pub(crate) use digest::digest;
 pub(crate) use draws::Draws;
@@ -48,6 +46,5 @@ pub(crate) use normal_block::{BLOCK as NORMAL_BLOCK, are_made_by_vectors, fill_b
 pub use permutation::Permutation;
 pub(crate) use permutation_series::{PermutationSeries, Series};
 pub use python_generator::PythonGenerator;
-pub use randperm::randperm;
 pub(crate) use randperm::randperm_draws;
 pub use sample_key::sample_key;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{BatchingSampler, EpochBatches, EpochOrder, Sampler, check_batch_size};
+use super::{BatchingSampler, EpochBatches, EpochOrder, Sampler, check_positive};
 use crate::error::Result;
 
 /// Cuts the order of a sampler into batches of `batch_size`: torch's `BatchSampler`.
@@ -37,13 +37,23 @@ pub enum LastBatch {
     Drop,
 }
 
+impl LastBatch {
+    /// Returns the number of batches of `size` in an epoch of `len`.
+    pub(crate) fn batches(self, len: usize, size: usize) -> usize {
+        match self {
+            LastBatch::Keep => len.div_ceil(size),
+            LastBatch::Drop => len / size,
+        }
+    }
+}
+
 impl BatchSampler {
     /// Returns batches of `batch_size` samples each, in the order of `sampler`.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if `batch_size` is 0, with torch's message.
     pub fn new(sampler: Arc<dyn Sampler>, batch_size: usize, last_batch: LastBatch) -> Result<Self> {
-        check_batch_size(batch_size)?;
+        check_positive("batch_size", batch_size)?;
         Ok(BatchSampler { sampler, batch_size, last_batch })
     }
 
@@ -90,10 +100,7 @@ impl BatchOrder {
 
 impl EpochBatches for BatchOrder {
     fn len(&self) -> usize {
-        match self.last_batch {
-            LastBatch::Keep => self.order.len().div_ceil(self.batch_size),
-            LastBatch::Drop => self.order.len() / self.batch_size,
-        }
+        self.last_batch.batches(self.order.len(), self.batch_size)
     }
 
     fn indices(&self, batch_in_epoch: usize, into: &mut Vec<usize>) {

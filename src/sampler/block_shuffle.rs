@@ -6,8 +6,8 @@ use super::block_ends::BlockEnds;
 use super::even_blocks::EvenBlocks;
 use super::shuffled_blocks::ShuffledBlocks;
 use super::uneven_blocks::UnevenBlocks;
-use super::{EpochOrder, Sampler};
-use crate::error::{Error, Result};
+use super::{EpochOrder, Sampler, check_positive};
+use crate::error::Result;
 use crate::rng::{PermutationSeries, Series};
 
 /// Yields every index once: blocks of neighboring indices in random order, with the samples of every `window`
@@ -90,14 +90,6 @@ impl BlockShuffleSampler {
         };
         Ok(BlockShuffleSampler { blocks, window, seed })
     }
-}
-
-fn check_positive(argument: &'static str, number: usize) -> Result<()> {
-    if number > 0 {
-        return Ok(());
-    }
-    let reason = format!("{argument} should be a positive integer value, but got {argument}=0");
-    Err(Error::InvalidArgument { argument, reason })
 }
 
 impl Sampler for BlockShuffleSampler {

@@ -165,10 +165,7 @@ impl LengthBucketBatchSampler {
     }
 
     fn cut_by_samples(&self, len: usize, limit: usize) -> Result<CompactNumbers> {
-        let batches = match self.last_batch {
-            LastBatch::Keep => len.div_ceil(limit),
-            LastBatch::Drop => len / limit,
-        };
+        let batches = self.last_batch.batches(len, limit);
         let mut starts = CompactNumbers::zeros(batches + 1, len, "lengths")?;
         (0..=batches).for_each(|batch| starts.set(batch, batch.saturating_mul(limit).min(len)));
         Ok(starts)

@@ -1,6 +1,6 @@
 //! [`MixturePlan`]: how often each part of a mixture has occurred before any position.
 
-use super::mixture_weights::{Course, MixtureWeights, StopCriteria};
+use super::mixture_weights::{MixtureWeights, StopCriteria};
 use crate::error::{Error, Result};
 use crate::rng::digest;
 
@@ -258,7 +258,7 @@ fn steps_of(weights: &MixtureWeights) -> Vec<(u64, Vec<f64>)> {
         let position = *position as u64;
         hold_from(if place == 0 { 0 } else { position }, at_once.clone());
         let Some((next, then)) = weights.breakpoints.get(place + 1) else { continue };
-        if weights.course == Course::Linear {
+        if weights.is_linear {
             let span = *next as u64 - position;
             let count = span.min(RAMP_STEPS);
             for step in 0..count {

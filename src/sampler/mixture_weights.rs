@@ -18,28 +18,25 @@ pub enum StopCriteria {
 #[derive(Clone, Debug, PartialEq)]
 pub struct MixtureWeights {
     pub(super) breakpoints: Vec<(usize, Vec<f64>)>,
-    pub(super) course: Course,
-}
-
-/// How weights change from one breakpoint to the next.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Course {
-    /// They are constant, and jump at the next breakpoint.
-    #[default]
-    Steps,
-    /// They change linearly, in at most 1024 steps.
-    Linear,
+    /// False if weights jump at each breakpoint.
+    pub(super) is_linear: bool,
 }
 
 impl MixtureWeights {
     /// Returns constant weights, one per part; they need not sum to one.
     pub fn constant(weights: impl Into<Vec<f64>>) -> Self {
-        MixtureWeights { breakpoints: vec![(0, weights.into())], course: Course::Steps }
+        MixtureWeights { breakpoints: vec![(0, weights.into())], is_linear: false }
     }
 
-    /// Returns the weights that apply at each of these positions. Before the first breakpoint the first weights apply,
-    /// after the last breakpoint the last ones.
-    pub fn scheduled(breakpoints: Vec<(usize, Vec<f64>)>, course: Course) -> Self {
-        MixtureWeights { breakpoints, course }
+    /// Returns weights that apply from each of these positions to the next. Before the first position the first ones
+    /// apply.
+    pub fn stepped(breakpoints: Vec<(usize, Vec<f64>)>) -> Self {
+        MixtureWeights { breakpoints, is_linear: false }
+    }
+
+    /// Returns weights that change linearly from each of these positions to the next, in at most 1024 steps. Before the
+    /// first position the first ones apply, after the last position the last ones.
+    pub fn linear(breakpoints: Vec<(usize, Vec<f64>)>) -> Self {
+        MixtureWeights { breakpoints, is_linear: true }
     }
 }

@@ -49,12 +49,12 @@ pub use distributed::DistributedSampler;
 pub use explicit::ExplicitOrder;
 pub use length_bucket_batch::{BatchLimit, LengthBucketBatchSampler};
 pub use mixture::MixtureSampler;
-pub use mixture_weights::{Course, MixtureWeights, StopCriteria};
+pub use mixture_weights::{MixtureWeights, StopCriteria};
 pub use packed_batch::{PackedBatchSampler, PieceCode};
 pub use packing::Packing;
 pub use plan::{EpochPlan, PlannedBatch};
-pub use random::{RandomSampler, Replacement};
-pub use repeat::{RepeatSampler, Repetition};
+pub use random::RandomSampler;
+pub use repeat::RepeatSampler;
 pub use sequential::SequentialSampler;
 pub use shuffle_buffer::{BufferBound, BufferPosition, ShuffleBuffer};
 pub use shuffling::Shuffling;
@@ -204,13 +204,13 @@ pub trait EpochBatches: Send + Sync {
     }
 }
 
-/// Fails if a batch would have no samples, with torch's message.
-pub(crate) fn check_batch_size(batch_size: usize) -> Result<()> {
-    if batch_size > 0 {
+/// Fails if `number` is 0, with the message that torch has for `batch_size`.
+pub(crate) fn check_positive(argument: &'static str, number: usize) -> Result<()> {
+    if number > 0 {
         return Ok(());
     }
-    let reason = "batch_size should be a positive integer value, but got batch_size=0".to_owned();
-    Err(Error::InvalidArgument { argument: "batch_size", reason })
+    let reason = format!("{argument} should be a positive integer value, but got {argument}=0");
+    Err(Error::InvalidArgument { argument, reason })
 }
 
 /// Panics if one of `count` positions from `start` on, `step` apart, is not in an order of `len` indices.

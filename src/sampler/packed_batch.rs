@@ -157,10 +157,7 @@ impl BatchingSampler for PackedBatchSampler {
         let in_order = |start: usize, into: &mut [usize]| positions_in(order.as_ref(), start, into);
         let rows = PackedRows::pack(&self.lengths, in_order, self.length, self.window, self.packing)?;
         let order = self.permutation(Purpose::PackedRows, rows.len(), epoch);
-        let batches = match self.last_batch {
-            LastBatch::Keep => rows.len().div_ceil(self.rows_per_batch),
-            LastBatch::Drop => rows.len() / self.rows_per_batch,
-        };
+        let batches = self.last_batch.batches(rows.len(), self.rows_per_batch);
         let (documents, rows_per_batch, length) = (self.lengths.len(), self.rows_per_batch, self.length);
         Ok(Box::new(FitBatches { rows, order, documents, rows_per_batch, length, batches }))
     }

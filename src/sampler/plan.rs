@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{EpochBatches, EpochOrder, LastBatch, check_batch_size};
+use super::{EpochBatches, EpochOrder, LastBatch, check_positive};
 use crate::error::Result;
 use crate::shard::{Remainder, Shard};
 
@@ -65,7 +65,7 @@ impl EpochPlan {
     /// # Errors
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if `batch_size` is 0.
     pub fn of_samples(order: Arc<dyn EpochOrder>, batch_size: usize, last_batch: LastBatch) -> Result<Self> {
-        check_batch_size(batch_size)?;
+        check_positive("batch_size", batch_size)?;
         Ok(Self::of(Source::Samples { order, batch_size, last_batch }))
     }
 

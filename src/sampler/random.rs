@@ -15,13 +15,13 @@ use crate::rng::{Draws, PermutationSeries, Series, below};
 ///
 /// # Example
 /// ```
-/// use sluicegate::{RandomSampler, Replacement, Sampler};
+/// use sluicegate::{RandomSampler, Sampler};
 ///
 /// let sampler = RandomSampler::new(10_000_000_000, 7);
 /// let order = sampler.order(0)?;
 /// assert!(order.index_at(9_999_999_999) < order.len());
 ///
-/// let draws = RandomSampler::new(10, 7).with_num_samples(1000).with_replacement(Replacement::With);
+/// let draws = RandomSampler::new(10, 7).with_num_samples(1000).with_replacement();
 /// assert_eq!(draws.order(0)?.len(), 1000);
 /// # Ok::<(), sluicegate::Error>(())
 /// ```
@@ -33,11 +33,10 @@ pub struct RandomSampler {
     seed: u64,
 }
 
-/// How samples are drawn: torch's `replacement`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Replacement {
+/// How samples are drawn; its names are part of the sampler's identity.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Replacement {
     /// A sample is drawn again only after every other has been drawn as often.
-    #[default]
     Without,
     /// Every draw is independent of the others.
     With,
@@ -59,9 +58,9 @@ impl RandomSampler {
         RandomSampler { num_samples, ..self }
     }
 
-    /// Draws with or without replacement.
-    pub fn with_replacement(self, replacement: Replacement) -> Self {
-        RandomSampler { replacement, ..self }
+    /// Draws every sample independently of the others: torch's `replacement`.
+    pub fn with_replacement(self) -> Self {
+        RandomSampler { replacement: Replacement::With, ..self }
     }
 }
 

@@ -10,15 +10,15 @@ use crate::error::{Error, Result};
 /// # Example
 /// ```
 /// use std::sync::Arc;
-/// use sluicegate::{Repetition, RepeatSampler, Sampler, SequentialSampler};
+/// use sluicegate::{RepeatSampler, Sampler, SequentialSampler};
 ///
 /// let once = Arc::new(SequentialSampler::new(3));
-/// let indices = |repetition| -> sluicegate::Result<Vec<usize>> {
-///     let order = RepeatSampler::new(once.clone(), 2, repetition).order(0)?;
+/// let indices = |sampler: RepeatSampler| -> sluicegate::Result<Vec<usize>> {
+///     let order = sampler.order(0)?;
 ///     Ok((0..order.len()).map(|position| order.index_at(position)).collect())
 /// };
-/// assert_eq!(indices(Repetition::Passes)?, [0, 1, 2, 0, 1, 2]);
-/// assert_eq!(indices(Repetition::InARow)?, [0, 0, 1, 1, 2, 2]);
+/// assert_eq!(indices(RepeatSampler::passes(once.clone(), 2))?, [0, 1, 2, 0, 1, 2]);
+/// assert_eq!(indices(RepeatSampler::in_a_row(once, 2))?, [0, 0, 1, 1, 2, 2]);
 /// # Ok::<(), sluicegate::Error>(())
 /// ```
 #[derive(Clone)]
@@ -29,23 +29,25 @@ pub struct RepeatSampler {
     num_samples: Option<usize>,
 }
 
-/// The unit of repetition.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Repetition {
-    /// The whole epoch: pass k of epoch e is the sampler's own epoch e * `times` + k, so each pass has its own order,
-    /// and no epoch occurs twice.
-    #[default]
+/// The unit of repetition; its names are part of the sampler's identity.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Repetition {
     Passes,
-    /// Each index, immediately after itself: the repeated augmentation of Hoffer et al., "Augment your batch", CVPR
-    /// 2020. Ranks that read in turns get the repetitions of one sample at the same time, as in torchvision's
-    /// `RASampler`.
     InARow,
 }
 
 impl RepeatSampler {
-    /// Returns a sampler that repeats the indices of `sampler`.
-    pub fn new(sampler: Arc<dyn Sampler>, times: usize, repetition: Repetition) -> Self {
-        RepeatSampler { sampler, times, repetition, num_samples: None }
+    /// Returns a sampler that repeats the whole epoch: pass k of epoch e is the sampler's own epoch e * `times` + k, so
+    /// each pass has its own order, and no epoch occurs twice.
+    pub fn passes(sampler: Arc<dyn Sampler>, times: usize) -> Self {
+        RepeatSampler { sampler, times, repetition: Repetition::Passes, num_samples: None }
+    }
+
+    /// Returns a sampler that repeats each index immediately after itself: the repeated augmentation of Hoffer et al.,
+    /// "Augment your batch", CVPR 2020. Ranks that read in turns get the repetitions of one sample at the same time, as
+    /// in torchvision's `RASampler`.
+    pub fn in_a_row(sampler: Arc<dyn Sampler>, times: usize) -> Self {
+        RepeatSampler { sampler, times, repetition: Repetition::InARow, num_samples: None }
     }
 
     /// Ends an epoch after `num_samples`, unless it is shorter anyway.

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::rng::BufferDraws;
+use crate::rng::{Draws, below};
 
 /// Decides which of the buffered samples of a stream comes next.
 ///
@@ -41,7 +41,7 @@ use crate::rng::BufferDraws;
 #[derive(Clone, Debug)]
 pub struct ShuffleBuffer {
     bound: BufferBound,
-    draws: BufferDraws,
+    draws: Draws,
     /// By slot, without gaps.
     held: Vec<Held>,
     /// The sum of the sizes in `held`.
@@ -127,7 +127,7 @@ impl fmt::Display for BufferBound {
 impl ShuffleBuffer {
     /// Returns the buffer of worker `worker` of rank `rank`, before the first sample of `epoch`. Every seed is valid.
     pub fn new(bound: BufferBound, seed: u64, epoch: u64, rank: u64, worker: u64) -> Self {
-        let draws = BufferDraws::new(seed, epoch, rank, worker);
+        let draws = Draws::of_buffer(seed, epoch, rank, worker);
         ShuffleBuffer { bound, draws, held: Vec::new(), bytes: 0, read: 0 }
     }
 
@@ -179,7 +179,7 @@ impl ShuffleBuffer {
         if self.held.is_empty() {
             return None;
         }
-        let slot = self.draws.below(self.held.len(), self.yielded());
+        let slot = below(self.held.len() as u64, self.draws.word_at(self.yielded())).0 as usize;
         let taken = self.held.swap_remove(slot);
         // Subtraction is wrong here: a sum that saturated at the maximum no longer contains its parts.
         self.bytes = match self.bytes {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use super::stratified_deal::StratifiedDeal;
-use super::{BatchingSampler, ClassIndex, EpochBatches, LastBatch, check_batch_size};
+use super::{BatchingSampler, ClassIndex, EpochBatches, LastBatch, check_positive};
 use crate::error::Result;
 use crate::rng::{KeyStream, Permutation, Purpose};
 
@@ -46,7 +46,7 @@ impl StratifiedBatchSampler {
     /// # Errors
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if `batch_size` is 0, with torch's message.
     pub fn new(index: Arc<ClassIndex>, batch_size: usize, last_batch: LastBatch, seed: u64) -> Result<Self> {
-        check_batch_size(batch_size)?;
+        check_positive("batch_size", batch_size)?;
         Ok(Self { index, batch_size, last_batch, seed })
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use super::{EpochOrder, ExplicitOrder, Sampler};
 use crate::error::{Error, Result};
-use crate::rng::{TorchGenerator, randperm, randperm_draws};
+use crate::rng::{TorchGenerator, randperm_draws};
 
 /// Every index once, in exactly the order of torch's `RandomSampler` with a generator of this seed.
 ///
@@ -87,7 +87,7 @@ impl EpochStart {
 impl Sampler for TorchRandomSampler {
     fn order(&self, epoch: u64) -> Result<Box<dyn EpochOrder>> {
         let start = self.start_of(epoch)?;
-        let order = randperm(self.len, &mut start.generator.clone())?;
+        let order = start.generator.clone().randperm(self.len)?;
         self.remember(start);
         Ok(Box::new(ExplicitOrder::new(order)))
     }

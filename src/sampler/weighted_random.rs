@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::vec::IntoIter;
 
 use super::alias_table::AliasTable;
-use super::{EpochOrder, ExplicitOrder, Replacement, Sampler, check_positions};
+use super::random::Replacement;
+use super::{EpochOrder, ExplicitOrder, Sampler, check_positions};
 use crate::error::{Error, Result};
 use crate::rng::{Draws, digest, exponential};
 use crate::watch;
@@ -22,9 +23,9 @@ use crate::watch;
 ///
 /// # Example
 /// ```
-/// use sluicegate::{Replacement, Sampler, WeightedRandomSampler};
+/// use sluicegate::{Sampler, WeightedRandomSampler};
 ///
-/// let sampler = WeightedRandomSampler::new([0.0, 1.0, 3.0], 1000, Replacement::With, 7)?;
+/// let sampler = WeightedRandomSampler::new([0.0, 1.0, 3.0], 1000, 7)?;
 /// let order = sampler.order(0)?;
 /// let threes = (0..order.len()).filter(|&position| order.index_at(position) == 2).count();
 /// assert!((700..800).contains(&threes));
@@ -44,53 +45,59 @@ enum Drawing {
 }
 
 impl WeightedRandomSampler {
-    /// Returns a sampler over as many samples as there are weights, which need not sum to one. Every seed is valid.
+    /// Returns a sampler, with replacement, over as many samples as there are weights, which need not sum to one. Every
+    /// seed is valid.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if a weight is negative, infinite, or not a number, if all are zero, if there are
-    /// more than 2^32, or, without replacement, if fewer than `num_samples` are positive.
-    pub fn new<W>(
-        weights: impl IntoIterator<Item = W>,
-        num_samples: usize,
-        replacement: Replacement,
-        seed: u64,
-    ) -> Result<Self>
-    where
-        W: Into<f64>,
-    {
-        Self::try_new(weights.into_iter().map(|weight| Ok(weight.into())), num_samples, replacement, seed)
+    /// [`Error::InvalidArgument`] if a weight is negative, infinite, or not a number, if all are zero, or if there are
+    /// more than 2^32.
+    pub fn new<W: Into<f64>>(weights: impl IntoIterator<Item = W>, num_samples: usize, seed: u64) -> Result<Self> {
+        Self::try_new(weights.into_iter().map(|weight| Ok(weight.into())), num_samples, seed)
     }
 
     /// Like [`new`](Self::new), for weights whose reading can fail.
     ///
     /// # Errors
     /// Those of `new`, and those of the iterator.
-    pub fn try_new(
-        weights: impl IntoIterator<Item = Result<f64>>,
+    pub fn try_new(weights: impl IntoIterator<Item = Result<f64>>, num_samples: usize, seed: u64) -> Result<Self> {
+        let drawing = Drawing::Independent(Arc::new(AliasTable::new(weights.into_iter())?));
+        Ok(WeightedRandomSampler { drawing, num_samples, seed })
+    }
+
+    /// Like [`new`](Self::new), without replacement.
+    ///
+    /// # Errors
+    /// Those of `new`; [`Error::InvalidArgument`] if fewer than `num_samples` weights are positive.
+    pub fn without_replacement<W: Into<f64>>(
+        weights: impl IntoIterator<Item = W>,
         num_samples: usize,
-        replacement: Replacement,
         seed: u64,
     ) -> Result<Self> {
-        let weights = weights.into_iter();
-        let drawing = match replacement {
-            Replacement::With => Drawing::Independent(Arc::new(AliasTable::new(weights)?)),
-            Replacement::Without => {
-                let weights: Vec<f64> = weights.collect::<Result<_>>()?;
-                let table = AliasTable::new(weights.iter().map(|&weight| Ok(weight)))?;
-                let possible = weights.iter().filter(|weight| **weight > 0.0).count();
-                if num_samples > possible {
-                    return Err(Error::InvalidArgument {
-                        argument: "num_samples",
-                        reason: format!(
-                            "can't draw {num_samples} samples without replacement: only {possible} of {} weights are \
-                             positive",
-                            weights.len()
-                        ),
-                    });
-                }
-                Drawing::Distinct { table: Arc::new(table), weights: weights.into() }
-            }
-        };
+        Self::try_without_replacement(weights.into_iter().map(|weight| Ok(weight.into())), num_samples, seed)
+    }
+
+    /// Like [`without_replacement`](Self::without_replacement), for weights whose reading can fail.
+    ///
+    /// # Errors
+    /// Those of `without_replacement`, and those of the iterator.
+    pub fn try_without_replacement(
+        weights: impl IntoIterator<Item = Result<f64>>,
+        num_samples: usize,
+        seed: u64,
+    ) -> Result<Self> {
+        let weights: Vec<f64> = weights.into_iter().collect::<Result<_>>()?;
+        let table = AliasTable::new(weights.iter().map(|&weight| Ok(weight)))?;
+        let possible = weights.iter().filter(|weight| **weight > 0.0).count();
+        if num_samples > possible {
+            return Err(Error::InvalidArgument {
+                argument: "num_samples",
+                reason: format!(
+                    "can't draw {num_samples} samples without replacement: only {possible} of {} weights are positive",
+                    weights.len()
+                ),
+            });
+        }
+        let drawing = Drawing::Distinct { table: Arc::new(table), weights: weights.into() };
         Ok(WeightedRandomSampler { drawing, num_samples, seed })
     }
 }

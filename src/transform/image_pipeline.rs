@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::canvas::{Canvas, JpegScale};
-use super::decoding::decode::decode_image;
 use super::decoding::decode_options::{DecodeOptions, Truncated};
 use super::decoding::encoded::Encoded;
 use super::decoding::plain_file::PlainFile;
@@ -171,7 +170,7 @@ impl ImagePipeline {
     ) -> Result<TransformedImage, Reason> {
         let image = match plain {
             PlainFile::Jpeg(jpeg) if jpeg.is_divisible(encoded) => return self.run(encoded, generator),
-            PlainFile::Jpeg(_) => decode_image(encoded, &self.decode)?,
+            PlainFile::Jpeg(_) => Image::decode(encoded, &self.decode)?,
             PlainFile::Png(png) => {
                 png.decode(encoded, self.decode.mode).ok_or("the file is one that Pillow may decode differently")?
             }

@@ -47,7 +47,7 @@ pub use box_format::BoxFormat;
 pub use boxes::{Boxes, Clamping};
 pub use canvas::JpegScale;
 pub use coordinates::Coordinates;
-pub use decoding::decode::{decode_image, image_size};
+pub use decoding::decode::image_size;
 pub use decoding::decode_options::{DecodeOptions, Orientation, Truncated};
 pub use decoding::image_mode::ImageMode;
 pub use decoding::plain_file::{Beginning, PlainFile};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use sluicegate::{
     BalancedBatchSampler, BatchLimit, BatchingSampler, ClassIndex, ClassSampler, Error, LastBatch,
-    LengthBucketBatchSampler, Result, Sampler, Shuffling, StratifiedBatchSampler, TorchGenerator, randperm,
+    LengthBucketBatchSampler, Result, Sampler, Shuffling, StratifiedBatchSampler, TorchGenerator,
 };
 
 use crate::conformance::{batching_sampler_conformance, sampler_conformance};
@@ -19,7 +19,7 @@ fn index(labels: &[i64]) -> Arc<ClassIndex> {
 /// Returns labels of classes of these sizes, in random order.
 fn labels_of(counts: &[usize]) -> Vec<i64> {
     let sorted: Vec<i64> = counts.iter().zip(0..).flat_map(|(&count, label)| vec![3 * label - 5; count]).collect();
-    let order = randperm(sorted.len(), &mut TorchGenerator::new(sorted.len() as u64)).expect("there is memory for it");
+    let order = TorchGenerator::new(sorted.len() as u64).randperm(sorted.len()).expect("there is memory for it");
     order.into_iter().map(|place| sorted[place]).collect()
 }
 
@@ -381,7 +381,7 @@ fn padding(read: &[Vec<usize>], lengths: &[i64]) -> f64 {
 
 #[test]
 fn length_bucket_batches_have_little_padding_and_are_random() {
-    let order = randperm(20_000, &mut TorchGenerator::new(5)).unwrap();
+    let order = TorchGenerator::new(5).randperm(20_000).unwrap();
     let lengths: Vec<i64> = order.iter().map(|&place| 5 + (place % 500) as i64).collect();
     for limit in [BatchLimit::Samples(32), BatchLimit::Tokens(8192)] {
         let make =

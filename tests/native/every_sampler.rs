@@ -9,10 +9,9 @@ use proptest::prelude::*;
 use sluicegate::internal::{PackedBatchSampler, Packing};
 use sluicegate::{
     BalancedBatchSampler, BatchLimit, BatchSampler, BatchingSampler, BlockShuffleSampler, ClassIndex, ClassSampler,
-    Course, DistributedSampler, EpochBatches, EpochOrder, LastBatch, LengthBucketBatchSampler, MixtureSampler,
-    MixtureWeights, RandomSampler, Remainder, RepeatSampler, Repetition, Replacement, Result, Sampler,
-    SequentialSampler, Shard, Shuffling, StopCriteria, StratifiedBatchSampler, SubsetRandomSampler, TorchRandomSampler,
-    WeightedRandomSampler,
+    DistributedSampler, EpochBatches, EpochOrder, LastBatch, LengthBucketBatchSampler, MixtureSampler, MixtureWeights,
+    RandomSampler, Remainder, RepeatSampler, Result, Sampler, SequentialSampler, Shard, Shuffling, StopCriteria,
+    StratifiedBatchSampler, SubsetRandomSampler, TorchRandomSampler, WeightedRandomSampler,
 };
 
 use crate::conformance::{batching_sampler_conformance, sampler_conformance};
@@ -43,30 +42,31 @@ pub(crate) fn samplers(len: usize, seed: u64) -> Vec<(&'static str, Arc<dyn Samp
     let shared: Arc<dyn Sampler> = Arc::new(random.clone());
     let index = class_index(len);
     let classes: Vec<usize> = (0..index.classes().len()).rev().step_by(2).collect();
-    let weighted = |count, replacement| WeightedRandomSampler::new(weights(len), count, replacement, seed).unwrap();
+    let weighted = |count| WeightedRandomSampler::new(weights(len), count, seed).unwrap();
+    let distinct = |count| WeightedRandomSampler::without_replacement(weights(len), count, seed).unwrap();
     let parts = [len, len.div_ceil(2), len.div_ceil(9)];
     let mixture = |weights: &MixtureWeights, stop| MixtureSampler::new(&parts, weights, stop, seed).unwrap();
-    let ramp = MixtureWeights::scheduled(vec![(0, vec![1.0, 0.0, 2.0]), (len, vec![0.5, 3.0, 1.0])], Course::Linear);
+    let ramp = MixtureWeights::linear(vec![(0, vec![1.0, 0.0, 2.0]), (len, vec![0.5, 3.0, 1.0])]);
     let constant = MixtureWeights::constant([0.7, 0.2, 0.1]);
     let subset = (0..len).map(|index| index << 30);
     vec![
         ("sequential", Arc::new(SequentialSampler::new(len))),
         ("random", Arc::clone(&shared)),
         ("random, more than all", Arc::new(random.clone().with_num_samples(3 * len + 1))),
-        ("random, replacement", Arc::new(random.with_replacement(Replacement::With))),
+        ("random, replacement", Arc::new(random.with_replacement())),
         ("torch", Arc::new(TorchRandomSampler::new(len, seed))),
         ("subset", Arc::new(SubsetRandomSampler::new(subset, seed))),
-        ("weighted", Arc::new(weighted(2 * len, Replacement::With))),
-        ("weighted, no replacement", Arc::new(weighted(len.div_ceil(2), Replacement::Without))),
-        ("weighted, no replacement, all", Arc::new(weighted(len, Replacement::Without))),
+        ("weighted", Arc::new(weighted(2 * len))),
+        ("weighted, no replacement", Arc::new(distinct(len.div_ceil(2)))),
+        ("weighted, no replacement, all", Arc::new(distinct(len))),
         ("blocks", Arc::new(BlockShuffleSampler::new(len, 16, 5, seed).unwrap())),
         ("uneven blocks", Arc::new(BlockShuffleSampler::with_blocks(uneven_blocks(len), 5, seed).unwrap())),
         ("classes", Arc::new(ClassSampler::new(index, classes, Shuffling::Seeded(seed)).unwrap())),
         ("mixture", Arc::new(mixture(&constant, StopCriteria::CycleUntilAllDatasetsExhausted))),
         ("mixture, all once", Arc::new(mixture(&constant, StopCriteria::AllDatasetsExhausted))),
         ("mixture, ramp", Arc::new(mixture(&ramp, StopCriteria::CycleForever(3 * len)))),
-        ("passes", Arc::new(RepeatSampler::new(Arc::clone(&shared), 3, Repetition::Passes))),
-        ("in a row", Arc::new(RepeatSampler::new(Arc::clone(&shared), 3, Repetition::InARow))),
+        ("passes", Arc::new(RepeatSampler::passes(Arc::clone(&shared), 3))),
+        ("in a row", Arc::new(RepeatSampler::in_a_row(Arc::clone(&shared), 3))),
         ("rank", Arc::new(DistributedSampler::new(shared, Shard::new(1, 3).unwrap(), Remainder::Pad))),
     ]
 }
@@ -205,9 +205,9 @@ fn sampler_descriptions_include_the_data_that_determines_the_order() {
     // Weights with equal tables may still be drawn differently.
     let weights = [[1.0, 2.0, 3.0], [1.0, 2.0, 3.0_f64.next_up()]];
     let [one, other] =
-        weights.map(|weights| WeightedRandomSampler::new(weights, 2, Replacement::Without, 7).unwrap().identity());
+        weights.map(|weights| WeightedRandomSampler::without_replacement(weights, 2, 7).unwrap().identity());
     assert_ne!(one, other);
-    let weighted = |weights: [f64; 2]| WeightedRandomSampler::new(weights, 2, Replacement::With, 7).unwrap().identity();
+    let weighted = |weights: [f64; 2]| WeightedRandomSampler::new(weights, 2, 7).unwrap().identity();
     assert_ne!(weighted([1.0, 2.0]), weighted([2.0, 1.0]));
     let subset = |indices: &[usize]| SubsetRandomSampler::new(indices.iter().copied(), 7).identity();
     assert_ne!(subset(&[1, 2]), subset(&[2, 1]));
@@ -238,6 +238,6 @@ fn a_sampler_without_a_description_is_named_by_its_type() {
     }
     assert_eq!(Plain.identity(), "Plain");
     assert_eq!(Of::<(Option<String>, Plain), 2>(std::marker::PhantomData).identity(), "Of<(Option<String>, Plain), 2>");
-    let repeated = RepeatSampler::new(Arc::new(Plain), 2, Repetition::Passes);
+    let repeated = RepeatSampler::passes(Arc::new(Plain), 2);
     assert_eq!(repeated.identity(), "RepeatSampler(Plain, times=2, Passes)");
 }

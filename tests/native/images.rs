@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use sluicegate::internal::JpegScale;
 use sluicegate::{
     Antialias, BoxFormat, ChannelOrder, DType, DataLoader, Dataset, DecodeOptions, DecodedField, DecodedImages, Error,
-    Field, Folder, FolderClasses, FolderOptions, ImageMode, ImagePipeline, ImageTransform, InMemory, Interpolation,
-    Stack, TorchGenerator, Truncated, Values, decode_image,
+    Field, Folder, FolderClasses, FolderOptions, Image, ImageMode, ImagePipeline, ImageTransform, InMemory,
+    Interpolation, Stack, TorchGenerator, Truncated, Values,
 };
 use tempfile::TempDir;
 
@@ -151,7 +151,7 @@ proptest! {
         let left = if width < 77 { generator.random_below((77 - width + 1) as u64) as usize } else { 0 };
         let pipeline = ImagePipeline::new(vec![crop]).with_order(ChannelOrder::Last);
         let part = pipeline.run(WAVES, Some(&mut TorchGenerator::new(seed))).unwrap().to_bytes().unwrap();
-        let whole = decode_image(WAVES, &DecodeOptions::default()).unwrap();
+        let whole = Image::decode(WAVES, &DecodeOptions::default()).unwrap();
         for row in 0..height {
             let start = ((top + row) * 77 + left) * 3;
             prop_assert_eq!(&part[row * width * 3..][..width * 3], &whole.pixels()[start..start + width * 3]);

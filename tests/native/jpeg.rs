@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use sluicegate::internal::{JpegColors, JpegDecoder, JpegFault, JpegHeader, Region, encode_jpeg};
-use sluicegate::{DecodeOptions, Truncated, decode_image};
+use sluicegate::{DecodeOptions, Image, Truncated};
 
 /// 77 x 47 pixels of waves and noise, with colors at half the resolution.
 const WAVES: &[u8] = include_bytes!("images/waves.jpg");
@@ -64,7 +64,7 @@ proptest! {
             bytes.truncate(cut);
         }
         let options = DecodeOptions { truncated: Truncated::Fill, max_pixels: 1 << 20, ..DecodeOptions::default() };
-        if let Ok(image) = decode_image(&bytes, &options) {
+        if let Ok(image) = Image::decode(&bytes, &options) {
             prop_assert_eq!(image.pixels().len(), image.width() * image.height() * 3);
         }
     }

@@ -1,7 +1,7 @@
 //! Mixtures: proportions, stopping rules, schedules.
 
 use proptest::prelude::*;
-use sluicegate::{Course, EpochOrder, MixtureSampler, MixtureWeights, Sampler, StopCriteria};
+use sluicegate::{EpochOrder, MixtureSampler, MixtureWeights, Sampler, StopCriteria};
 
 use crate::conformance::sampler_conformance;
 
@@ -95,15 +95,14 @@ fn proportions_hold_in_every_stretch_and_the_positions_vary() {
 fn schedules_step_or_interpolate() {
     let lens = [50_000, 50_000];
     let breakpoints = vec![(0, vec![1.0, 0.0]), (10_000, vec![0.0, 1.0])];
-    let read = |course| {
-        let weights = MixtureWeights::scheduled(breakpoints.clone(), course);
+    let read = |weights| {
         let sampler = MixtureSampler::new(&lens, &weights, StopCriteria::CycleForever(20_000), 7).unwrap();
         indices(&*sampler.order(0).unwrap())
     };
-    let stepped = read(Course::Steps);
+    let stepped = read(MixtureWeights::stepped(breakpoints.clone()));
     assert_eq!(counts(&stepped[..10_000], &lens), [10_000, 0]);
     assert_eq!(counts(&stepped[10_000..], &lens), [0, 10_000]);
-    let ramp = read(Course::Linear);
+    let ramp = read(MixtureWeights::linear(breakpoints));
     for tenth in 0..10 {
         let found = counts(&ramp[1000 * tenth..1000 * (tenth + 1)], &lens)[1];
         assert!(found.abs_diff(100 * tenth + 50) <= 3, "{found} in tenth {tenth}");
@@ -115,7 +114,7 @@ fn schedules_step_or_interpolate() {
 fn endless_or_invalid_mixtures_are_refused() {
     let refusal = |lens: &[usize], breakpoints: Vec<(usize, Vec<f64>)>, stop| match MixtureSampler::new(
         lens,
-        &MixtureWeights::scheduled(breakpoints, Course::Steps),
+        &MixtureWeights::stepped(breakpoints),
         stop,
         7,
     ) {
@@ -136,7 +135,7 @@ fn endless_or_invalid_mixtures_are_refused() {
     assert!(refusal(&[5], vec![(3, vec![1.0]), (3, vec![1.0])], all).contains("got 3 after 3"));
     assert!(refusal(&[], vec![(0, vec![])], all).contains("at least one part"));
     // A part whose weight comes too late is never read: the others are finished.
-    let late = MixtureWeights::scheduled(vec![(0, vec![1.0, 0.0]), (100, vec![0.0, 1.0])], Course::Steps);
+    let late = MixtureWeights::stepped(vec![(0, vec![1.0, 0.0]), (100, vec![0.0, 1.0])]);
     let sampler = MixtureSampler::new(&[5, 9], &late, all, 7).unwrap();
     assert_eq!(sampler.samples_per_part(), [5, 9]);
 }
@@ -148,9 +147,9 @@ proptest! {
         change in 1_usize..2000, linear: bool,
     ) {
         let (lens, weights): (Vec<usize>, Vec<f64>) = parts.into_iter().unzip();
-        let course = if linear { Course::Linear } else { Course::Steps };
         let breakpoints = vec![(0, weights.iter().rev().copied().collect()), (change, weights)];
-        let sampler = MixtureSampler::new(&lens, &MixtureWeights::scheduled(breakpoints, course), STOPS[stop], 7)?;
+        let weights = if linear { MixtureWeights::linear(breakpoints) } else { MixtureWeights::stepped(breakpoints) };
+        let sampler = MixtureSampler::new(&lens, &weights, STOPS[stop], 7)?;
         let sampler = sampler.with_num_samples(cut);
         let order = sampler.order(1)?;
         let read = indices(&*order);

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use sluicegate::internal::ExplicitOrder;
 use sluicegate::{
     EpochBatches, EpochOrder, EpochPlan, Error, LastBatch, PlannedBatch, RandomSampler, Remainder, RepeatSampler,
-    Repetition, Sampler, SequentialSampler, Shard,
+    Sampler, SequentialSampler, Shard,
 };
 
 const REMAINDERS: [Remainder; 3] = [Remainder::Pad, Remainder::Drop, Remainder::Exact];
@@ -262,7 +262,7 @@ proptest! {
         rule in prop::sample::select(&REMAINDERS[..]), last in prop::sample::select(&LAST_BATCHES[..]), seed: u64,
     ) {
         let random = Arc::new(RandomSampler::new(len, seed));
-        let twice = RepeatSampler::new(random.clone(), 2, Repetition::InARow).with_num_samples(len);
+        let twice = RepeatSampler::in_a_row(random.clone(), 2).with_num_samples(len);
         for order in [random.order(1)?, twice.order(1)?] {
             let order: Arc<dyn EpochOrder> = order.into();
             let ranks = of_ranks(&EpochPlan::of_samples(order.clone(), batch_size, last)?.start_at(start), world_size, rule);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use sluicegate::{
     BatchSampler, EpochBatches, EpochOrder, Error, LastBatch, Permutation, RandomSampler, Result, Sampler,
-    SequentialSampler, TorchGenerator, TorchRandomSampler, randperm,
+    SequentialSampler, TorchGenerator, TorchRandomSampler,
 };
 
 use crate::conformance::sampler_conformance;
@@ -85,9 +85,9 @@ fn the_torch_random_sampler_gives_the_passes_of_torch() {
 fn a_far_epoch_of_torch_is_reached_without_shuffling_those_before() {
     let mut generator = TorchGenerator::new(9);
     for _ in 0..2 * 50 {
-        randperm(3000, &mut generator).expect("there is memory for it");
+        generator.randperm(3000).expect("there is memory for it");
     }
-    let expected = randperm(3000, &mut generator).expect("there is memory for it");
+    let expected = generator.randperm(3000).expect("there is memory for it");
     assert_eq!(indices(&TorchRandomSampler::new(3000, 9), 50), expected);
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use sluicegate::internal::ShardPosition;
 use sluicegate::{
-    BlockShuffleSampler, DistributedSampler, EpochOrder, Permutation, RandomSampler, Remainder, RepeatSampler,
-    Repetition, Replacement, Sampler, SequentialSampler, Shard, SubsetRandomSampler, WeightedRandomSampler,
+    BlockShuffleSampler, DistributedSampler, EpochOrder, Permutation, RandomSampler, Remainder, RepeatSampler, Sampler,
+    SequentialSampler, Shard, SubsetRandomSampler, WeightedRandomSampler,
 };
 
 use crate::conformance::{self, sampler_conformance};
@@ -43,16 +43,15 @@ fn samplers(len: usize) -> Vec<(Box<dyn Sampler>, usize)> {
         (Box::new(SubsetRandomSampler::new((0..len).rev(), 7)), len),
         (Box::new(DistributedSampler::new(random(), Shard::new(1, 3).unwrap(), Remainder::Pad)), len),
         (Box::new(BlockShuffleSampler::new(len, 7, 3, 7).unwrap()), len),
-        (Box::new(RepeatSampler::new(random(), 3, Repetition::Passes)), len),
-        (Box::new(RepeatSampler::new(random(), 3, Repetition::InARow)), len),
+        (Box::new(RepeatSampler::passes(random(), 3)), len),
+        (Box::new(RepeatSampler::in_a_row(random(), 3)), len),
     ];
     if len > 0 {
         let more = RandomSampler::new(len, 7).with_num_samples(2 * len + 1);
         samplers.push((Box::new(more.clone()), len));
-        samplers.push((Box::new(more.with_replacement(Replacement::With)), len));
-        let drawn = |count, replacement| WeightedRandomSampler::new(weights(), count, replacement, 7).unwrap();
-        samplers.push((Box::new(drawn(2 * len, Replacement::With)), len));
-        samplers.push((Box::new(drawn(len, Replacement::Without)), len));
+        samplers.push((Box::new(more.with_replacement()), len));
+        samplers.push((Box::new(WeightedRandomSampler::new(weights(), 2 * len, 7).unwrap()), len));
+        samplers.push((Box::new(WeightedRandomSampler::without_replacement(weights(), len, 7).unwrap()), len));
     }
     samplers
 }
@@ -120,7 +119,7 @@ fn num_samples_beyond_the_dataset_are_whole_orders_and_the_beginning_of_one() {
 
 #[test]
 fn draws_with_replacement_are_uniform() {
-    let draws = RandomSampler::new(10, 7).with_num_samples(100_000).with_replacement(Replacement::With);
+    let draws = RandomSampler::new(10, 7).with_num_samples(100_000).with_replacement();
     let mut counts = [0_u32; 10];
     indices(&draws, 0).into_iter().for_each(|index| counts[index] += 1);
     // Each is 10,000, plus or minus 95; the bounds are five times that.
@@ -162,25 +161,25 @@ fn a_subset_keeps_indices_of_any_size() {
 #[test]
 fn repetitions_are_passes_or_in_a_row() {
     let once = Arc::new(RandomSampler::new(50, 7));
-    let passes = indices(&RepeatSampler::new(once.clone(), 3, Repetition::Passes), 2);
+    let passes = indices(&RepeatSampler::passes(once.clone(), 3), 2);
     let expected: Vec<usize> = (6..9).flat_map(|epoch| indices(&*once, epoch)).collect();
     assert_eq!(passes, expected);
-    let rows = indices(&RepeatSampler::new(once.clone(), 3, Repetition::InARow), 2);
+    let rows = indices(&RepeatSampler::in_a_row(once.clone(), 3), 2);
     assert!(
         rows.chunks(3)
             .map(|row| (row.len(), row[0], row[1], row[2]))
             .eq(indices(&*once, 2).into_iter().map(|index| (3, index, index, index)))
     );
-    for repetition in [Repetition::Passes, Repetition::InARow] {
-        let whole = indices(&RepeatSampler::new(once.clone(), 3, repetition), 2);
+    for repeated in [RepeatSampler::passes(once.clone(), 3), RepeatSampler::in_a_row(once.clone(), 3)] {
+        let whole = indices(&repeated, 2);
         for num_samples in [0, 1, 50, 77, 150, 200] {
-            let cut = RepeatSampler::new(once.clone(), 3, repetition).with_num_samples(num_samples);
+            let cut = repeated.clone().with_num_samples(num_samples);
             assert_eq!(indices(&cut, 2), whole[..num_samples.min(150)]);
             blocks_agree(&*cut.order(2).unwrap());
         }
     }
-    assert!(indices(&RepeatSampler::new(once.clone(), 0, Repetition::Passes), 0).is_empty());
-    let late = refusal(RepeatSampler::new(once, 3, Repetition::Passes).order(u64::MAX / 2));
+    assert!(indices(&RepeatSampler::passes(once.clone(), 0), 0).is_empty());
+    let late = refusal(RepeatSampler::passes(once, 3).order(u64::MAX / 2));
     assert!(late.contains("passes are counted up to 2^64"), "{late}");
 }
 

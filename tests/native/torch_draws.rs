@@ -1,6 +1,6 @@
 //! Torch's generator and shuffle, compared with values from torch 2.15.
 
-use sluicegate::{TorchGenerator, randperm};
+use sluicegate::TorchGenerator;
 
 use crate::fingerprint::fingerprint;
 
@@ -110,7 +110,7 @@ const GOLDENS: [Golden; 8] = [
 ];
 
 fn shuffled(len: usize, generator: &mut TorchGenerator) -> Vec<usize> {
-    randperm(len, generator).expect("there is memory for it")
+    generator.randperm(len).expect("there is memory for it")
 }
 
 fn fingerprint_of(order: &[usize]) -> u64 {
@@ -233,7 +233,7 @@ fn a_skip_is_as_many_draws() {
 #[test]
 fn an_order_too_large_for_memory_is_an_error() {
     let mut generator = TorchGenerator::new(0);
-    let error = randperm(usize::MAX, &mut generator).expect_err("it can't be held");
+    let error = generator.randperm(usize::MAX).expect_err("it can't be held");
     assert!(error.to_string().contains("no memory for an order of 18446744073709551615 indices"), "{error}");
     assert_eq!(shuffled(5, &mut generator), [4, 0, 1, 3, 2]);
 }

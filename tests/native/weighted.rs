@@ -1,6 +1,6 @@
 //! Weighted draws: their distribution, and what is rejected.
 
-use sluicegate::{Replacement, Sampler, WeightedRandomSampler};
+use sluicegate::{Sampler, WeightedRandomSampler};
 
 fn indices(sampler: &WeightedRandomSampler, epoch: u64) -> Vec<usize> {
     let order = sampler.order(epoch).expect("the order can be made");
@@ -52,7 +52,7 @@ fn draws_with_replacement_follow_the_weights() {
     for weights in weights_of_every_kind() {
         let total: f64 = weights.iter().sum();
         let probabilities: Vec<f64> = weights.iter().map(|weight| weight / total).collect();
-        let sampler = WeightedRandomSampler::new(weights.iter().copied(), 400_000, Replacement::With, 7).unwrap();
+        let sampler = WeightedRandomSampler::new(weights.iter().copied(), 400_000, 7).unwrap();
         let mut counts = vec![0; weights.len()];
         indices(&sampler, 0).into_iter().for_each(|index| counts[index] += 1);
         let found = chi_square(&counts, &probabilities);
@@ -76,7 +76,7 @@ fn draws_without_replacement_follow_the_weights_of_what_is_left() {
             probability * step
         })
     };
-    let sampler = WeightedRandomSampler::new(weights, 3, Replacement::Without, 7).unwrap();
+    let sampler = WeightedRandomSampler::without_replacement(weights, 3, 7).unwrap();
     let mut classes = std::collections::BTreeMap::new();
     for epoch in 0..60_000 {
         *classes.entry(indices(&sampler, epoch)).or_insert(0_u64) += 1;
@@ -92,7 +92,7 @@ fn draws_without_replacement_follow_the_weights_of_what_is_left() {
 fn an_order_without_replacement_is_a_permutation_whose_heavy_ones_come_early() {
     let len = 20_000;
     let weights = |index: usize| if index.is_multiple_of(10) { 100.0 } else { 1.0 };
-    let sampler = WeightedRandomSampler::new((0..len).map(weights), len, Replacement::Without, 3).unwrap();
+    let sampler = WeightedRandomSampler::without_replacement((0..len).map(weights), len, 3).unwrap();
     let order = indices(&sampler, 1);
     let mut sorted = order.clone();
     sorted.sort_unstable();
@@ -113,34 +113,32 @@ fn an_order_without_replacement_is_a_permutation_whose_heavy_ones_come_early() {
 fn zero_weights_are_never_drawn_at_any_size() {
     let len = 300_000;
     let weights = |index: usize| if index.is_multiple_of(3) { 0.0 } else { 1.0 + (index % 7) as f64 * 1e-9 };
-    for replacement in [Replacement::With, Replacement::Without] {
-        let sampler = WeightedRandomSampler::new((0..len).map(weights), len / 2, replacement, 7).unwrap();
-        assert!(indices(&sampler, 0).into_iter().all(|index| index % 3 != 0));
+    let weights = || (0..len).map(weights);
+    for sampler in [
+        WeightedRandomSampler::new(weights(), len / 2, 7),
+        WeightedRandomSampler::without_replacement(weights(), len / 2, 7),
+    ] {
+        assert!(indices(&sampler.unwrap(), 0).into_iter().all(|index| index % 3 != 0));
     }
 }
 
 #[test]
 fn invalid_weights_are_refused() {
-    let refusal = |weights: &[f64], num_samples, replacement| match WeightedRandomSampler::new(
-        weights.iter().copied(),
-        num_samples,
-        replacement,
-        7,
-    ) {
+    let refusal = |weights: &[f64]| match WeightedRandomSampler::new(weights.iter().copied(), 1, 7) {
         Ok(_) => panic!("{weights:?} were accepted"),
         Err(error) => error.to_string(),
     };
     for bad in [-1.0, f64::NAN, f64::INFINITY] {
-        let message = refusal(&[1.0, bad], 1, Replacement::With);
+        let message = refusal(&[1.0, bad]);
         assert!(
             message.contains(&format!("the weight of index 1 must be finite and not negative, got {bad}")),
             "{message}"
         );
     }
-    assert!(refusal(&[0.0, 0.0, -0.0], 1, Replacement::With).contains("all 3 weights are zero"));
-    assert!(refusal(&[], 1, Replacement::With).contains("at least one weight"));
-    assert!(refusal(&[1e308; 4], 1, Replacement::With).contains("divide all of them by the largest"));
-    let message = refusal(&[1.0, 0.0, 2.0], 3, Replacement::Without);
+    assert!(refusal(&[0.0, 0.0, -0.0]).contains("all 3 weights are zero"));
+    assert!(refusal(&[]).contains("at least one weight"));
+    assert!(refusal(&[1e308; 4]).contains("divide all of them by the largest"));
+    let message = WeightedRandomSampler::without_replacement([1.0, 0.0, 2.0], 3, 7).unwrap_err().to_string();
     assert!(
         message.contains("can't draw 3 samples without replacement: only 2 of 3 weights are positive"),
         "{message}"

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use sluicegate::internal::{Slab, image_size};
-use sluicegate::{DecodeOptions, Orientation, Truncated, decode_image};
+use sluicegate::{DecodeOptions, Image, Orientation, Truncated};
 
 use crate::detach::detach;
 use crate::error::{damaged_image, to_python};
@@ -46,7 +46,7 @@ impl ImageDecoder {
     /// Returns the tensor (channels, height, width) of the image in `encoded`.
     fn decode<'py>(&self, py: Python<'py>, encoded: &[u8]) -> PyResult<Bound<'py, PyAny>> {
         let decoded = detach(py, || {
-            let image = match decode_image(encoded, &self.options) {
+            let image = match Image::decode(encoded, &self.options) {
                 Ok(image) => image,
                 Err(reason) => return Ok(Err(reason)),
             };

@@ -5,7 +5,6 @@ use image::metadata::Orientation as Turn;
 use super::super::Reason;
 use super::super::image::Image;
 use super::super::picture::Picture;
-use super::decode::decode_image;
 use super::decode_options::DecodeOptions;
 use super::image_format::ImageFormat;
 use super::jpeg::{self, EIGHTHS};
@@ -68,7 +67,7 @@ impl<'a> Encoded<'a> {
         eighths: usize,
     ) -> Result<(Picture<u8>, Region), Reason> {
         let Some(header) = &self.jpeg else {
-            return Ok((bytes_of(decode_image(self.bytes, self.options)?)?, region));
+            return Ok((bytes_of(Image::decode(self.bytes, self.options)?)?, region));
         };
         let (picture, region) = jpeg::decode_part(self.bytes, header, self.options, eighths, region)?;
         let Picture { width, height, channels, pixels } = picture;

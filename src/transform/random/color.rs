@@ -3,7 +3,7 @@
 use super::super::Reason;
 use super::super::operation::Operation;
 use super::{gate, uniform};
-use crate::{TorchGenerator, randperm};
+use crate::TorchGenerator;
 
 /// Returns the operation that repeats the channel of a gray image to `wanted` channels, or None for other images.
 pub(in super::super) fn broadcast(channels: usize, wanted: usize) -> Option<Operation> {
@@ -62,7 +62,7 @@ pub(in super::super) fn permutation(channels: usize, generator: &mut TorchGenera
 
 /// Draws an order like `torch.randperm`.
 pub(in super::super) fn permuted(len: usize, generator: &mut TorchGenerator) -> Result<Vec<usize>, Reason> {
-    randperm(len, generator).map_err(|error| error.to_string())
+    generator.randperm(len).map_err(|error| error.to_string())
 }
 
 pub(in super::super) fn grayscale(channels: usize) -> Result<Operation, Reason> {

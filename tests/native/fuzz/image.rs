@@ -2,8 +2,8 @@
 
 use sluicegate::internal::image_size;
 use sluicegate::{
-    Antialias, DType, DecodeOptions, ImageMode, ImagePipeline, ImageTransform, Interpolation, Orientation,
-    TorchGenerator, Truncated, Values, decode_image,
+    Antialias, DType, DecodeOptions, Image, ImageMode, ImagePipeline, ImageTransform, Interpolation, Orientation,
+    TorchGenerator, Truncated, Values,
 };
 
 use super::input::Input;
@@ -26,14 +26,14 @@ pub(super) fn image(input: &[u8]) {
     let file = input.rest();
     let transformed = transformed(file, options);
     // The damage may be in a part of the file that was not requested.
-    let Ok(image) = decode_image(file, &options) else { return };
+    let Ok(image) = Image::decode(file, &options) else { return };
     assert!(transformed.is_ok() || image.dtype() != DType::UInt8, "{transformed:?}");
     let [height, width, channels] = image.shape();
     assert!(options.mode.channels().is_none_or(|expected| expected == channels), "{channels} channels");
     let (stored_width, stored_height) = image_size(file).expect("what was decoded has a size");
     let is_turned = options.orientation == Orientation::Exif && (width, height) == (stored_height, stored_width);
     assert!(is_turned || (width, height) == (stored_width, stored_height), "{width} x {height}");
-    assert_eq!(decode_image(file, &options).as_ref(), Ok(&image), "the same file has the same pixels");
+    assert_eq!(Image::decode(file, &options).as_ref(), Ok(&image), "the same file has the same pixels");
     assert!(width * height <= 1 << 20);
 }
 

@@ -14,7 +14,7 @@ use crate::dataset::format::index::broken::{Broken, is_file_error};
 use crate::dataset::format::index::damages::Damages;
 use crate::dataset::format::index::file::digest_of;
 use crate::rng::digest;
-use crate::transform::{DecodeOptions, decode_image};
+use crate::transform::{DecodeOptions, Image};
 use crate::{Error, Result};
 
 /// The number of files that a task opens.
@@ -147,7 +147,7 @@ fn decode_error(file: &Opened, options: &DecodeOptions) -> Result<Option<String>
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(size as usize).map_err(|_| io(io::ErrorKind::OutOfMemory.into()))?;
     open_regular(&file.path)?.take(size).read_to_end(&mut bytes).map_err(io)?;
-    Ok(decode_image(&bytes, options).err().map(|reason| format!("{}: {reason}", file.path.display())))
+    Ok(Image::decode(&bytes, options).err().map(|reason| format!("{}: {reason}", file.path.display())))
 }
 
 /// Opens a file and returns its metadata.

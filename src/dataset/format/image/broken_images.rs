@@ -4,14 +4,14 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::link::ImageLink;
+use crate::Result;
 use crate::dataset::Dataset;
 use crate::dataset::encoded_batch::EncodedBatch;
 use crate::dataset::format::file::source_files::SourceFiles;
 use crate::dataset::format::index::broken::Broken;
 use crate::dataset::format::index::place::{IndexPlace, SMALL, user_cache};
 use crate::dataset::format::index::sample_index::SampleIndex;
-use crate::transform::{DecodeOptions, decode_image};
-use crate::{Error, Result};
+use crate::transform::{DecodeOptions, Image};
 
 /// The first number of images per lot. It is then adapted so that a lot takes about a second, because the search can be
 /// stopped only between two lots.
@@ -105,9 +105,9 @@ fn decode_error(
             // With neither bytes nor a path, it is null, which is allowed.
             Some(link) if of.bytes_before > 0 && encoded.field(0, link.path).is_empty() => return None,
             Some(link) => {
-                link.read(encoded.field(0, link.path)).and_then(|file| decode_image(&file, &of.options)).err()?
+                link.read(encoded.field(0, link.path)).and_then(|file| Image::decode(&file, &of.options)).err()?
             }
-            None => decode_image(bytes.get(of.bytes_before..)?, &of.options).err()?,
+            None => Image::decode(bytes.get(of.bytes_before..)?, &of.options).err()?,
         };
         Some(match dataset.origin(index, of.field) {
             Some(origin) => format!("{origin}: {reason}"),
@@ -130,10 +130,7 @@ pub(in crate::dataset::format) fn kept_or_found(
         return find();
     }
     let index = SampleIndex::open_or_build(&files()?, kind, &place, || find().map(|broken| broken.columns()))?;
-    Broken::read(&index, samples)?.ok_or_else(|| {
-        let reason = "the columns of the index do not match; remove it".into();
-        Error::Changed { path: index.path().map(PathBuf::from).unwrap_or_default(), reason }
-    })
+    Broken::read(&index, samples)?.ok_or_else(|| index.mismatch())
 }
 
 /// Returns which of this many images can't be decoded; `decode_error` returns the reason for one image.

@@ -189,6 +189,12 @@ impl SampleIndex {
         self.path.as_deref()
     }
 
+    /// Returns the error that its columns are not those of its kind.
+    pub(crate) fn mismatch(&self) -> Error {
+        let reason = "the columns of the index do not match; remove it".into();
+        Error::Changed { path: self.path.clone().unwrap_or_default(), reason }
+    }
+
     /// The number of columns.
     pub(crate) fn columns(&self) -> usize {
         self.columns.len() - self.file_columns
