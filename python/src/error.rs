@@ -29,16 +29,9 @@ pub(super) fn to_python(py: Python<'_>, error: Error) -> PyErr {
         | Error::Sample { .. }
         | Error::State { .. } => PyValueError::new_err(message),
         Error::Image { .. } => damaged_image(py, message),
-        // Torch raises RuntimeError if its allocator has no memory, and code that recovers from that catches it.
-        Error::OutOfMemory { .. }
-        | Error::SharedMemory { .. }
-        | Error::SlotTooSmall { .. }
-        | Error::Worker { .. }
-        | Error::Closed
-        | Error::Threads { .. }
-        | Error::Panic { .. }
-        // The core may add kinds of errors.
-        | _ => PyRuntimeError::new_err(message),
+        // Also `Error::OutOfMemory`: torch raises RuntimeError if its allocator has no memory, and code that recovers from
+        // that catches it.
+        _ => PyRuntimeError::new_err(message),
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::encoded_batch::EncodedBatch;
 use super::format::ImageLink;
 use super::room_filling::fill_rooms;
-use super::{BlockSize, Blocks, Dataset, ReadMany, VariableSize, sizes_of};
+use super::{Blocks, Dataset, ReadMany, VariableSize, sizes_of};
 use crate::transform::{BoxFormat, ImagePipeline, Moves};
 use crate::{BatchWriter, DType, Error, Field, Result, SampleWriter, Schema, SizesWriter, TorchGenerator};
 
@@ -322,7 +322,7 @@ impl Dataset for DecodedImages {
     }
 
     fn as_blocks(&self) -> Option<&dyn Blocks> {
-        self.dataset.as_blocks().map(|_| self as &dyn Blocks)
+        self.dataset.as_blocks()
     }
 
     fn as_variable(&self) -> Option<&dyn VariableSize> {
@@ -375,23 +375,5 @@ impl VariableSize for DecodedImages {
             into.field(number).copy_from_slice(sizes.elements(from).unwrap_or_default());
         }
         Ok(())
-    }
-}
-
-impl Blocks for DecodedImages {
-    fn count(&self) -> usize {
-        self.dataset.as_blocks().map_or(0, Blocks::count)
-    }
-
-    fn blocks_of(&self, index: usize, visit: &mut dyn FnMut(usize)) {
-        self.dataset.as_blocks().into_iter().for_each(|blocks| blocks.blocks_of(index, visit));
-    }
-
-    fn size_of(&self, block: usize) -> BlockSize {
-        self.dataset.as_blocks().map_or(BlockSize::NONE, |blocks| blocks.size_of(block))
-    }
-
-    fn announce(&self, block: usize) {
-        self.dataset.as_blocks().into_iter().for_each(|blocks| blocks.announce(block));
     }
 }

@@ -1,5 +1,5 @@
 //! Conversions of batches to the types of other libraries, and of those libraries' types to datasets: one file per
-//! library, behind the feature of its name.
+//! library, each with a feature of the same name.
 
 #[cfg(feature = "arrow")]
 mod arrow;

@@ -6,7 +6,7 @@ use std::ops::Range;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskKind {
     /// Fetch one batch, and answer.
-    Fetch,
+    Fetch = 1,
     /// Start a new epoch. The worker sends no answer.
     Resume,
     /// Stop. The worker sends no answer.
@@ -17,7 +17,7 @@ pub enum TaskKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// The batch is ready.
-    Batch,
+    Batch = 1,
     /// The fetch failed.
     Failed,
     /// The worker's stream has ended.
@@ -64,23 +64,14 @@ fn head(code: u64, epoch: u64) -> u64 {
 
 impl Request {
     pub(crate) fn to_words(&self) -> [u64; 8] {
-        let code = match self.kind {
-            TaskKind::Fetch => 1,
-            TaskKind::Resume => 2,
-            TaskKind::Stop => 3,
-        };
         let range = |range: &Range<usize>| [range.start as u64, range.end as u64];
         let ([a, b], [c, d], [e, f]) = (range(&self.payload), range(&self.room), range(&self.spare));
-        [head(code, self.number.epoch), self.number.batch_in_epoch, a, b, c, d, e, f]
+        [head(self.kind as u64, self.number.epoch), self.number.batch_in_epoch, a, b, c, d, e, f]
     }
 
     pub(crate) fn from_words(words: [u64; 8]) -> Option<Self> {
-        let kind = match words[0] & 0xff {
-            1 => TaskKind::Fetch,
-            2 => TaskKind::Resume,
-            3 => TaskKind::Stop,
-            _ => return None,
-        };
+        let mut kinds = [TaskKind::Fetch, TaskKind::Resume, TaskKind::Stop].into_iter();
+        let kind = kinds.find(|&kind| kind as u64 == words[0] & 0xff)?;
         let range = |at: usize| words[at] as usize..words[at + 1] as usize;
         let number = BatchNumber { epoch: words[0] >> 8, batch_in_epoch: words[1] };
         Some(Self { kind, number, payload: range(2), room: range(4), spare: range(6) })
@@ -89,25 +80,16 @@ impl Request {
 
 impl Reply {
     pub(crate) fn to_words(&self) -> [u64; 8] {
-        let code = match self.outcome {
-            Outcome::Batch => 1,
-            Outcome::Failed => 2,
-            Outcome::Ended => 3,
-        };
         let Range { start, end } = self.used;
         let numbers = [self.at, start as u64, end as u64, self.table as u64, self.envelope as u64];
         let [at, start, end, table, envelope] = numbers;
-        [head(code, self.number.epoch), self.number.batch_in_epoch, at, start, end, table, envelope, 0]
+        [head(self.outcome as u64, self.number.epoch), self.number.batch_in_epoch, at, start, end, table, envelope, 0]
     }
 
     /// Returns None if the words are invalid: a worker's code may have overwritten its memory.
     pub(crate) fn from_words(words: [u64; 8]) -> Option<Self> {
-        let outcome = match words[0] & 0xff {
-            1 => Outcome::Batch,
-            2 => Outcome::Failed,
-            3 => Outcome::Ended,
-            _ => return None,
-        };
+        let mut outcomes = [Outcome::Batch, Outcome::Failed, Outcome::Ended].into_iter();
+        let outcome = outcomes.find(|&outcome| outcome as u64 == words[0] & 0xff)?;
         let number = BatchNumber { epoch: words[0] >> 8, batch_in_epoch: words[1] };
         let (used, table, envelope) = (words[3] as usize..words[4] as usize, words[5] as usize, words[6] as usize);
         let sound = used.start <= used.end && table <= envelope && envelope <= used.end - used.start;

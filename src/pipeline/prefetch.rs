@@ -56,7 +56,7 @@ impl Entry {
     }
 }
 
-/// The party that fetches the next batch.
+/// Who fetches the next batch: the consumer or the threads.
 enum Turn {
     /// The consumer, which takes the first batch of the window.
     Here,
@@ -255,7 +255,7 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
         }
     }
 
-    /// Returns the party that fetches the next batch, or None if there is none.
+    /// Returns who fetches the next batch, or None if there is none.
     fn turn(&self) -> Option<Turn> {
         Some(match (self.delivery, self.window.front()?) {
             (Delivery::InOrder, Entry::Waiting(_)) => Turn::Here,

@@ -218,9 +218,9 @@ struct Room {
 impl Room {
     /// Returns room for the samples at `indices`, in a batch that has one more before them and one after.
     fn new(dataset: &dyn Dataset, indices: &[usize], dirt: u8) -> Result<Self> {
-        let neighbour = Field::new("neighbor", DType::UInt8, [5]);
+        let neighbor = Field::new("neighbor", DType::UInt8, [5]);
         let own = dataset.schema().fields().iter().cloned();
-        let fields: Vec<Field> = [neighbour.clone()].into_iter().chain(own).chain([neighbour]).collect();
+        let fields: Vec<Field> = [neighbor.clone()].into_iter().chain(own).chain([neighbor]).collect();
         let (rows, inner) = (indices.len(), 1..fields.len() - 1);
         let schema = Schema::new(fields);
         let mut sizes = Sizes::new(&schema, rows + 2);

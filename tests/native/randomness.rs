@@ -88,14 +88,14 @@ fn distances(len: u64, lag: u64, pairs: u64) -> Histogram {
 }
 
 #[test]
-fn neighbours_are_unrelated_in_short_orders() {
+fn neighbors_are_unrelated_in_short_orders() {
     for len in SMALL {
         distances(len, 1, 1 << 17).assert_even(&format!("len {len}"));
     }
 }
 
 #[test]
-fn neighbours_are_unrelated_in_long_orders() {
+fn neighbors_are_unrelated_in_long_orders() {
     for len in LARGE {
         distances(len, 1, 1 << 21).assert_even(&format!("len {len}"));
     }

@@ -97,7 +97,7 @@ proptest! {
     }
 
     #[test]
-    fn a_step_of_all_ranks_reads_neighbours(len in 1_usize..10_000, world_size in 1_usize..40) {
+    fn a_step_of_all_ranks_reads_neighbors(len in 1_usize..10_000, world_size in 1_usize..40) {
         let positions = |rank| owned(rank, world_size, len, Remainder::Pad);
         let first: Vec<_> = (0..world_size).map(|rank| positions(rank)[0].position()).collect();
         prop_assert!(first.into_iter().eq((0..world_size).map(|rank| rank % len)));

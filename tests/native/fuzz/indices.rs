@@ -64,7 +64,7 @@ impl Indexed {
     }
 }
 
-/// Returns the digest of an index's header, following the description in `index_file.rs`.
+/// Returns the digest of an index's header, following the description in `src/dataset/format/index/file.rs`.
 fn digest(bytes: &[u8]) -> u64 {
     const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
     let mix = |word: u64| {

@@ -146,7 +146,6 @@ impl Columns {
     }
 
     /// Returns the indices of the top-level columns of `schema` that contain them.
-    #[allow(dead_code, reason = "what is read by leaves does not need it")]
     pub(in crate::dataset::format) fn top_level(&self, schema: &ArrowSchema) -> Vec<usize> {
         let names: Vec<&String> = self.leaves.iter().filter_map(|leaf| leaf.path.first()).collect();
         let fields = schema.fields().iter().enumerate();

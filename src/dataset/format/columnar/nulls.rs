@@ -1,4 +1,4 @@
-//! Helpers for null buffers, and for replacing nulls in bytes.
+//! Null buffers, and the replacement of nulls in bytes.
 
 use arrow_buffer::{Buffer, NullBuffer};
 

@@ -92,8 +92,7 @@ impl Spans {
             || spans.index.len(OFFSETS) != spans.index.len(BYTES)
             || last.map_or(Ok(0), |last| spans.index.file_end(OFFSETS, last))? != spans.len()
         {
-            let reason = "the columns of the index do not match; remove it".into();
-            return Err(Error::Changed { path: spans.index.path().map(PathBuf::from).unwrap_or_default(), reason });
+            return Err(spans.index.mismatch());
         }
         Ok(spans)
     }

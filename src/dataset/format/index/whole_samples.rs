@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use super::broken::Broken;
 use super::place::{IndexPlace, SMALL};
 use super::sample_index::SampleIndex;
+use crate::Result;
 use crate::dataset::Dataset;
 use crate::dataset::format::file::source_files::SourceFiles;
 use crate::dataset::forward_dataset::forward_dataset;
 use crate::dataset::selected::{Selected, Selection};
-use crate::{Error, Result};
 
 /// The readable samples of a dataset. Each sample is read once when the dataset is opened, so that the number of
 /// samples, their indices and their order are known before an epoch begins: broken samples have no index.
@@ -58,10 +58,7 @@ impl<D: Dataset> WholeSamples<D> {
         })?;
         match Broken::read(&index, dataset.len())? {
             Some(broken) => Ok(Self::new(dataset, broken)),
-            None => {
-                let reason = "the columns of the index do not match; remove it".into();
-                Err(Error::Changed { path: index.path().map(PathBuf::from).unwrap_or_default(), reason })
-            }
+            None => Err(index.mismatch()),
         }
     }
 
@@ -134,6 +131,7 @@ forward_dataset!([D: Dataset] WholeSamples<D>, self => self.left);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Error;
     use crate::InMemory;
 
     #[test]

@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::members::{Contents, Members};
+use crate::dataset::Concat;
 use crate::dataset::format::array::header::{LONGEST_START, NpyHeader};
 use crate::dataset::format::array::mapped_arrays::MappedArrays;
 use crate::dataset::format::file::mapped_file::MappedFile;
 use crate::dataset::format::file::parts::file_parts;
-use crate::dataset::{Concat, Dataset, ReadMany};
+use crate::dataset::forward_dataset::forward_dataset;
 use crate::memory::{Array, Segment};
-use crate::{Error, Field, Result, SampleWriter, Schema};
+use crate::{Error, Field, Result, Schema};
 
 /// The arrays of a `.npz` file as fields: sample i is row i of each array.
 ///
@@ -144,20 +145,4 @@ fn refuse_fields(path: &Path, reason: String) -> Error {
     }
 }
 
-impl Dataset for Npz {
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    fn schema(&self) -> &Schema {
-        self.0.schema()
-    }
-
-    fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
-        self.0.read(index, into)
-    }
-
-    fn as_read_many(&self) -> Option<&dyn ReadMany> {
-        self.0.as_read_many()
-    }
-}
+forward_dataset!([] Npz, self => self.0);

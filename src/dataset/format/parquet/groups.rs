@@ -67,10 +67,7 @@ impl Groups {
             false => SampleIndex::in_memory(make()?, 0)?,
             true => SampleIndex::open_or_build(pool.files(), ("parquet 1", parameters), &place, make)?,
         };
-        let damaged = || {
-            let reason = "the columns of the index do not match; remove it".into();
-            Error::Changed { path: index.path().map(PathBuf::from).unwrap_or_default(), reason }
-        };
+        let damaged = || index.mismatch();
         if index.columns() != 4 || index.len(GROUP_ENDS) != pool.files().files().len() {
             return Err(damaged());
         }

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::header::{LENGTH_BYTES, LONGEST_HEADER, Tensor, parse};
+use crate::dataset::Concat;
 use crate::dataset::format::array::mapped_arrays::MappedArrays;
 use crate::dataset::format::file::known_format::foreign;
 use crate::dataset::format::file::mapped_file::MappedFile;
 use crate::dataset::format::file::parts::file_parts;
-use crate::dataset::{Concat, Dataset, ReadMany};
+use crate::dataset::forward_dataset::forward_dataset;
 use crate::memory::Array;
-use crate::{DType, Error, Field, Result, SampleWriter, Schema};
+use crate::{DType, Error, Field, Result, Schema};
 
 /// The tensors of a safetensors file as fields: sample i is row i of each tensor. The file is memory-mapped and may be
 /// larger than memory; tensors need not be aligned.
@@ -151,20 +152,4 @@ fn whole_bytes(path: &Path, tensor: &Tensor) -> Result<DType> {
     })
 }
 
-impl Dataset for Safetensors {
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    fn schema(&self) -> &Schema {
-        self.0.schema()
-    }
-
-    fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
-        self.0.read(index, into)
-    }
-
-    fn as_read_many(&self) -> Option<&dyn ReadMany> {
-        self.0.as_read_many()
-    }
-}
+forward_dataset!([] Safetensors, self => self.0);

@@ -93,7 +93,7 @@ pub(super) fn field_of(field: &TarField, form: Option<&NpyForm>, may_be_missing:
                 0 => refuse(format!("{ragged} has elements of 0 bytes, so their number is unknown; omit it")),
                 bytes if may_be_missing == MayBeMissing::Yes && bytes > LARGEST_MARK => refuse(format!(
                     "{ragged} may be missing, but its elements have more than {LARGEST_MARK} bytes, so an empty array \
-                     can't be told from a missing one; omit it"
+                     can't be distinguished from a missing one; omit it"
                 )),
                 _ => Ok(ragged),
             };
@@ -102,7 +102,7 @@ pub(super) fn field_of(field: &TarField, form: Option<&NpyForm>, may_be_missing:
     match may_be_missing {
         MayBeMissing::No => Ok(fixed),
         MayBeMissing::Yes if fixed.bytes() == 0 => {
-            refuse(format!("{fixed} has 0 bytes, so it can't be told from a missing one; omit it"))
+            refuse(format!("{fixed} has 0 bytes, so it can't be distinguished from a missing one; omit it"))
         }
         MayBeMissing::Yes => Ok(Field::variable(name, fixed.dtype(), fixed.shape())),
     }
