@@ -26,7 +26,7 @@ impl Draws {
         Self::from_keys(KeyStream::new(Purpose::Race, seed, epoch))
     }
 
-    /// Returns the draws of a shuffle buffer: that of worker `worker` of rank `rank`.
+    /// Returns the draws of a shuffle buffer: those of worker `worker` of rank `rank`.
     pub(crate) fn of_buffer(seed: u64, epoch: u64, rank: u64, worker: u64) -> Self {
         Self::from_keys(KeyStream::new(Purpose::ShuffleBuffer, seed, epoch).absorb(rank).absorb(worker))
     }
