@@ -22,8 +22,8 @@ BEHIND :=
 PYTEST_JOBS := 3
 # The folders whose tests import large packages, and thus make large processes, as the package's doctests do.
 LARGE := $(addprefix tests/python/,formats image native recognition stream transformers transforms writers xarray)
-# Trainings on two ranks, which take a minute of processor time.
-RANKS := tests/python/test_trainers_sharded.py
+# Trainings on several ranks, which take two minutes of processor time.
+RANKS := $(addprefix tests/python/,test_trainers_sharded.py accelerate/test_accelerate_ranks.py transformers/test_trainer_ranks.py)
 # The seed of a random order of the Python tests, if any.
 SHUFFLE :=
 PYTEST = $(BIN)/python -m pytest --quiet --numprocesses $(PYTEST_JOBS) --dist worksteal $(if $(SHUFFLE),--shuffle=$(SHUFFLE))
@@ -83,7 +83,7 @@ test-rust: $(VENV)/.built
 # The first tests fork workers of processes that have not imported torchvision, transformers, and Arrow, which takes a
 # fourth less processor time.
 TEST_SMALL = $(PYTEST) tests/python tests/mutants $(addprefix --ignore=,$(LARGE) $(RANKS))
-TEST_LARGE = $(PYTEST) $(LARGE) python/sluicegate
+TEST_LARGE = $(PYTEST) $(LARGE) python/sluicegate $(addprefix --ignore=,$(RANKS))
 
 test-python: $(VENV)/.built
 	$(TEST_SMALL)
@@ -95,9 +95,8 @@ test-small: $(VENV)/.built
 test-large: $(VENV)/.built
 	$(TEST_LARGE)
 
-# .ci/run also runs these, except test-trainers, which installs unlocked packages and takes minutes; test-ranks is its part
-# that does not.
-check: lint docs test-tight test-loom test-soak fuzz test-trainers ## What a release must pass in addition to make test: lints, docs, few slots, loom, soak, a minute per fuzzer, trainers
+# .ci/run also runs these, except test-trainers, which installs unlocked packages and takes minutes.
+check: lint docs test-ranks test-tight test-loom test-soak fuzz test-trainers ## What a release must pass in addition to make test: lints, docs, several ranks, few slots, loom, soak, a minute per fuzzer, trainers
 
 examples: ## Train on the demo's photographs in Rust, with candle and with burn, and test what connects them
 	cargo test --locked --quiet --release --features burn-flex,candle integration
@@ -109,7 +108,7 @@ test-tight: $(VENV)/.built ## Run the tests that depend on slots with two of the
 	$(PYTEST) --tight tests/python
 
 test-ranks: PYTEST_JOBS = 1
-test-ranks: $(VENV)/.built ## Kill and resume trainings on two ranks, in the trainers that are locked
+test-ranks: $(VENV)/.built ## Kill and resume trainings on several ranks, in the trainers that are locked
 	$(PYTEST) $(RANKS)
 
 test-loom: $(VENV)/.installed ## Check the rings and bells in every interleaving
