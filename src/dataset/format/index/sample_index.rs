@@ -191,8 +191,12 @@ impl SampleIndex {
 
     /// Returns the error that its columns are not those of its kind.
     pub(crate) fn mismatch(&self) -> Error {
-        let reason = "the columns of the index do not match; remove it".into();
-        Error::Changed { path: self.path.clone().unwrap_or_default(), reason }
+        self.changed("the columns of the index do not match; remove it".into())
+    }
+
+    /// Returns the error that its file is not the one that was written.
+    pub(crate) fn changed(&self, reason: String) -> Error {
+        Error::Changed { path: self.path().map(PathBuf::from).unwrap_or_default(), reason }
     }
 
     /// The number of columns.

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
+use crate::Result;
 use crate::dataset::format::block::starts::BlockStarts;
 use crate::dataset::format::file::pool::FilePool;
 use crate::dataset::format::index::place::IndexPlace;
 use crate::dataset::format::index::sample_index::{IndexColumn, SampleIndex};
-use crate::{Error, Result};
 
 /// From this many files on, the row counts in their footers are kept in an index.
 const MANY_FILES: usize = 64;
@@ -103,7 +103,7 @@ impl Groups {
             let reason = format!(
                 "the index has bits for {count} times 64 rows, but the row group has {rows} rows; remove the index"
             );
-            return Err(Error::Changed { path: self.index.path().map(PathBuf::from).unwrap_or_default(), reason });
+            return Err(self.index.changed(reason));
         }
         let mut words = vec![0; count];
         self.index.get_range(WORDS, start as usize, &mut words)?;
