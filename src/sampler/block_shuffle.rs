@@ -49,7 +49,7 @@ impl BlockShuffleSampler {
     /// Returns a sampler for `len` samples in blocks of `block` (the last may be smaller). Every seed is valid.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if `block` or `window` is 0.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if `block` or `window` is 0.
     pub fn new(len: usize, block: usize, window: usize, seed: u64) -> Result<Self> {
         check_positive("block", block)?;
         check_positive("window", window)?;
@@ -63,7 +63,8 @@ impl BlockShuffleSampler {
     /// order and cost.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if `window` is 0, the sum of the sizes overflows, or there is no memory for them.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if `window` is 0, the sum of the sizes overflows, or
+    /// there is no memory for them.
     ///
     /// # Example
     /// ```

@@ -58,7 +58,7 @@ pub struct ImageSources {
 /// `check_interrupt` is called about once a second while images are decoded.
 ///
 /// # Errors
-/// Those of reading a sample; [`Error::Io`] for a missing file; the error of `check_interrupt`.
+/// Those of reading a sample; [`Error::Io`](crate::Error::Io) for a missing file; the error of `check_interrupt`.
 ///
 /// # Example
 /// ```

@@ -96,7 +96,7 @@ impl<D: Dataset> WholeSamples<D> {
     /// Returns the index in the full dataset of sample `index`.
     ///
     /// # Errors
-    /// [`Error::IndexOutOfRange`].
+    /// [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange).
     pub fn index_in_all(&self, index: usize) -> Result<usize> {
         self.left.inner(index)
     }
