@@ -29,8 +29,8 @@ pub(super) fn to_python(py: Python<'_>, error: Error) -> PyErr {
         | Error::Sample { .. }
         | Error::State { .. } => PyValueError::new_err(message),
         Error::Image { .. } => damaged_image(py, message),
-        // Also `Error::OutOfMemory`: torch raises RuntimeError if its allocator has no memory, and code that recovers from
-        // that catches it.
+        // Also `Error::OutOfMemory`: torch raises RuntimeError if its allocator has no memory, and code that recovers
+        // from that catches it.
         _ => PyRuntimeError::new_err(message),
     }
 }

@@ -124,8 +124,7 @@ impl EpochPlan {
     pub fn len(&self) -> usize {
         let local = self.local_len;
         match &self.source {
-            Source::Samples { batch_size, last_batch: LastBatch::Keep, .. } => local.div_ceil(*batch_size),
-            Source::Samples { batch_size, last_batch: LastBatch::Drop, .. } => local / batch_size,
+            Source::Samples { batch_size, last_batch, .. } => last_batch.batches(local, *batch_size),
             Source::Batches(_) => local,
         }
     }
