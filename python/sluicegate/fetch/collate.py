@@ -36,8 +36,13 @@ _BASES: dict[Any, Any] = {
     for kind in (bool, *ARRAYS, *SCALARS)
     if kind not in _torch.COLLATE_MAP
 }
-# Each batch in shared memory would take a descriptor.
-_FUNCTIONS = {kind: _torch.of_no_worker_thread(function) for kind, function in _torch.COLLATE_MAP.items()}
+# Torch's functions for what the core may stack, with the classes that each collates. Not into shared memory, where each
+# batch would take a descriptor.
+_STACKED = [
+    (_torch.of_no_worker_thread(function), [kind, *(each for each, base in _BASES.items() if base == kind)])
+    for kind, function in _torch.COLLATE_MAP.items()
+    if kind not in (str, bytes)
+]
 
 
 class StackingCollate:
@@ -58,11 +63,8 @@ class StackingCollate:
     ) -> None:
         self._make_room = make_room
         self._map: dict[Any, Callable[..., Any]] = dict(_torch.COLLATE_MAP)
-        for kind, function in _FUNCTIONS.items():
-            if kind not in (str, bytes):
-                self._map[kind] = _leaf(stack, function)
-        for kind, base in _BASES.items():
-            self._map[kind] = self._map[base]
+        for function, kinds in _STACKED:
+            self._map.update(dict.fromkeys(kinds, _leaf(stack, function)))
 
     def begin(self, count: int, suits: Callable[[Any], bool] | None = None) -> EarlyRows | None:
         """Return an object that takes the samples of a batch as they arrive, or None if all are kept.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
@@ -21,8 +21,7 @@ from sluicegate.state.stateful import attributes
 from .settings import LoaderSettings
 
 
-@dataclass(frozen=True)
-class Draws:
+class Draws(NamedTuple):
     """The states of the generators that an epoch draws from, at one moment. Taken every epoch, but rarely saved.
 
     Attributes:

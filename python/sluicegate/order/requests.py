@@ -27,9 +27,13 @@ class Permutation:
 
     def __init__(self, indices: torch.Tensor) -> None:
         self.tensor = indices
-        self.core = _core.Indices(indices.data_ptr(), len(indices), indices)
+        self._length = indices.numel()
+        self.core = _core.Indices(indices.data_ptr(), self._length, indices)
         # The start of the last window, and its indices. One attribute, so that threads see both or neither.
         self._window: tuple[int, list[int]] = 0, []
+
+    def __len__(self) -> int:
+        return self._length
 
     def integers(self, start: int, stop: int) -> list[int]:
         """Return the indices from `start` to `stop` as Python integers; fastest for consecutive batches."""

@@ -85,7 +85,7 @@ class LoaderSettings(Ordering):
             sample_id=sample_id,
         )
 
-    @property
+    @functools.cached_property
     def native_refusal(self) -> tuple[str, str] | None:
         """Why everything is read in Python, by the argument `native` or the environment, and the remedy; or None."""
         if not self.native:

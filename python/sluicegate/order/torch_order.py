@@ -67,7 +67,7 @@ def is_torchs(sampler: Any, cls: type) -> bool:
         # A sampler that was given a state resumes from it by itself.
         if own_seed(sampler) is not None or sampler.next_yielded is not None:
             return False
-    return _torch.is_torchs_own(vars(cls)["__iter__"])
+    return vars(cls)["__iter__"] is _TORCHS_ITERATION.get(cls)
 
 
 def own_sampler(sampler: Any) -> Any:
@@ -91,6 +91,14 @@ _OURS: dict[type, type[Positional]] = {
     WeightedRandomSampler: ours.WeightedRandomSampler,
     DistributedSampler: ours.DistributedSampler,
 }
+
+# By torch class: its own iteration, unless another function had taken its place before this import.
+_TORCHS_ITERATION: dict[type, Any] = {
+    cls: iteration for cls in (BatchSampler, *_OURS) if _torch.is_torchs_own(iteration := vars(cls)["__iter__"])
+}
+
+# A permutation shorter than this is drawn as fast as memory for it is found.
+_SHORT = 4096
 
 # By class of either kind: torch's class.
 _KNOWN: dict[type, type] = {each: cls for cls, own in _OURS.items() for each in (cls, own)}
@@ -139,7 +147,8 @@ def _batches(batch_sampler: BatchSampler, drawn: Iterator[torch.Tensor], past: i
         following = next(drawn, None)
         if following is None:
             return iter(())
-        permutation, start = Permutation(following), min(to_skip, len(following))
+        permutation = Permutation(following)
+        start = min(to_skip, len(permutation))
         to_skip -= start
     return _cut(batch_sampler, drawn, permutation, start)
 
@@ -148,33 +157,33 @@ def _cut(
     batch_sampler: BatchSampler, drawn: Iterator[torch.Tensor], permutation: Permutation, start: int
 ) -> Iterator[Slice]:
     drop_last = batch_sampler.drop_last
-    end = len(permutation.tensor)
+    end = len(permutation)
     for batch_size in _batch_sizes(batch_sampler):
-        parts: list[torch.Tensor] = []
+        parts: list[Slice] = []
         missing = batch_size
         # A batch may need the end of one permutation and the start of the next, which is drawn when reached.
         while missing > end - start:
             if start < end:
-                parts.append(permutation.tensor[start:end])
+                parts.append(slice_of((permutation, start, end)))
                 missing -= end - start
             following = next(drawn, None)
             if following is None:
                 if parts and not drop_last:
-                    yield _whole(parts)
+                    yield _joined(parts)
                 return
-            permutation, start, end = Permutation(following), 0, len(following)
+            permutation, start = Permutation(following), 0
+            end = len(permutation)
         stop = start + missing
-        if parts:
-            parts.append(permutation.tensor[start:stop])
-            yield _whole(parts)
-        else:
-            yield slice_of((permutation, start, stop))
+        part = slice_of((permutation, start, stop))
+        yield _joined([*parts, part]) if parts else part
         start = stop
 
 
-def _whole(parts: list[torch.Tensor]) -> Slice:
-    joined = Permutation(parts[0].contiguous() if len(parts) == 1 else torch.cat(parts))
-    return Slice(joined, 0, len(joined.tensor))
+def _joined(parts: list[Slice]) -> Slice:
+    if len(parts) == 1:
+        return parts[0]
+    joined = Permutation(torch.cat([part.permutation.tensor[part.start : part.stop] for part in parts]))
+    return Slice(joined, 0, len(joined))
 
 
 def _permutations(sampler: RandomSampler, engine: _core.Engine, order: str | None) -> Iterator[torch.Tensor]:
@@ -197,8 +206,8 @@ def _permutations(sampler: RandomSampler, engine: _core.Engine, order: str | Non
 
 
 def _randperm(length: int, generator: torch.Generator, engine: _core.Engine) -> torch.Tensor:
-    """Return the result of `torch.randperm`, in memory that the next epoch reuses."""
-    if torch.get_default_device().type != "cpu":
+    """Return the result of `torch.randperm`; of a long one, in memory that the next epoch reuses."""
+    if length < _SHORT or torch.get_default_device().type != "cpu":
         return torch.randperm(length, generator=generator).cpu()
     return torch.randperm(length, generator=generator, out=_torch.from_dlpack(engine.index_capsule(length)))
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,14 +97,14 @@ def _forget_split() -> None:
 os.register_at_fork(after_in_child=_forget_split)
 
 
-@contextlib.contextmanager
-def nothing_hidden() -> Iterator[None]:
+class nothing_hidden:  # noqa: N801 (a context manager is named like the function that it would be)
     """Context in which this package itself looks up its rank, even while it reads a stream whole."""
-    before, _whole.hides_nothing = _whole.hides_nothing, True
-    try:
-        yield
-    finally:
-        _whole.hides_nothing = before
+
+    def __enter__(self) -> None:
+        self._before, _whole.hides_nothing = _whole.hides_nothing, True
+
+    def __exit__(self, *error: object) -> None:
+        _whole.hides_nothing = self._before
 
 
 def _hides_worker() -> bool:
