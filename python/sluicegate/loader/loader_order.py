@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import itertools
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -236,7 +235,7 @@ def _seeded(sampler: Any, seed: int, epoch: int, at_once: int) -> Iterator[Any]:
         iterator = iter(sampler)
     while True:
         with draws.batch():
-            some = list(itertools.islice(iterator, at_once))
+            some = list(map(next, [iterator] * at_once))  # Not `islice`, which calls `iter` again.
         if not some:
             return
         yield from some

@@ -64,9 +64,10 @@ class SamplerStream:
         # Yields one index at a time, or whole batches if the sampler makes them.
         self.indices = self._place.take_iterator()
         self.is_stateful = self._place.is_stateful
-        # The size of the next batch: read for the first batch, and before each later one unless `drop_last` is set.
+        # The size of the last batch: read before every batch or, with `drop_last`, before the first one.
         self._size: int | None = 0
-        self._drops_last = False
+        # With `drop_last`, what each index of a batch is requested from.
+        self._together: list[Iterator[Any]] | None = None
         # A flag, not a generator, which would keep this object and its sampler alive until a garbage collection.
         self._is_over = False
         # After the last index, some samplers report the start of their next pass: after it, or together with it.
@@ -120,11 +121,18 @@ class SamplerStream:
 
     def _next_batch(self) -> list[Any]:
         assert self._batches is not None
-        if self._size == 0:
-            self._drops_last = self._batches.drop_last
-        if self._size == 0 or not self._drops_last:
+        # Torch calls `iter` of the iterator, too: `islice` does for every batch and, with `drop_last`, `zip` does at
+        # the start, for every index of a batch. It matters for a sampler that is its own iterator and restarts there.
+        if self._size == 0 and self._batches.drop_last:
             self._size = self._batches.batch_size
-        batch = list(itertools.islice(self.indices, self._size))
+            self._together = [self.indices] * self._size
+            if self._place.samples == 0:
+                self._together = list(map(iter, self._together))
+        if self._together is not None:
+            batch = list(map(next, self._together))
+        else:
+            self._size = self._batches.batch_size
+            batch = list(itertools.islice(self.indices, self._size))
         if not batch:
             self._place.ended = True
             raise StopIteration
@@ -132,7 +140,7 @@ class SamplerStream:
         is_short = self._size is not None and len(batch) < self._size
         self._place.ended = self._has_ended = is_short
         self._count(len(batch))
-        if self._drops_last and is_short:
+        if self._together is not None and is_short:
             raise StopIteration
         return batch
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
 
+import sluicegate
 from cases.pairs import in_pairs
 from checks.equality import assert_same
 from doubles.datasets import BatchedRows, IndexTypes, Plain, Rows, WorkerProbe
@@ -73,6 +75,38 @@ def test_sampler_is_any_sized_iterable_and_batch_sampler_any_iterable_of_tuples(
     uneven = [(0, 1), (2, 3, 4, 9), (5,)]
     labels = [label.tolist() for _, label in data.DataLoader(dataset, batch_sampler=uneven, **workers)]
     assert labels == [[0, 1], [2, 3, 4, 9], [5]]
+
+
+class RestartingSampler:
+    """Its own iterator, which starts again whenever an iterator is requested."""
+
+    def __iter__(self) -> RestartingSampler:
+        self.following = 0
+        return self
+
+    def __next__(self) -> int:
+        self.following += 1
+        if self.following > 10:
+            raise StopIteration
+        return self.following - 1
+
+
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize("workers", [{}, {"num_workers": 2}], ids=name_of)
+def test_a_sampler_that_restarts_in_iter_is_asked_as_often_as_by_torch(
+    data: ModuleType, native: bool, workers: dict[str, int]
+) -> None:
+    loader = data.DataLoader(
+        rows_of(data, native), batch_size=3, sampler=RestartingSampler(), drop_last=True, **workers
+    )
+    for _ in range(2):
+        labels = [label.tolist() for _, label in itertools.islice(loader, 5)]
+        assert labels == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
+
+
+def test_a_sampler_that_restarts_in_iter_is_listed_once_with_a_seed() -> None:
+    loader = sluicegate.DataLoader(Rows(10), batch_size=3, sampler=RestartingSampler(), drop_last=True, seed=5)
+    assert list(itertools.islice(loader.sampler, 12)) == list(range(10))
 
 
 def test_workers_that_inherit_nothing_take_list_samplers_and_a_bound_method(data: ModuleType) -> None:
