@@ -7,7 +7,7 @@ use crate::Field;
 
 /// What the arrays of a field have in common.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::dataset::format) struct NpyForm {
+pub(crate) struct NpyForm {
     header: NpyHeader,
     /// The bytes before the array in the first file. Most other files have the same ones.
     head: Vec<u8>,
@@ -16,14 +16,14 @@ pub(in crate::dataset::format) struct NpyForm {
 
 /// Fixed, or different for each array of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::dataset::format) enum FirstAxis {
+pub(crate) enum FirstAxis {
     Fixed,
     Ragged,
 }
 
 impl NpyForm {
     /// Reads the form of a `.npy` file that begins with `bytes`.
-    pub(in crate::dataset::format) fn new(bytes: &[u8], first_axis: FirstAxis) -> Result<Self, String> {
+    pub(crate) fn new(bytes: &[u8], first_axis: FirstAxis) -> Result<Self, String> {
         let header = parse(bytes)?;
         if first_axis == FirstAxis::Ragged && header.shape.is_empty() {
             return Err("an array without an axis has no length; read it as \"npy\"".into());
@@ -32,7 +32,7 @@ impl NpyForm {
         Ok(Self { header, head, first_axis })
     }
 
-    pub(in crate::dataset::format) fn field(&self, name: &str) -> Field {
+    pub(crate) fn field(&self, name: &str) -> Field {
         match (self.first_axis, self.header.shape.split_first()) {
             (FirstAxis::Ragged, Some((_, inner))) => Field::variable(name, self.header.dtype, inner),
             _ => Field::new(name, self.header.dtype, self.header.shape.clone()),
@@ -40,22 +40,22 @@ impl NpyForm {
     }
 
     /// The number of bytes at the start of a file that always contain its form.
-    pub(in crate::dataset::format) const HEAD: usize = LONGEST_HEADER + 12;
+    pub(crate) const HEAD: usize = LONGEST_HEADER + 12;
 
     /// The number of bytes that are enough for nearly every file: NumPy pads headers to a multiple of 64 bytes.
-    pub(in crate::dataset::format) const USUAL_HEAD: usize = 256;
+    pub(crate) const USUAL_HEAD: usize = 256;
 
-    pub(in crate::dataset::format) fn first_axis(&self) -> FirstAxis {
+    pub(crate) fn first_axis(&self) -> FirstAxis {
         self.first_axis
     }
 
     /// Returns the size of the array, in bytes, in a file of `all` bytes that begins with `head`.
-    pub(in crate::dataset::format) fn array_bytes(&self, head: &[u8], all: u64) -> Result<usize, String> {
+    pub(crate) fn array_bytes(&self, head: &[u8], all: u64) -> Result<usize, String> {
         bytes_of(&*self.header_of(head)?, all)
     }
 
     /// Writes the array of the file `bytes` to `into`, in C order.
-    pub(in crate::dataset::format) fn read(&self, bytes: &[u8], into: &mut [u8]) -> Result<(), String> {
+    pub(crate) fn read(&self, bytes: &[u8], into: &mut [u8]) -> Result<(), String> {
         let header = self.header_of(bytes)?;
         let size = bytes_of(&header, bytes.len() as u64)?;
         if size != into.len() {

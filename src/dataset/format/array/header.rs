@@ -7,28 +7,28 @@ use crate::dataset::format::file::known_format::foreign;
 
 /// The contents of a `.npy` header.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::dataset::format) struct NpyHeader {
-    pub(in crate::dataset::format) dtype: DType,
-    pub(in crate::dataset::format) fortran_order: bool,
-    pub(in crate::dataset::format) shape: Vec<usize>,
+pub(crate) struct NpyHeader {
+    pub(crate) dtype: DType,
+    pub(crate) fortran_order: bool,
+    pub(crate) shape: Vec<usize>,
     /// The offset of the array in the file, in bytes.
-    pub(in crate::dataset::format) data_offset: usize,
+    pub(crate) data_offset: usize,
 }
 
 /// The byte offset of an error in a header, and the reason.
-pub(in crate::dataset::format) type Refusal = (u64, String);
+pub(crate) type Refusal = (u64, String);
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
 /// Maximum size of a header in bytes; NumPy itself writes a few hundred bytes at most for a plain array.
-pub(in crate::dataset::format) const LONGEST_HEADER: usize = 1 << 16;
+pub(crate) const LONGEST_HEADER: usize = 1 << 16;
 
 /// The number of bytes at the start of a file that always contain its header.
-pub(in crate::dataset::format) const LONGEST_START: usize = LONGEST_HEADER + 12;
+pub(crate) const LONGEST_START: usize = LONGEST_HEADER + 12;
 
 impl NpyHeader {
     /// Reads the header from the first bytes of a file.
-    pub(in crate::dataset::format) fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
         if !bytes.starts_with(MAGIC) {
             let plain = "this is not a .npy file (it does not begin with \\x93NUMPY): write it with numpy.save";
             return Err((0, foreign(bytes, "a .npy file").unwrap_or_else(|| plain.into())));
@@ -57,7 +57,7 @@ impl NpyHeader {
     }
 
     /// Returns the size of a file with this header in bytes, or `None` if its array is too large for any memory.
-    pub(in crate::dataset::format) fn file_bytes(&self) -> Option<usize> {
+    pub(crate) fn file_bytes(&self) -> Option<usize> {
         // Axes of length 0 are skipped, as in NumPy: they must not hide an overflow of the strides.
         let mut axes = self.shape.iter().filter(|&&axis| axis > 0);
         let size = axes.try_fold(self.dtype.bytes(), |size, &axis| size.checked_mul(axis))?;
@@ -65,7 +65,7 @@ impl NpyHeader {
     }
 
     /// Returns the stride of each axis, in bytes.
-    pub(in crate::dataset::format) fn strides(&self) -> Vec<usize> {
+    pub(crate) fn strides(&self) -> Vec<usize> {
         let axes = self.shape.len();
         let mut strides = vec![0; axes];
         let mut stride = self.dtype.bytes();

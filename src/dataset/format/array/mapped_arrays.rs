@@ -6,7 +6,7 @@ use crate::memory::Array;
 use crate::{BatchWriter, Result, SampleWriter, Schema};
 
 /// Arrays of equal length as fields: sample i is row i of each.
-pub(in crate::dataset::format) struct MappedArrays {
+pub(crate) struct MappedArrays {
     /// Checked whenever rows are read; decompressed arrays have memory of their own.
     file: MappedFile,
     arrays: Vec<Array>,
@@ -14,7 +14,7 @@ pub(in crate::dataset::format) struct MappedArrays {
 }
 
 impl MappedArrays {
-    pub(in crate::dataset::format) fn new(file: MappedFile, arrays: Vec<Array>, schema: Schema) -> Self {
+    pub(crate) fn new(file: MappedFile, arrays: Vec<Array>, schema: Schema) -> Self {
         Self { file, arrays, schema }
     }
 }

@@ -22,7 +22,7 @@ pub(super) type Dictionaries = HashMap<i64, ArrayRef>;
 
 /// Reads the columns at `projection` of the batch at `place`. Strings are byte strings here; they are checked for UTF-8
 /// where they are requested as strings.
-pub(in crate::dataset::format) fn read_batch(
+pub(crate) fn read_batch(
     file: &Buffer,
     index: &ArrowIndex,
     place: MessagePlace,

@@ -18,7 +18,7 @@ pub(super) struct TableColumn {
 
 /// What all batches of a column have in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::dataset::format) enum Form {
+pub(crate) enum Form {
     /// Numbers of type `from`, in nested lists of `sizes`, the outermost first.
     Numbers { from: Number, sizes: Vec<usize>, items: Items },
     /// Bytes, with or without trailing zeros.
@@ -43,12 +43,12 @@ impl Items {
 }
 
 impl Form {
-    pub(in crate::dataset::format) fn is_variable(&self) -> bool {
+    pub(crate) fn is_variable(&self) -> bool {
         matches!(self, Self::Bytes { .. } | Self::Lists { .. })
     }
 
     /// Returns the field called `name`.
-    pub(in crate::dataset::format) fn field(&self, name: &str) -> Field {
+    pub(crate) fn field(&self, name: &str) -> Field {
         match self {
             Self::Numbers { from, sizes, .. } => Field::new(name, from.in_batch(), sizes.clone()),
             Self::Bytes { .. } => Field::variable(name, DType::UInt8, []),
@@ -58,7 +58,7 @@ impl Form {
 }
 
 /// The values of a column in one batch. Offsets are checked when they are used.
-pub(in crate::dataset::format) enum Piece {
+pub(crate) enum Piece {
     /// Row after row, without gaps.
     Numbers(Buffer),
     /// The same, as bits.
@@ -75,7 +75,7 @@ pub(in crate::dataset::format) enum Piece {
 }
 
 /// The start of each string or list, and the end of the last one.
-pub(in crate::dataset::format) enum Offsets {
+pub(crate) enum Offsets {
     Narrow(Buffer),
     Wide(Buffer),
     /// All of one size.
@@ -103,11 +103,7 @@ impl Offsets {
 impl Piece {
     /// Returns the column at `path` of `batch`, and its form. Returns `None` if it has nulls, lists of unequal lengths,
     /// or an unsupported type.
-    pub(in crate::dataset::format) fn of(
-        batch: &RecordBatch,
-        path: &[Step],
-        value: TableValue,
-    ) -> Option<(Form, Self)> {
+    pub(crate) fn of(batch: &RecordBatch, path: &[Step], value: TableValue) -> Option<(Form, Self)> {
         let [Step::Part(first), rest @ ..] = path else { return None };
         let mut array = batch.column_by_name(first)?.clone();
         let mut items = Items { per_row: 1, item: 0 };

@@ -43,7 +43,7 @@ struct IndexedFile {
 }
 
 /// A memory-mapped file.
-pub(in crate::dataset::format) struct Mapped {
+pub(crate) struct Mapped {
     file: usize,
     segment: Arc<Segment>,
     buffer: Buffer,

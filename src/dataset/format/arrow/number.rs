@@ -7,7 +7,7 @@ use crate::memory::widen;
 
 /// A number type of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::dataset::format) enum Number {
+pub(crate) enum Number {
     Bool,
     Integer(DType),
     Float16,
@@ -16,7 +16,7 @@ pub(in crate::dataset::format) enum Number {
 }
 
 impl Number {
-    pub(in crate::dataset::format) fn of(data_type: &DataType) -> Option<Self> {
+    pub(crate) fn of(data_type: &DataType) -> Option<Self> {
         Some(match data_type {
             DataType::Boolean => Self::Bool,
             DataType::Int8 => Self::Integer(DType::Int8),
@@ -34,7 +34,7 @@ impl Number {
     }
 
     /// Returns the size of a number in the table, or `None` for bits.
-    pub(in crate::dataset::format) fn bytes(self) -> Option<usize> {
+    pub(crate) fn bytes(self) -> Option<usize> {
         match self {
             Self::Bool => None,
             Self::Integer(dtype) => Some(dtype.bytes()),
@@ -53,7 +53,7 @@ impl Number {
     }
 
     /// Converts the numbers in `from` to their type in a batch, and writes them to `into`.
-    pub(in crate::dataset::format) fn convert(self, from: &[u8], into: &mut [u8]) {
+    pub(crate) fn convert(self, from: &[u8], into: &mut [u8]) {
         match self {
             Self::Bool | Self::Float32 => into.copy_from_slice(from),
             Self::Integer(dtype) => widen(dtype, from, into),

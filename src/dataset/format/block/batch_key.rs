@@ -7,10 +7,10 @@ use std::hash::{Hash, Hasher};
 /// Keys are compared in full. The hash takes one multiplication per index; the standard one would take as long as
 /// copying the samples. Attackers do not choose batches, so deliberate collisions need not be prevented.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::dataset::format) struct BatchKey(Vec<usize>);
+pub(crate) struct BatchKey(Vec<usize>);
 
 impl BatchKey {
-    pub(in crate::dataset::format) fn of(indices: &[usize]) -> Self {
+    pub(crate) fn of(indices: &[usize]) -> Self {
         Self(indices.to_vec())
     }
 }

@@ -5,42 +5,42 @@ use std::ops::Range;
 use crate::{Error, Result};
 
 /// The boundaries of consecutive blocks (row groups, record batches).
-pub(in crate::dataset::format) struct BlockStarts {
+pub(crate) struct BlockStarts {
     /// The first sample of each block, and at the end the number of samples.
     starts: Vec<usize>,
     blocks_per_sample: f64,
 }
 
 /// The blocks that contain the samples of a batch.
-pub(in crate::dataset::format) struct FoundBlocks {
+pub(crate) struct FoundBlocks {
     /// Distinct blocks, in order.
-    pub(in crate::dataset::format) blocks: Vec<usize>,
+    pub(crate) blocks: Vec<usize>,
     /// By block: how many of the samples are in it.
-    pub(in crate::dataset::format) counts: Vec<usize>,
+    pub(crate) counts: Vec<usize>,
     /// By row of the batch: the index of its block in `blocks`.
-    pub(in crate::dataset::format) of_rows: Vec<u32>,
+    pub(crate) of_rows: Vec<u32>,
 }
 
 impl BlockStarts {
     /// Creates the boundaries from the cumulative numbers of samples of blocks, which must be sorted.
-    pub(in crate::dataset::format) fn new(ends: impl IntoIterator<Item = usize>) -> Self {
+    pub(crate) fn new(ends: impl IntoIterator<Item = usize>) -> Self {
         let starts: Vec<usize> = [0].into_iter().chain(ends).collect();
         let size = if starts.len() > 2 { starts[1] } else { usize::MAX };
         Self { starts, blocks_per_sample: 1.0 / size.max(1) as f64 }
     }
 
     /// Returns the number of blocks.
-    pub(in crate::dataset::format) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.starts.len() - 1
     }
 
     /// Returns the number of samples.
-    pub(in crate::dataset::format) fn samples(&self) -> usize {
+    pub(crate) fn samples(&self) -> usize {
         self.starts[self.len()]
     }
 
     /// Returns the samples of `block`.
-    pub(in crate::dataset::format) fn samples_of(&self, block: usize) -> Range<usize> {
+    pub(crate) fn samples_of(&self, block: usize) -> Range<usize> {
         self.starts[block]..self.starts[block + 1]
     }
 
@@ -48,7 +48,7 @@ impl BlockStarts {
     ///
     /// # Errors
     /// [`Error::IndexOutOfRange`].
-    pub(in crate::dataset::format) fn of_sample(&self, index: usize) -> Result<usize> {
+    pub(crate) fn of_sample(&self, index: usize) -> Result<usize> {
         // If all blocks have the same size, this is the block.
         let guess = (index as f64 * self.blocks_per_sample) as usize;
         if guess < self.len() && self.samples_of(guess).contains(&index) {
@@ -62,7 +62,7 @@ impl BlockStarts {
     ///
     /// # Errors
     /// [`Error::IndexOutOfRange`].
-    pub(in crate::dataset::format) fn place(&self, index: usize) -> Result<(usize, usize)> {
+    pub(crate) fn place(&self, index: usize) -> Result<(usize, usize)> {
         let block = self.of_sample(index)?;
         Ok((block, index - self.starts[block]))
     }
@@ -71,7 +71,7 @@ impl BlockStarts {
     ///
     /// # Errors
     /// [`Error::IndexOutOfRange`].
-    pub(in crate::dataset::format) fn find(&self, indices: &[usize]) -> Result<FoundBlocks> {
+    pub(crate) fn find(&self, indices: &[usize]) -> Result<FoundBlocks> {
         let mut of_samples = Vec::with_capacity(indices.len());
         for &index in indices {
             of_samples.push(self.of_sample(index)?);

@@ -17,7 +17,7 @@ use super::{Columns, Decimals, Reason};
 
 /// The samples of one record batch.
 #[derive(Debug)]
-pub(in crate::dataset::format) struct Block {
+pub(crate) struct Block {
     leaves: Vec<LeafBlock>,
     rows: usize,
 }
@@ -45,7 +45,7 @@ impl Block {
     ///
     /// # Errors
     /// The reason, with the name of the column: it is missing, of another type, or has values that can't be converted.
-    pub(in crate::dataset::format) fn new(columns: &Columns, batch: &RecordBatch) -> Result<Self, Reason> {
+    pub(crate) fn new(columns: &Columns, batch: &RecordBatch) -> Result<Self, Reason> {
         let rows = batch.num_rows();
         if u32::try_from(rows).is_err() {
             return Err(format!("a batch has {rows} rows, but at most 2^32 - 1 are supported"));
@@ -60,17 +60,17 @@ impl Block {
     }
 
     /// Returns the number of samples.
-    pub(in crate::dataset::format) fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.rows
     }
 
     /// Returns the size of all values, in bytes.
-    pub(in crate::dataset::format) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes_outside(&[])
     }
 
     /// Returns the size of the buffers outside of `mapping`, which take memory of their own.
-    pub(in crate::dataset::format) fn bytes_outside(&self, mapping: &[u8]) -> usize {
+    pub(crate) fn bytes_outside(&self, mapping: &[u8]) -> usize {
         let mapping = mapping.as_ptr_range();
         let own = |bytes: &[u8]| if mapping.contains(&bytes.as_ptr()) { 0 } else { bytes.len() };
         let nulls = |nulls: &Option<NullBuffer>| nulls.as_ref().map_or(0, |nulls| own(nulls.validity()));
@@ -87,7 +87,7 @@ impl Block {
     ///
     /// # Panics
     /// If a row is out of range.
-    pub(in crate::dataset::format) fn taken(&self, rows: &[usize]) -> Self {
+    pub(crate) fn taken(&self, rows: &[usize]) -> Self {
         Self { leaves: self.leaves.iter().map(|leaf| leaf.taken(rows)).collect(), rows: rows.len() }
     }
 

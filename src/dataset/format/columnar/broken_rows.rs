@@ -10,11 +10,7 @@ use super::{Columns, Reason, Strings};
 impl Block {
     /// Calls `visit` in order for each row that can't be a sample, with the column and the reason: it is null or
     /// contains a null although nulls are refused, or it is not valid UTF-8 although a string is expected.
-    pub(in crate::dataset::format) fn broken_rows(
-        &self,
-        columns: &Columns,
-        mut visit: impl FnMut(usize, String, Reason),
-    ) {
+    pub(crate) fn broken_rows(&self, columns: &Columns, mut visit: impl FnMut(usize, String, Reason)) {
         for row in 0..self.rows() {
             let leaves = columns.leaves().iter().enumerate();
             let broken = leaves.filter_map(|(number, leaf)| Some((leaf, find_defect(self.leaf(number), leaf, row)?)));

@@ -37,7 +37,7 @@ pub enum ColumnKind {
 /// The columns of a schema that are read, and the fields that they become: for each column its values, then its masks,
 /// if any.
 #[derive(Debug)]
-pub(in crate::dataset::format) struct Columns {
+pub(crate) struct Columns {
     leaves: Vec<Leaf>,
     schema: Schema,
     kinds: Vec<ColumnKind>,
@@ -50,7 +50,7 @@ impl Columns {
     ///
     /// # Errors
     /// The reason, with the name of the column: it does not exist, or its type is not supported.
-    pub(in crate::dataset::format) fn new(schema: &ArrowSchema, options: &ColumnarOptions) -> Result<Self, Reason> {
+    pub(crate) fn new(schema: &ArrowSchema, options: &ColumnarOptions) -> Result<Self, Reason> {
         let all = leaves(schema.fields());
         let mut asked: Vec<usize> = Vec::with_capacity(all.len());
         let mut is_selected = vec![false; all.len()];
@@ -126,27 +126,27 @@ impl Columns {
     }
 
     /// Returns the fields of a sample.
-    pub(in crate::dataset::format) fn schema(&self) -> &Schema {
+    pub(crate) fn schema(&self) -> &Schema {
         &self.schema
     }
 
     /// Returns the kind of each field.
-    pub(in crate::dataset::format) fn kinds(&self) -> &[ColumnKind] {
+    pub(crate) fn kinds(&self) -> &[ColumnKind] {
         &self.kinds
     }
 
     /// Returns how the fields are nested.
-    pub(in crate::dataset::format) fn nesting(&self) -> &Nesting {
+    pub(crate) fn nesting(&self) -> &Nesting {
         &self.nesting
     }
 
     /// Returns the indices of the leaves that are read, among all leaves of the schema in depth-first order.
-    pub(in crate::dataset::format) fn leaf_places(&self) -> Vec<usize> {
+    pub(crate) fn leaf_places(&self) -> Vec<usize> {
         self.leaves.iter().flat_map(|leaf| leaf.places.iter().copied()).collect()
     }
 
     /// Returns the indices of the top-level columns of `schema` that contain them.
-    pub(in crate::dataset::format) fn top_level(&self, schema: &ArrowSchema) -> Vec<usize> {
+    pub(crate) fn top_level(&self, schema: &ArrowSchema) -> Vec<usize> {
         let names: Vec<&String> = self.leaves.iter().filter_map(|leaf| leaf.path.first()).collect();
         let fields = schema.fields().iter().enumerate();
         fields.filter(|(_, field)| names.contains(&field.name())).map(|(place, _)| place).collect()
@@ -162,7 +162,7 @@ impl Columns {
 
     /// Returns the first column that has another form in `other`, from another file, with descriptions of both. Returns
     /// `None` if samples of both can be in one batch.
-    pub(in crate::dataset::format) fn difference(&self, other: &Self) -> Option<(String, String, String)> {
+    pub(crate) fn difference(&self, other: &Self) -> Option<(String, String, String)> {
         for leaf in &self.leaves {
             let same = other.leaves.iter().find(|other| other.path == leaf.path);
             match same {

@@ -22,14 +22,14 @@ mod select;
 mod value;
 mod variable;
 
-pub(in crate::dataset::format) use block::Block;
+pub(crate) use block::Block;
 pub use columns::ColumnKind;
-pub(in crate::dataset::format) use columns::Columns;
+pub(crate) use columns::Columns;
 pub use nesting::Nesting;
 pub use options::{ColumnarOptions, Decimals, FillValue, NullRule, Strings};
-pub(in crate::dataset::format) use picks::{Picks, Places};
-pub(in crate::dataset::format) use select::{count_leaves, field_of_leaf};
-pub(in crate::dataset::format) use value::Value;
+pub(crate) use picks::{Picks, Places};
+pub(crate) use select::{count_leaves, field_of_leaf};
+pub(crate) use value::Value;
 
 use crate::dataset::format::field::nested_type::{self, NestedType};
 

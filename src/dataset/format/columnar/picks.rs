@@ -13,14 +13,14 @@ const WORTH_RUNS: usize = 8;
 const SHORT: usize = 32;
 
 /// The rows of blocks that form a batch, in order.
-pub(in crate::dataset::format) struct Places {
+pub(crate) struct Places {
     /// By row of the batch: the index of its block, and its row there.
     rows: Vec<(u32, u32)>,
     parts: Vec<Part>,
 }
 
 /// The rows of blocks that are written to a batch.
-pub(in crate::dataset::format) struct Picks<'a> {
+pub(crate) struct Picks<'a> {
     blocks: Vec<&'a Block>,
     places: &'a Places,
 }
@@ -57,13 +57,13 @@ impl Layer {
 
 /// A sample that can't be in a batch.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::dataset::format) struct Refusal {
+pub(crate) struct Refusal {
     /// Its row in the batch.
-    pub(in crate::dataset::format) row: usize,
+    pub(crate) row: usize,
     /// The column.
-    pub(in crate::dataset::format) column: String,
+    pub(crate) column: String,
     /// The reason.
-    pub(in crate::dataset::format) reason: Reason,
+    pub(crate) reason: Reason,
 }
 
 impl Rows {
@@ -77,7 +77,7 @@ impl Rows {
 
 impl Places {
     /// Creates the places of a batch from the block (below `blocks`) of each of its rows, and the row there.
-    pub(in crate::dataset::format) fn new(blocks: usize, rows: Vec<(u32, u32)>) -> Self {
+    pub(crate) fn new(blocks: usize, rows: Vec<(u32, u32)>) -> Self {
         let follows = |a: (u32, u32), b: (u32, u32)| a.0 == b.0 && a.1.checked_add(1) == Some(b.1);
         let breaks = rows.windows(2).filter(|pair| !follows(pair[0], pair[1])).count();
         if (breaks + 1) * WORTH_RUNS <= rows.len() || breaks == 0 {
@@ -104,12 +104,12 @@ impl Places {
 
 impl<'a> Picks<'a> {
     /// Picks the rows at `places` of `blocks`.
-    pub(in crate::dataset::format) fn new(blocks: Vec<&'a Block>, places: &'a Places) -> Self {
+    pub(crate) fn new(blocks: Vec<&'a Block>, places: &'a Places) -> Self {
         Self { blocks, places }
     }
 
     /// Reports the sizes of the samples.
-    pub(in crate::dataset::format) fn sizes(&self, columns: &Columns, into: &mut SizesWriter<'_>) {
+    pub(crate) fn sizes(&self, columns: &Columns, into: &mut SizesWriter<'_>) {
         let mut field = 0;
         for (number, leaf) in columns.leaves().iter().enumerate() {
             if leaf.form != Form::Fixed {
@@ -151,11 +151,7 @@ impl<'a> Picks<'a> {
     ///
     /// # Errors
     /// The first sample that is null, or contains a null, although nulls are refused.
-    pub(in crate::dataset::format) fn write(
-        &self,
-        columns: &Columns,
-        into: &mut BatchWriter<'_>,
-    ) -> Result<(), Refusal> {
+    pub(crate) fn write(&self, columns: &Columns, into: &mut BatchWriter<'_>) -> Result<(), Refusal> {
         let mut field = 0;
         for (number, leaf) in columns.leaves().iter().enumerate() {
             self.check(number, leaf).map_err(|(row, reason)| {

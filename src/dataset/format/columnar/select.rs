@@ -121,12 +121,12 @@ pub(super) fn rule_at<'a>(path: &[String], options: &'a ColumnarOptions) -> Opti
 }
 
 /// Returns the number of leaves of a schema.
-pub(in crate::dataset::format) fn count_leaves(fields: &Fields) -> usize {
+pub(crate) fn count_leaves(fields: &Fields) -> usize {
     fields.iter().map(|field| count(field.data_type())).sum()
 }
 
 /// Returns the field of leaf `leaf` of a schema; inside of a list, that of the list.
-pub(in crate::dataset::format) fn field_of_leaf(fields: &Fields, mut leaf: usize) -> Option<&FieldRef> {
+pub(crate) fn field_of_leaf(fields: &Fields, mut leaf: usize) -> Option<&FieldRef> {
     for field in fields {
         match field.data_type() {
             of if leaf >= count(of) => leaf -= count(of),

@@ -11,7 +11,7 @@ use crate::DType;
 
 /// One value of a column.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(in crate::dataset::format) enum Value<'a> {
+pub(crate) enum Value<'a> {
     Bool(bool),
     Int(i128),
     Float(f64),
@@ -20,7 +20,7 @@ pub(in crate::dataset::format) enum Value<'a> {
 
 impl Value<'_> {
     /// Compares with `other`, without rounding. Returns `None` if they have no order.
-    pub(in crate::dataset::format) fn compare(&self, other: &FillValue) -> Option<Ordering> {
+    pub(crate) fn compare(&self, other: &FillValue) -> Option<Ordering> {
         match (*self, other) {
             (Self::Bool(a), FillValue::Bool(b)) => Some(a.cmp(b)),
             (Self::Int(a), FillValue::Int(b)) => Some(a.cmp(b)),
@@ -46,7 +46,7 @@ fn int_to_float(int: i128, float: f64) -> Option<Ordering> {
 
 impl Columns {
     /// Fails if the values of the only column can't be compared with `others`.
-    pub(in crate::dataset::format) fn check_comparable(&self, name: &str, others: &[FillValue]) -> Result<(), Reason> {
+    pub(crate) fn check_comparable(&self, name: &str, others: &[FillValue]) -> Result<(), Reason> {
         let [leaf] = self.leaves() else {
             return Err(format!("column `{name}` has several parts; name one of them"));
         };
@@ -74,7 +74,7 @@ impl Columns {
 
 impl Block {
     /// Returns the value of the only column of `columns` in row `row`, or `None` if it is null.
-    pub(in crate::dataset::format) fn value(&self, columns: &Columns, row: usize) -> Option<Value<'_>> {
+    pub(crate) fn value(&self, columns: &Columns, row: usize) -> Option<Value<'_>> {
         let leaf = self.leaf(0);
         if leaf.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
             return None;

@@ -20,7 +20,7 @@ use crate::dataset::forward_dataset::forward_dataset;
 use crate::{Error, Result};
 
 /// The number of rows from which types are inferred.
-pub(in crate::dataset::format) const INFERRED_FROM: usize = 1000;
+pub(crate) const INFERRED_FROM: usize = 1000;
 
 /// Where the names of columns come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

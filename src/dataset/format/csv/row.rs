@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// A cell: its offset in the row, and its text without quotes.
-pub(in crate::dataset::format) type Cell<'a> = (usize, Cow<'a, [u8]>);
+pub(crate) type Cell<'a> = (usize, Cow<'a, [u8]>);
 
 /// The remaining cells of a row.
 pub(super) struct Cells<'a> {

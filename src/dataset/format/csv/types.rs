@@ -13,7 +13,7 @@ enum Kind {
 }
 
 /// The state of type inference.
-pub(in crate::dataset::format) struct Inference<'a> {
+pub(crate) struct Inference<'a> {
     names: &'a [String],
     /// Per column: the text to use for an empty cell.
     defaults: Vec<Option<&'a str>>,
@@ -33,7 +33,7 @@ fn kind_of(text: &[u8]) -> Kind {
 }
 
 impl<'a> Inference<'a> {
-    pub(in crate::dataset::format) fn new(names: &'a [String], defaults: &'a [(String, String)]) -> Self {
+    pub(crate) fn new(names: &'a [String], defaults: &'a [(String, String)]) -> Self {
         let default = |name: &String| defaults.iter().find(|(of, _)| of == name).map(|(_, text)| text.as_str());
         let defaults_by_column: Vec<_> = names.iter().map(default).collect();
         let kinds = defaults_by_column.iter().map(|text| text.map(|text| kind_of(text.as_bytes()))).collect();
@@ -42,7 +42,7 @@ impl<'a> Inference<'a> {
     }
 
     /// Takes one more cell of column `column` into account.
-    pub(in crate::dataset::format) fn see(&mut self, column: usize, cell: &[u8]) {
+    pub(crate) fn see(&mut self, column: usize, cell: &[u8]) {
         let Some(kind) = self.kinds.get_mut(column) else { return };
         if cell.is_empty() && self.defaults[column].is_some() || *kind == Some(Kind::Text) {
             return;
@@ -51,7 +51,7 @@ impl<'a> Inference<'a> {
     }
 
     /// Returns the fields of the columns. A column of unknown type holds strings.
-    pub(in crate::dataset::format) fn fields(self) -> Result<Vec<TypedField>> {
+    pub(crate) fn fields(self) -> Result<Vec<TypedField>> {
         if let Some(name) = self.unknown {
             let reason = format!("there is no column `{name}`; the columns are {:?}", self.names);
             return Err(Error::InvalidArgument { argument: "defaults", reason });

@@ -16,7 +16,7 @@ const PART: usize = 4096;
 const TOGETHER: usize = 64;
 
 /// Turns samples into the bytes of their fields.
-pub(in crate::dataset::format) trait Decode: Send + Sync {
+pub(crate) trait Decode: Send + Sync {
     /// The number of samples.
     fn len(&self) -> usize;
 
@@ -59,30 +59,30 @@ pub(in crate::dataset::format) trait Decode: Send + Sync {
 }
 
 /// The fields of some samples, as bytes.
-pub(in crate::dataset::format) struct Decoded {
+pub(crate) struct Decoded {
     columns: Vec<DecodedColumn>,
 }
 
 /// The bytes of one field, sample after sample.
 #[derive(Default)]
-pub(in crate::dataset::format) struct DecodedColumn {
-    pub(in crate::dataset::format) bytes: Vec<u8>,
+pub(crate) struct DecodedColumn {
+    pub(crate) bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
 impl DecodedColumn {
     /// The start of the sample that is being filled.
-    pub(in crate::dataset::format) fn start(&self) -> usize {
+    pub(crate) fn start(&self) -> usize {
         self.ends.last().copied().unwrap_or(0)
     }
 
     /// The number of bytes in the sample that is being filled.
-    pub(in crate::dataset::format) fn filled(&self) -> usize {
+    pub(crate) fn filled(&self) -> usize {
         self.bytes.len() - self.start()
     }
 
     /// Removes the bytes of the sample that is being filled.
-    pub(in crate::dataset::format) fn clear_sample(&mut self) {
+    pub(crate) fn clear_sample(&mut self) {
         let start = self.start();
         self.bytes.truncate(start);
     }
@@ -93,13 +93,13 @@ impl DecodedColumn {
 }
 
 impl Decoded {
-    pub(in crate::dataset::format) fn new(fields: usize, samples: usize) -> Self {
+    pub(crate) fn new(fields: usize, samples: usize) -> Self {
         let column = || DecodedColumn { bytes: Vec::new(), ends: Vec::with_capacity(samples) };
         Self { columns: (0..fields).map(|_| column()).collect() }
     }
 
     /// Returns an empty one, with capacity for the samples of this one.
-    pub(in crate::dataset::format) fn emptied(&self) -> Self {
+    pub(crate) fn emptied(&self) -> Self {
         let emptied = |column: &DecodedColumn| DecodedColumn {
             bytes: Vec::with_capacity(column.bytes.len()),
             ends: Vec::with_capacity(column.ends.len()),
@@ -107,12 +107,12 @@ impl Decoded {
         Self { columns: self.columns.iter().map(emptied).collect() }
     }
 
-    pub(in crate::dataset::format) fn column(&mut self, field: usize) -> &mut DecodedColumn {
+    pub(crate) fn column(&mut self, field: usize) -> &mut DecodedColumn {
         &mut self.columns[field]
     }
 
     /// Ends a sample; fails, with the reason, if a field has the wrong number of bytes.
-    pub(in crate::dataset::format) fn end_sample(&mut self, fields: &[TypedField]) -> std::result::Result<(), String> {
+    pub(crate) fn end_sample(&mut self, fields: &[TypedField]) -> std::result::Result<(), String> {
         for (column, typed) in self.columns.iter_mut().zip(fields) {
             let (filled, size, field) = (column.filled(), typed.field().bytes(), typed.field());
             let fits = if field.is_variable() { size == 0 || filled.is_multiple_of(size) } else { filled == size };
@@ -126,7 +126,7 @@ impl Decoded {
     }
 
     /// Removes all samples.
-    pub(in crate::dataset::format) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         for column in &mut self.columns {
             column.bytes.clear();
             column.ends.clear();
@@ -134,7 +134,7 @@ impl Decoded {
     }
 
     /// Removes the sample that is being filled.
-    pub(in crate::dataset::format) fn abandon_sample(&mut self) {
+    pub(crate) fn abandon_sample(&mut self) {
         // If `end_sample` failed, the sample may have ended in some of the columns.
         let ended = self.columns.iter().map(|column| column.ends.len()).min().unwrap_or(0);
         for column in &mut self.columns {
@@ -144,12 +144,12 @@ impl Decoded {
     }
 
     /// The number of bytes in the sample that is being filled.
-    pub(in crate::dataset::format) fn filled(&self) -> usize {
+    pub(crate) fn filled(&self) -> usize {
         self.columns.iter().map(DecodedColumn::filled).sum()
     }
 
     /// The bytes of field `field` of the sample in row `row`.
-    pub(in crate::dataset::format) fn value(&self, field: usize, row: usize) -> &[u8] {
+    pub(crate) fn value(&self, field: usize, row: usize) -> &[u8] {
         self.columns[field].sample(row)
     }
 
@@ -159,7 +159,7 @@ impl Decoded {
 }
 
 /// A dataset of the samples that `D` decodes. A batch is decoded for its sizes, and kept until it has been read.
-pub(in crate::dataset::format) struct Decoding<D> {
+pub(crate) struct Decoding<D> {
     decoder: D,
     schema: Schema,
     /// Keyed by the indices of a batch; entries live only while the batch is read.
@@ -167,16 +167,16 @@ pub(in crate::dataset::format) struct Decoding<D> {
 }
 
 impl<D: Decode> Decoding<D> {
-    pub(in crate::dataset::format) fn new(decoder: D) -> Self {
+    pub(crate) fn new(decoder: D) -> Self {
         let fields: Vec<_> = decoder.fields().iter().map(|typed| typed.field().clone()).collect();
         Self { decoder, schema: Schema::new(fields), batches: BlockCache::new(0) }
     }
 
-    pub(in crate::dataset::format) fn decoder(&self) -> &D {
+    pub(crate) fn decoder(&self) -> &D {
         &self.decoder
     }
 
-    pub(in crate::dataset::format) fn into_decoder(self) -> D {
+    pub(crate) fn into_decoder(self) -> D {
         self.decoder
     }
 
@@ -194,7 +194,7 @@ impl<D: Decode> Decoding<D> {
     ///
     /// # Errors
     /// A file can't be read.
-    pub(in crate::dataset::format) fn find_broken(&self) -> Result<Broken> {
+    pub(crate) fn find_broken(&self) -> Result<Broken> {
         let parts: Vec<(usize, Range<usize>)> = self.decoder.parts().into_iter().enumerate().collect();
         Broken::find(&parts, |(number, part)| self.broken_in(*number, part.clone()))
     }

@@ -5,17 +5,17 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 /// Where a text is invalid: the byte offset, and the reason.
-pub(in crate::dataset::format) type Refusal = (usize, String);
+pub(crate) type Refusal = (usize, String);
 
 /// Fails unless `text` is a single JSON value whose brackets are nested at most 127 deep.
-pub(in crate::dataset::format) fn check(text: &str) -> Result<(), Refusal> {
+pub(crate) fn check(text: &str) -> Result<(), Refusal> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let result = Anything.deserialize(&mut deserializer).and_then(|()| deserializer.end());
     result.map_err(|error| refusal(text, &error))
 }
 
 /// Converts `error` about `text` to an offset and a reason.
-pub(in crate::dataset::format) fn refusal(text: &str, error: &serde_json::Error) -> Refusal {
+pub(crate) fn refusal(text: &str, error: &serde_json::Error) -> Refusal {
     let message = error.to_string();
     let reason = message.rfind(" at line ").map_or(message.as_str(), |end| &message[..end]);
     let before: usize = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
@@ -28,7 +28,7 @@ pub(in crate::dataset::format) fn refusal(text: &str, error: &serde_json::Error)
 ///
 /// `IgnoredAny` would accept brackets of any depth, and escapes that are not valid characters.
 #[derive(Clone, Copy)]
-pub(in crate::dataset::format) struct Anything;
+pub(crate) struct Anything;
 
 impl<'de> DeserializeSeed<'de> for Anything {
     type Value = ();

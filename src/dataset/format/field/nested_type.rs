@@ -85,7 +85,7 @@ impl NestedType {
 
     /// True if values of both types can be in the same batch: dictionary entries may be in any order.
     #[cfg(feature = "arrow")]
-    pub(in crate::dataset::format) fn is_like(&self, other: &Self) -> bool {
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::List(item), Self::List(other)) => item.is_like(other),
             (Self::Dict(parts), Self::Dict(others)) => {
@@ -181,13 +181,13 @@ impl<'a> NestedBytes<'a> {
 }
 
 /// Encodes a length.
-pub(in crate::dataset::format) fn len_bytes(len: usize) -> Result<[u8; 4], String> {
+pub(crate) fn len_bytes(len: usize) -> Result<[u8; 4], String> {
     let len = u32::try_from(len).map_err(|_| format!("a list, or a text in one, of length {len}"))?;
     Ok(len.to_ne_bytes())
 }
 
 /// Decodes a number; `None` if the bytes do not fit `dtype`, or lists can't have that data type.
-pub(in crate::dataset::format) fn nested_number(bytes: &[u8], dtype: DType) -> Option<NestedValue<'static>> {
+pub(crate) fn nested_number(bytes: &[u8], dtype: DType) -> Option<NestedValue<'static>> {
     macro_rules! int {
         ($type:ty) => {
             NestedValue::Int(i128::from(<$type>::from_ne_bytes(bytes.try_into().ok()?)))

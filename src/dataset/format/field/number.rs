@@ -4,7 +4,7 @@ use crate::DType;
 
 /// A number as it was parsed.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(in crate::dataset::format) enum Number {
+pub(crate) enum Number {
     Bool(bool),
     Signed(i64),
     Unsigned(u64),
@@ -15,7 +15,7 @@ impl Number {
     /// Appends it to `into` as one element of `dtype`, in native byte order.
     ///
     /// An integer may become a float, rounded if necessary; never the reverse. Nothing wraps around.
-    pub(in crate::dataset::format) fn push(self, dtype: DType, into: &mut Vec<u8>) -> Result<(), String> {
+    pub(crate) fn push(self, dtype: DType, into: &mut Vec<u8>) -> Result<(), String> {
         macro_rules! integer {
             ($type:ty) => {{
                 let number = match self {
@@ -66,7 +66,7 @@ impl Number {
 
     /// Parses `text` for an element of `dtype`: digits with an optional sign; for floats also a point, an exponent,
     /// `nan`, `inf` and `infinity`; for booleans `true`, `false`, `1` and `0`; letters in upper or lower case.
-    pub(in crate::dataset::format) fn parse(text: &str, dtype: DType) -> Option<Self> {
+    pub(crate) fn parse(text: &str, dtype: DType) -> Option<Self> {
         match dtype {
             DType::Bool if text == "1" || text.eq_ignore_ascii_case("true") => Some(Self::Bool(true)),
             DType::Bool if text == "0" || text.eq_ignore_ascii_case("false") => Some(Self::Bool(false)),

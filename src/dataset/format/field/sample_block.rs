@@ -19,10 +19,10 @@ use crate::{Error, Result};
 /// # Ok::<(), sluicegate::Error>(())
 /// ```
 pub struct SampleBlock {
-    pub(in crate::dataset::format) decoded: Decoded,
+    pub(crate) decoded: Decoded,
     positions: Vec<StreamPosition>,
     /// What was left out before or between them, one line each.
-    pub(in crate::dataset::format) left_out: Vec<String>,
+    pub(crate) left_out: Vec<String>,
     bytes: usize,
 }
 
@@ -55,7 +55,7 @@ impl SampleBlock {
     }
 
     /// Ends the sample whose bytes are in the columns.
-    pub(in crate::dataset::format) fn end_sample(
+    pub(crate) fn end_sample(
         &mut self,
         fields: &[TypedField],
         position: StreamPosition,

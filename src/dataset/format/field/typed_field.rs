@@ -22,7 +22,7 @@ pub enum Content {
 
 impl Content {
     /// True if it is a list of strings or byte strings.
-    pub(in crate::dataset::format) fn is_list(self) -> bool {
+    pub(crate) fn is_list(self) -> bool {
         matches!(self, Self::Texts | Self::ByteStrings)
     }
 }

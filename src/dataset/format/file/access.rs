@@ -19,13 +19,13 @@ pub(crate) struct FileAccess {
 const GROUP: u32 = 0o060;
 
 impl FileAccess {
-    pub(in crate::dataset::format) fn of(metadata: &Metadata) -> Self {
+    pub(crate) fn of(metadata: &Metadata) -> Self {
         Self { mode: metadata.mode() & 0o666, group: metadata.gid() }
     }
 
     /// Returns what both files allow. Different groups have different members, so if the groups differ, the group gets
     /// no permissions.
-    pub(in crate::dataset::format) fn and(self, other: Self) -> Self {
+    pub(crate) fn and(self, other: Self) -> Self {
         let mut mode = self.mode & other.mode;
         if self.group != other.group {
             mode &= !GROUP;
@@ -37,7 +37,7 @@ impl FileAccess {
     ///
     /// # Errors
     /// The operating system refuses. If the file can't be given the group, the group's permissions are left out.
-    pub(in crate::dataset::format) fn apply(self, file: &File) -> io::Result<()> {
+    pub(crate) fn apply(self, file: &File) -> io::Result<()> {
         let mut mode = self.mode | 0o400;
         if file.metadata()?.gid() != self.group && fchown(file, None, Some(Gid::from_raw(self.group))).is_err() {
             mode &= !GROUP;
@@ -48,25 +48,25 @@ impl FileAccess {
 
 /// Creates the folder at `path` and its missing parents, for this user only, since what is cached in them may be
 /// private.
-pub(in crate::dataset::format) fn make_private_folder(path: &Path) -> io::Result<()> {
+pub(crate) fn make_private_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 /// Returns the folder that the file at `path` is in.
-pub(in crate::dataset::format) fn folder_of(path: &Path) -> &Path {
+pub(crate) fn folder_of(path: &Path) -> &Path {
     // A bare name has an empty parent, which cannot be opened.
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// True if `file` is the one at `path` itself, not the target of a link there.
-pub(in crate::dataset::format) fn is_at(file: &File, path: &Path) -> bool {
+pub(crate) fn is_at(file: &File, path: &Path) -> bool {
     let (Ok(ours), Ok(current)) = (file.metadata(), fs::symlink_metadata(path)) else { return false };
     (ours.dev(), ours.ino()) == (current.dev(), current.ino())
 }
 
 /// True if the file at `path`, in a folder that everyone may write to, is owned by someone other than this user, root
 /// or the owner of the folder.
-pub(in crate::dataset::format) fn is_owned_by_others(metadata: &Metadata, path: &Path) -> bool {
+pub(crate) fn is_owned_by_others(metadata: &Metadata, path: &Path) -> bool {
     let Ok(folder) = fs::metadata(folder_of(path)) else { return true };
     let known = [geteuid().as_raw(), 0, folder.uid()];
     folder.mode() & 0o002 != 0 && !known.contains(&metadata.uid())

@@ -26,7 +26,7 @@ const BLOCK: usize = 64 << 10;
 
 /// Checksums of a copy whose original is not read again. Shared by threads, and by all descriptors of the copy.
 #[derive(Debug)]
-pub(in crate::dataset::format) struct BlockSums {
+pub(crate) struct BlockSums {
     path: PathBuf,
     bytes: u64,
     sums: Vec<u32>,
@@ -36,7 +36,7 @@ pub(in crate::dataset::format) struct BlockSums {
 
 impl BlockSums {
     /// Reads the checksums at `path`, if they belong to a copy of this name.
-    pub(in crate::dataset::format) fn read(path: &Path, name: &[u8]) -> Option<Self> {
+    pub(crate) fn read(path: &Path, name: &[u8]) -> Option<Self> {
         let mut file = open_at_once(path).ok()?;
         file.metadata().ok().filter(fs::Metadata::is_file)?;
         let mut all = Vec::new();
@@ -54,7 +54,7 @@ impl BlockSums {
     }
 
     /// The size of the copy.
-    pub(in crate::dataset::format) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
@@ -63,13 +63,7 @@ impl BlockSums {
     /// # Errors
     /// [`Error::Changed`] if a block is not what was written: these checksums are then removed, so that the copy is
     /// made again when it is next opened.
-    pub(in crate::dataset::format) fn compare(
-        &self,
-        file: &File,
-        copy: &Path,
-        offset: u64,
-        bytes: usize,
-    ) -> Result<()> {
+    pub(crate) fn compare(&self, file: &File, copy: &Path, offset: u64, bytes: usize) -> Result<()> {
         if bytes == 0 || offset >= self.bytes {
             return Ok(());
         }
@@ -103,14 +97,14 @@ impl BlockSums {
 
 /// The checksums of a file that is being written.
 #[derive(Default)]
-pub(in crate::dataset::format) struct NewBlockSums {
+pub(crate) struct NewBlockSums {
     bytes: u64,
     sums: Vec<u32>,
 }
 
 impl NewBlockSums {
     /// Adds the next written bytes.
-    pub(in crate::dataset::format) fn push(&mut self, mut written: &[u8]) {
+    pub(crate) fn push(&mut self, mut written: &[u8]) {
         while !written.is_empty() {
             let in_block = (self.bytes % BLOCK as u64) as usize;
             if in_block == 0 {
@@ -126,12 +120,12 @@ impl NewBlockSums {
     }
 
     /// The number of bytes added so far.
-    pub(in crate::dataset::format) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Writes them to `path`, as the checksums of the copy of this name.
-    pub(in crate::dataset::format) fn put(&self, path: &Path, name: &[u8], access: FileAccess) -> io::Result<()> {
+    pub(crate) fn put(&self, path: &Path, name: &[u8], access: FileAccess) -> io::Result<()> {
         let mut all = head(name);
         all.extend(self.bytes.to_le_bytes());
         self.sums.iter().for_each(|sum| all.extend(sum.to_le_bytes()));

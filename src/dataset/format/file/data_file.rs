@@ -13,14 +13,14 @@ use crate::{DType, Error, Result};
 
 /// The number of files of one dataset that are mapped: the kernel limits a process to 65,530 mappings. Further files
 /// are opened for each read, which takes a few µs more.
-pub(in crate::dataset::format) const MAPPED_FILES: usize = 4096;
+pub(crate) const MAPPED_FILES: usize = 4096;
 
 /// One of the files of a dataset.
 ///
 /// No descriptor stays open: a mapping needs none, and a dataset may have more files than a process may have open.
 /// After each batch, the file found at the path is compared with the one that was opened: truncation is
 /// [`Error::Shrunk`], replacement [`Error::Changed`]. A removed file can still be read to its end while it is mapped.
-pub(in crate::dataset::format) struct DataFile {
+pub(crate) struct DataFile {
     path: PathBuf,
     identity: FileIdentity,
     mapping: Option<Segment>,
@@ -28,14 +28,14 @@ pub(in crate::dataset::format) struct DataFile {
 
 /// How a file is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(in crate::dataset::format) enum Access {
+pub(crate) enum Access {
     Mapped,
     OpenedForEachRead,
 }
 
 impl DataFile {
     /// Opens the file at `path`, without reading from it yet.
-    pub(in crate::dataset::format) fn open(path: &Path, access: Access) -> Result<Self> {
+    pub(crate) fn open(path: &Path, access: Access) -> Result<Self> {
         check_readable("path", path)?;
         let path = std::path::absolute(path).map_err(|source| Error::Io { path: path.to_path_buf(), source })?;
         let io = |source| Error::Io { path: path.clone(), source };
@@ -49,7 +49,7 @@ impl DataFile {
     }
 
     /// Returns its first bytes, at most `most`.
-    pub(in crate::dataset::format) fn start(&self, most: usize) -> Result<Vec<u8>> {
+    pub(crate) fn start(&self, most: usize) -> Result<Vec<u8>> {
         let io = |source| Error::Io { path: self.path.clone(), source };
         let mut start = Vec::new();
         open_regular(&self.path)?.take(most as u64).read_to_end(&mut start).map_err(io)?;
@@ -57,13 +57,13 @@ impl DataFile {
     }
 
     /// Its size when it was opened, in bytes.
-    pub(in crate::dataset::format) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.identity.bytes
     }
 
     /// Fills `into` with the integers of `dtype` from byte `offset` on, converted to int64; they must lie below
     /// [`bytes`](Self::bytes). The result is valid only if [`check`](Self::check) succeeds afterward.
-    pub(in crate::dataset::format) fn read_widened(&self, offset: u64, dtype: DType, into: &mut [u8]) -> Result<()> {
+    pub(crate) fn read_widened(&self, offset: u64, dtype: DType, into: &mut [u8]) -> Result<()> {
         if let Some(mapping) = &self.mapping {
             mapping.widen_to(offset as usize, dtype, into);
             return Ok(());
@@ -84,14 +84,14 @@ impl DataFile {
     }
 
     /// Prefetches bytes that will be read soon into the CPU cache, if they are in memory.
-    pub(in crate::dataset::format) fn prefetch(&self, offset: u64, bytes: usize) {
+    pub(crate) fn prefetch(&self, offset: u64, bytes: usize) {
         if let Some(mapping) = &self.mapping {
             mapping.prefetch(offset as usize, bytes);
         }
     }
 
     /// Asks the operating system to start reading bytes that will be needed soon.
-    pub(in crate::dataset::format) fn will_read(&self, offset: u64, bytes: usize) {
+    pub(crate) fn will_read(&self, offset: u64, bytes: usize) {
         if let Some(mapping) = &self.mapping {
             let start = (offset as usize).min(mapping.len());
             mapping.will_read(start..start.saturating_add(bytes).min(mapping.len()));
@@ -99,24 +99,24 @@ impl DataFile {
     }
 
     /// Fails if the file was truncated or replaced before the last read was done.
-    pub(in crate::dataset::format) fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         self.mapping.as_ref().map_or(Ok(()), |mapping| self.identity.check_mapping(&self.path, mapping))
     }
 
     /// Returns the error for contents that the format does not allow.
-    pub(in crate::dataset::format) fn refuse(&self, offset: u64, reason: String) -> Error {
+    pub(crate) fn refuse(&self, offset: u64, reason: String) -> Error {
         Error::Format { path: self.path.clone(), offset, reason }
     }
 }
 
 /// Opens a file for random access.
-pub(in crate::dataset::format) fn open_regular(path: &Path) -> Result<File> {
+pub(crate) fn open_regular(path: &Path) -> Result<File> {
     look_at(path)?;
     open_at_once(path).map_err(|source| Error::Io { path: path.to_path_buf(), source })
 }
 
 /// Opens the file without blocking: a FIFO that took its place might have no writer.
-pub(in crate::dataset::format) fn open_at_once(path: &Path) -> io::Result<File> {
+pub(crate) fn open_at_once(path: &Path) -> io::Result<File> {
     match File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path) {
         // A lease is held on it, by a file server for instance; a blocking open waits until it is released.
         Err(error) if error.kind() == ErrorKind::WouldBlock && fs::metadata(path)?.is_file() => File::open(path),

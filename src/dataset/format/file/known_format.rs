@@ -3,7 +3,7 @@
 use super::masked_checksum::masked;
 
 /// The number of bytes at the start of a file that [`foreign`] needs.
-pub(in crate::dataset::format) const SIGNATURE_BYTES: usize = 512;
+pub(crate) const SIGNATURE_BYTES: usize = 512;
 
 /// The first bytes, the name of the format, and what to do with such a file.
 const SIGNATURES: &[(&[u8], &str, &str)] = &[
@@ -41,7 +41,7 @@ const IMAGE: &str = "read images with ImageFolderDataset or ImageField";
 /// is recognized.
 ///
 /// `own` is a prefix of the name of the reader's own format, which is never reported; "" if it has no signature.
-pub(in crate::dataset::format) fn foreign(start: &[u8], own: &str) -> Option<String> {
+pub(crate) fn foreign(start: &[u8], own: &str) -> Option<String> {
     let signed =
         SIGNATURES.iter().find(|(signature, ..)| start.starts_with(signature)).map(|&(_, name, to_do)| (name, to_do));
     let (name, to_do) = signed.or_else(|| structured(start))?;
@@ -49,12 +49,12 @@ pub(in crate::dataset::format) fn foreign(start: &[u8], own: &str) -> Option<Str
 }
 
 /// True if `start` is the beginning of a longer signature.
-pub(in crate::dataset::format) fn begins_signature(start: &[u8]) -> bool {
+pub(crate) fn begins_signature(start: &[u8]) -> bool {
     SIGNATURES.iter().any(|(signature, ..)| start.len() < signature.len() && signature.starts_with(start))
 }
 
 /// [`foreign`] for a file that is read as text.
-pub(in crate::dataset::format) fn foreign_to_text(start: &[u8]) -> Option<String> {
+pub(crate) fn foreign_to_text(start: &[u8]) -> Option<String> {
     // Signatures that consist of letters may also begin a text.
     let is_binary = start.iter().any(|&byte| byte < b'\t');
     is_binary.then(|| foreign(start, "")).flatten()
@@ -87,7 +87,7 @@ fn structured(start: &[u8]) -> Option<(&'static str, &'static str)> {
 }
 
 /// True if these bytes look like text: multi-byte tokens are not all printable.
-pub(in crate::dataset::format) fn is_text(start: &[u8]) -> bool {
+pub(crate) fn is_text(start: &[u8]) -> bool {
     start.len() >= 64 && start.iter().all(|byte| matches!(byte, b' '..=b'~' | b'\t' | b'\n' | b'\r'))
 }
 

@@ -15,7 +15,7 @@ use crate::{BatchWriter, Error, Result};
 ///
 /// No descriptor stays open: a mapping needs none, and a dataset may have more files than a process may have open. A
 /// removed file can be read to its end.
-pub(in crate::dataset::format) struct MappedFile {
+pub(crate) struct MappedFile {
     path: PathBuf,
     identity: FileIdentity,
     segment: Arc<Segment>,
@@ -27,7 +27,7 @@ const SMALL: usize = 64 << 10;
 
 impl MappedFile {
     /// Opens the file at `path`, for [`new`](Self::new).
-    pub(in crate::dataset::format) fn open(path: &Path) -> Result<File> {
+    pub(crate) fn open(path: &Path) -> Result<File> {
         check_readable("path", path)?;
         let io = |source| Error::Io { path: path.to_path_buf(), source };
         // Opening a pipe would wait for a writer.
@@ -39,7 +39,7 @@ impl MappedFile {
     }
 
     /// The first `bytes` bytes of `file`, which was opened at `path`.
-    pub(in crate::dataset::format) fn new(path: PathBuf, file: File, bytes: usize) -> Result<Self> {
+    pub(crate) fn new(path: PathBuf, file: File, bytes: usize) -> Result<Self> {
         // Absolute, because the working directory may change before the next check.
         let absolute = std::path::absolute(&path);
         let mapped = absolute.and_then(|path| {
@@ -50,7 +50,7 @@ impl MappedFile {
         mapped.map_err(|source| Error::Io { path, source })
     }
 
-    pub(in crate::dataset::format) fn segment(&self) -> &Arc<Segment> {
+    pub(crate) fn segment(&self) -> &Arc<Segment> {
         &self.segment
     }
 
@@ -59,7 +59,7 @@ impl MappedFile {
     /// # Errors
     /// Those of `read`; [`Error::Shrunk`] if the file is shorter than the mapping, or was during the copy;
     /// [`Error::Changed`] if another file has replaced it.
-    pub(in crate::dataset::format) fn read(&self, read: impl FnOnce() -> Result<()>) -> Result<()> {
+    pub(crate) fn read(&self, read: impl FnOnce() -> Result<()>) -> Result<()> {
         let read = read();
         // Checked afterward: bytes truncated within a page read as zeros without any other sign. Reported first,
         // because a truncation explains any other error.
@@ -71,7 +71,7 @@ impl MappedFile {
     ///
     /// # Errors
     /// As [`read`](Self::read).
-    pub(in crate::dataset::format) fn read_rows<'a>(
+    pub(crate) fn read_rows<'a>(
         &self,
         arrays: impl Iterator<Item = &'a Array> + Clone,
         indices: &[usize],

@@ -4,18 +4,18 @@
 /// outside a set, and a component `**` any number of folders, including none. As in Python's `glob`, a name that begins
 /// with a dot is matched only by a component that begins with one.
 #[derive(Debug)]
-pub(in crate::dataset::format) struct NamePattern {
+pub(crate) struct NamePattern {
     components: Vec<Vec<Letter>>,
 }
 
 impl NamePattern {
-    pub(in crate::dataset::format) fn new(pattern: &[u8]) -> Self {
+    pub(crate) fn new(pattern: &[u8]) -> Self {
         let components = pattern.split(|byte| *byte == b'/').filter(|component| !component.is_empty());
         Self { components: components.map(letters).collect() }
     }
 
     /// True if the pattern matches `path`, which is relative, with `/` between its components.
-    pub(in crate::dataset::format) fn matches(&self, path: &[u8]) -> bool {
+    pub(crate) fn matches(&self, path: &[u8]) -> bool {
         let path: Vec<Vec<Letter>> = path.split(|byte| *byte == b'/').map(letters).collect();
         // From the last component backward: `rest[at]` says if the components so far match the path from `at` on.
         let mut rest = vec![false; path.len() + 1];

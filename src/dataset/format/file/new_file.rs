@@ -16,14 +16,14 @@ use super::access::{FileAccess, folder_of};
 const ATTEMPTS: usize = 16;
 
 /// The suffix of the names of unfinished files.
-pub(in crate::dataset::format) const UNFINISHED: &str = ".unfinished";
+pub(crate) const UNFINISHED: &str = ".unfinished";
 
 /// The length of the random part of such a name, including the dot before it.
-pub(in crate::dataset::format) const RANDOM: usize = 9;
+pub(crate) const RANDOM: usize = 9;
 
 /// A file that only its owner may read until it is complete; dropped before that, it is removed. Nothing that others put
 /// in the folder is opened or written: the name is random, links are not followed, the folder is not looked up again.
-pub(in crate::dataset::format) struct NewFile {
+pub(crate) struct NewFile {
     folder: OwnedFd,
     name: OsString,
     file: File,
@@ -32,7 +32,7 @@ pub(in crate::dataset::format) struct NewFile {
 
 impl NewFile {
     /// Creates the file that will be at `path`, in an existing folder.
-    pub(in crate::dataset::format) fn create(path: &Path) -> io::Result<Self> {
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let folder = openat(CWD, folder_of(path), OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         for _ in 0..ATTEMPTS {
             let mut name = path.file_name().unwrap_or_default().to_owned();
@@ -47,13 +47,13 @@ impl NewFile {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    pub(in crate::dataset::format) fn file(&self) -> &File {
+    pub(crate) fn file(&self) -> &File {
         &self.file
     }
 
     /// Sets the permissions of `access`, waits until all data is on the disk, and renames the file to `name`, replacing
     /// any file of that name.
-    pub(in crate::dataset::format) fn put(mut self, name: &OsStr, access: FileAccess) -> io::Result<()> {
+    pub(crate) fn put(mut self, name: &OsStr, access: FileAccess) -> io::Result<()> {
         self.finish(access)?;
         renameat(&self.folder, &self.name, &self.folder, name)?;
         self.has_own_name = true;
@@ -61,7 +61,7 @@ impl NewFile {
     }
 
     /// As [`put`](Self::put), unless a file of that name exists, which is then kept.
-    pub(in crate::dataset::format) fn put_first(mut self, name: &OsStr, access: FileAccess) -> io::Result<()> {
+    pub(crate) fn put_first(mut self, name: &OsStr, access: FileAccess) -> io::Result<()> {
         self.finish(access)?;
         match renameat_with(&self.folder, &self.name, &self.folder, name, RenameFlags::NOREPLACE) {
             Err(Errno::EXIST) => return Ok(()),
@@ -88,7 +88,7 @@ impl Drop for NewFile {
 }
 
 /// Returns an unpredictable number.
-pub(in crate::dataset::format) fn random_number() -> u64 {
+pub(crate) fn random_number() -> u64 {
     // Its keys come from the operating system.
     RandomState::new().build_hasher().finish()
 }

@@ -10,7 +10,7 @@ const MOST: usize = 100;
 static NOTICES: PerProcess<Mutex<Vec<String>>> = PerProcess::new();
 
 /// Keeps a text for the user.
-pub(in crate::dataset::format) fn notice(text: String) {
+pub(crate) fn notice(text: String) {
     let mut notices = NOTICES.get_or_make(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
     if notices.len() < MOST && !notices.contains(&text) {
         notices.push(text);

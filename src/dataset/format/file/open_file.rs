@@ -33,7 +33,7 @@ pub(crate) struct OpenFile {
 }
 
 impl OpenFile {
-    pub(in crate::dataset::format) fn open(source: SourceFile) -> Result<Self> {
+    pub(crate) fn open(source: SourceFile) -> Result<Self> {
         let file =
             open_at_once(&source.path).map_err(|error| Error::Io { path: source.path.clone(), source: error })?;
         let open = Self { file, source, reads: AtomicU32::new(0), mapping: OnceLock::new() };
@@ -52,7 +52,7 @@ impl OpenFile {
 
     /// Fails if the file was written to, truncated or replaced since it was listed. A file that was only removed can be
     /// read to its end.
-    pub(in crate::dataset::format) fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         let io = |error| Error::Io { path: self.source.path.clone(), source: error };
         let found = self.file.metadata().map_err(io)?;
         let mut now = FileFacts::of(&found);

@@ -18,7 +18,7 @@ const MAPPED_AT_A_TIME: usize = 64;
 ///
 /// Those of `open`; that of `differ` for a file whose schema is not that of the first file, called with the path, its
 /// schema and that of the first file; that of [`Concat::new`].
-pub(in crate::dataset::format) fn file_parts<D: Dataset + 'static>(
+pub(crate) fn file_parts<D: Dataset + 'static>(
     paths: &[PathBuf],
     open: impl Fn(&PathBuf) -> Result<D> + Send + Sync + 'static,
     differ: impl Fn(&PathBuf, &Schema, &Schema) -> Error,

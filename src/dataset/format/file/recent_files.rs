@@ -11,13 +11,13 @@ use crate::Result;
 ///
 /// What was read is valid only if [`checked`](Self::checked) succeeds afterward: a mapped file that is truncated within
 /// a page has zeros there, without any other sign.
-pub(in crate::dataset::format) struct RecentFiles<'a> {
+pub(crate) struct RecentFiles<'a> {
     pool: &'a FilePool,
     files: Vec<(usize, Arc<OpenFile>)>,
 }
 
 impl<'a> RecentFiles<'a> {
-    pub(in crate::dataset::format) fn of(pool: &'a FilePool) -> Self {
+    pub(crate) fn of(pool: &'a FilePool) -> Self {
         Self { pool, files: Vec::new() }
     }
 
@@ -25,7 +25,7 @@ impl<'a> RecentFiles<'a> {
     ///
     /// # Errors
     /// It can't be opened; one of the files that were read has changed.
-    pub(in crate::dataset::format) fn file(&mut self, number: usize) -> Result<&OpenFile> {
+    pub(crate) fn file(&mut self, number: usize) -> Result<&OpenFile> {
         let place = match self.files.iter().rposition(|(other, _)| *other == number) {
             Some(place) => place,
             None => {
@@ -44,7 +44,7 @@ impl<'a> RecentFiles<'a> {
     ///
     /// # Errors
     /// As [`FilePool::file`], and that of `read`.
-    pub(in crate::dataset::format) fn checked<T>(&self, read: Result<T>) -> Result<T> {
+    pub(crate) fn checked<T>(&self, read: Result<T>) -> Result<T> {
         self.files.iter().try_for_each(|(number, file)| self.pool.check_open(*number, file))?;
         read
     }

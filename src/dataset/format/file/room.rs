@@ -7,7 +7,7 @@ use crate::{Error, Result};
 ///
 /// # Errors
 /// [`Error::OutOfMemory`].
-pub(in crate::dataset::format) fn make_room(buffer: &mut Vec<u8>, bytes: usize) -> Result<()> {
+pub(crate) fn make_room(buffer: &mut Vec<u8>, bytes: usize) -> Result<()> {
     if buffer.try_reserve(bytes.saturating_sub(buffer.len())).is_err() {
         return Err(Error::OutOfMemory { bytes, source: std::io::ErrorKind::OutOfMemory.into() });
     }

@@ -17,10 +17,7 @@ const WORTH_THREADS: usize = 2;
 ///
 /// # Errors
 /// That of the first item in order that fails, even if a later one fails earlier; or [`Error::Threads`].
-pub(in crate::dataset::format) fn scan<T: Sync, R: Send>(
-    items: &[T],
-    work: impl Fn(&T) -> Result<R> + Sync,
-) -> Result<Vec<R>> {
+pub(crate) fn scan<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> Result<R> + Sync) -> Result<Vec<R>> {
     let threads = available_parallelism().map_or(1, usize::from).min(items.len());
     if threads < WORTH_THREADS {
         let watched = |item| watch::advance(0).and_then(|()| work(item));

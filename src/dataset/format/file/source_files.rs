@@ -17,7 +17,7 @@ pub(crate) struct SourceFile {
     pub(crate) path: PathBuf,
     pub(crate) facts: FileFacts,
     /// Checksums of its contents, if it is a copy made by this crate.
-    pub(in crate::dataset::format) sums: Option<Arc<BlockSums>>,
+    pub(crate) sums: Option<Arc<BlockSums>>,
 }
 
 impl SourceFile {
@@ -62,17 +62,13 @@ impl FileFacts {
 
     /// The facts of a folder that stands for `files`; `digest` identifies the files and changes when they do.
     #[cfg(feature = "image")]
-    pub(in crate::dataset::format) fn of_many(
-        files: impl Iterator<Item = Self>,
-        bytes: u64,
-        digest: u64,
-    ) -> Option<Self> {
+    pub(crate) fn of_many(files: impl Iterator<Item = Self>, bytes: u64, digest: u64) -> Option<Self> {
         let access = files.map(|facts| facts.access).reduce(FileAccess::and)?;
         Some(Self { bytes, modified: digest as i64, changed: 0, identity: (0, 0), access })
     }
 
     /// True if these are the facts of a folder that stands for its files.
-    pub(in crate::dataset::format) fn represents_folder(&self) -> bool {
+    pub(crate) fn represents_folder(&self) -> bool {
         self.identity == (0, 0)
     }
 
@@ -110,13 +106,13 @@ impl SourceFiles {
     }
 
     /// Sets the checksums of those files that are copies.
-    pub(in crate::dataset::format) fn with_sums(mut self, sums: Vec<Option<Arc<BlockSums>>>) -> Self {
+    pub(crate) fn with_sums(mut self, sums: Vec<Option<Arc<BlockSums>>>) -> Self {
         self.files.iter_mut().zip(sums).for_each(|(file, sums)| file.sums = sums);
         self
     }
 
     /// The permissions common to all files; `None` if there are no files.
-    pub(in crate::dataset::format) fn access(&self) -> Option<FileAccess> {
+    pub(crate) fn access(&self) -> Option<FileAccess> {
         self.files.iter().map(|file| file.facts.access).reduce(FileAccess::and)
     }
 
@@ -142,7 +138,7 @@ impl SourceFiles {
 }
 
 /// Returns the metadata of `path`, which must be a regular file: opening a pipe would wait for a writer.
-pub(in crate::dataset::format) fn look_at(path: &Path) -> Result<Metadata> {
+pub(crate) fn look_at(path: &Path) -> Result<Metadata> {
     check_readable("path", path)?;
     let found = fs::metadata(path).map_err(|source| Error::Io { path: path.to_path_buf(), source })?;
     if found.is_dir() {

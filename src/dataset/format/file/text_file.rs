@@ -14,7 +14,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 ///
 /// # Errors
 /// [`Error::Format`] for UTF-16, recognized by its mark, and for files that are not text; errors of reading.
-pub(in crate::dataset::format) fn text_start(file: &OpenFile) -> Result<u64> {
+pub(crate) fn text_start(file: &OpenFile) -> Result<u64> {
     let mut start = [0; SIGNATURE_BYTES];
     let start = &mut start[..file.bytes().min(SIGNATURE_BYTES as u64) as usize];
     file.read_at(0, start)?;
@@ -30,7 +30,7 @@ pub(in crate::dataset::format) fn text_start(file: &OpenFile) -> Result<u64> {
 }
 
 /// Calls `visit` with each block of `file` from `start` to `end`, and its offset, until it returns false.
-pub(in crate::dataset::format) fn blocks(
+pub(crate) fn blocks(
     file: &OpenFile,
     start: u64,
     end: u64,
@@ -60,7 +60,7 @@ pub(super) fn line_of(file: &OpenFile, offset: u64) -> Result<u64> {
 }
 
 /// Prefixes the reason of `error` with the line number if it is about a position in one of the files of `pool`.
-pub(in crate::dataset::format) fn with_line(pool: &FilePool, error: Error) -> Error {
+pub(crate) fn with_line(pool: &FilePool, error: Error) -> Error {
     let Error::Format { path, offset, reason } = error else { return error };
     match pool.files().files().iter().position(|file| file.path == path) {
         Some(number) => match pool.file(number) {
@@ -72,7 +72,7 @@ pub(in crate::dataset::format) fn with_line(pool: &FilePool, error: Error) -> Er
 }
 
 /// Returns an error about byte `offset` of `file`, with the line number before the reason.
-pub(in crate::dataset::format) fn refuse_line(file: &OpenFile, offset: u64, reason: &str) -> Error {
+pub(crate) fn refuse_line(file: &OpenFile, offset: u64, reason: &str) -> Error {
     match line_of(file, offset) {
         Ok(line) => {
             let reason = format!("line {line}: {reason}");
@@ -83,7 +83,7 @@ pub(in crate::dataset::format) fn refuse_line(file: &OpenFile, offset: u64, reas
 }
 
 /// Splits all files of `pool` into parts of at most `bytes` bytes: file, start and end, in order.
-pub(in crate::dataset::format) fn parts(pool: &FilePool, bytes: u64) -> Vec<(usize, u64, u64)> {
+pub(crate) fn parts(pool: &FilePool, bytes: u64) -> Vec<(usize, u64, u64)> {
     let files = pool.files().files().iter().enumerate();
     files
         .flat_map(|(number, file)| {

@@ -97,7 +97,7 @@ impl Folder {
         })
     }
 
-    pub(in crate::dataset::format) fn open_with(
+    pub(crate) fn open_with(
         root: &Path,
         folders: &[PathBuf],
         options: &FolderOptions,
@@ -147,7 +147,7 @@ impl Folder {
     }
 
     #[cfg(feature = "image")]
-    pub(in crate::dataset::format) fn root(&self) -> &Path {
+    pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
@@ -173,7 +173,7 @@ impl Folder {
         &self.class_names
     }
 
-    pub(in crate::dataset::format) fn place(&self, index: usize) -> Result<PathBuf> {
+    pub(crate) fn place(&self, index: usize) -> Result<PathBuf> {
         Ok(self.root.join(OsStr::from_bytes(self.path(index)?)))
     }
 }

@@ -78,11 +78,7 @@ pub(super) struct FolderFiles {
 /// Returns the folders below `root`, with the files that match `options`: ordered by their first component, then by the
 /// bytes of their whole path, which is the order of torchvision's `ImageFolder`. With [`Damages::LeaveOut`], a dangling
 /// link counts as a file that can't be opened.
-pub(in crate::dataset::format) fn walk(
-    root: &Path,
-    options: &FolderOptions,
-    damages: Damages,
-) -> Result<Vec<FolderFiles>> {
+pub(crate) fn walk(root: &Path, options: &FolderOptions, damages: Damages) -> Result<Vec<FolderFiles>> {
     let real_root = fs::canonicalize(root).map_err(|source| Error::Io { path: root.to_path_buf(), source })?;
     let pattern = options.pattern.as_ref().map(|pattern| NamePattern::new(pattern.as_bytes()));
     let extensions: Vec<Vec<u8>> = options.extensions.iter().map(|end| end.to_ascii_lowercase().into_bytes()).collect();
@@ -114,7 +110,7 @@ pub(in crate::dataset::format) fn walk(
 }
 
 /// The path of `name` in `folder`.
-pub(in crate::dataset::format) fn join(folder: &[u8], name: &[u8]) -> Vec<u8> {
+pub(crate) fn join(folder: &[u8], name: &[u8]) -> Vec<u8> {
     if folder.is_empty() { name.to_vec() } else { [folder, name].join(&b'/') }
 }
 

@@ -118,7 +118,7 @@ fn decode_error(
 }
 
 /// Returns the stored result for this many samples, in files of this many bytes, or that of `find`.
-pub(in crate::dataset::format) fn kept_or_found(
+pub(crate) fn kept_or_found(
     (samples, bytes): (usize, u64),
     files: impl FnOnce() -> Result<SourceFiles>,
     kind: (&str, &str),
@@ -134,7 +134,7 @@ pub(in crate::dataset::format) fn kept_or_found(
 }
 
 /// Returns which of this many images can't be decoded; `decode_error` returns the reason for one image.
-pub(in crate::dataset::format) fn undecoded(
+pub(crate) fn undecoded(
     images: usize,
     decode_error: impl Fn(usize) -> Result<Option<String>> + Sync,
     mut check_interrupt: impl FnMut() -> Result<()>,
@@ -160,6 +160,6 @@ pub(in crate::dataset::format) fn undecoded(
 }
 
 /// Everything except the files that decides which images can be decoded; a later release may decode more.
-pub(in crate::dataset::format) fn parameters(options: &DecodeOptions) -> String {
+pub(crate) fn parameters(options: &DecodeOptions) -> String {
     format!("{} {options:?}", env!("CARGO_PKG_VERSION"))
 }

@@ -15,13 +15,13 @@ const MOST_TEXTS: usize = 1000;
 const PARTS: usize = 256;
 
 /// True if `error` is due to the data, and will recur whenever they are read.
-pub(in crate::dataset::format) fn is_damage(error: &Error) -> bool {
+pub(crate) fn is_damage(error: &Error) -> bool {
     matches!(error, Error::Format { .. } | Error::Sample { .. } | Error::Image { .. })
 }
 
 /// True if the file itself is the reason why it can't be opened, now and later. Temporary errors, and those of the
 /// machine, must not leave samples out: each process checks for itself, and they would disagree.
-pub(in crate::dataset::format) fn is_file_error(error: &Error) -> bool {
+pub(crate) fn is_file_error(error: &Error) -> bool {
     use libc::{EAGAIN, EINTR, EIO, EMFILE, ENFILE, ENOMEM, ESTALE, ETIMEDOUT};
     match error {
         Error::Io { source, .. } => {
@@ -33,7 +33,7 @@ pub(in crate::dataset::format) fn is_file_error(error: &Error) -> bool {
 
 /// The samples that can't be read, as runs, and what is wrong with them.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(in crate::dataset::format) struct Broken {
+pub(crate) struct Broken {
     /// In order; adjacent runs are merged.
     runs: Vec<Range<usize>>,
     texts: Vec<String>,
@@ -54,10 +54,7 @@ impl Broken {
     ///
     /// # Errors
     /// The error of the first part that fails.
-    pub(in crate::dataset::format) fn find<T: Sync>(
-        parts: &[T],
-        find: impl Fn(&T) -> Result<Self> + Sync,
-    ) -> Result<Self> {
+    pub(crate) fn find<T: Sync>(parts: &[T], find: impl Fn(&T) -> Result<Self> + Sync) -> Result<Self> {
         let mut broken = Self::default();
         for some in parts.chunks(PARTS) {
             scan(some, &find)?.into_iter().for_each(|of_part| broken.append(of_part));
@@ -66,7 +63,7 @@ impl Broken {
     }
 
     /// Adds the samples `run`, which come after all that were pushed before; all fail with the same error.
-    pub(in crate::dataset::format) fn push(&mut self, run: Range<usize>, error: impl FnOnce() -> Error) {
+    pub(crate) fn push(&mut self, run: Range<usize>, error: impl FnOnce() -> Error) {
         match run.len() {
             0 => return,
             1 => self.add_text(|| error().to_string()),
@@ -77,31 +74,31 @@ impl Broken {
 
     /// Adds sample `index`, which comes after all that were pushed before, with its own text.
     #[cfg(feature = "image")]
-    pub(in crate::dataset::format) fn push_text(&mut self, index: usize, text: impl FnOnce() -> String) {
+    pub(crate) fn push_text(&mut self, index: usize, text: impl FnOnce() -> String) {
         self.add_text(text);
         self.extend(index..index + 1);
     }
 
     /// Adds the samples `run`, which come after those pushed before; [`push_rest`](Self::push_rest) adds a text.
     #[cfg(feature = "zarr")]
-    pub(in crate::dataset::format) fn leave_out(&mut self, run: Range<usize>) {
+    pub(crate) fn leave_out(&mut self, run: Range<usize>) {
         self.extend(run);
     }
 
     /// Adds an error without samples, because the affected samples are unknown.
-    pub(in crate::dataset::format) fn push_rest(&mut self, error: &Error) {
+    pub(crate) fn push_rest(&mut self, error: &Error) {
         self.add_text(|| error.to_string());
     }
 
     /// Appends `others`, whose samples all come after these.
-    pub(in crate::dataset::format) fn append(&mut self, mut others: Self) {
+    pub(crate) fn append(&mut self, mut others: Self) {
         let runs = std::mem::take(&mut others.runs);
         self.append_texts(others);
         runs.into_iter().for_each(|run| self.extend(run));
     }
 
     /// Appends the errors only, because the samples of `others` are numbered differently.
-    pub(in crate::dataset::format) fn append_texts(&mut self, others: Self) {
+    pub(crate) fn append_texts(&mut self, others: Self) {
         others.texts.into_iter().for_each(|text| self.add_text(|| text));
         self.unlisted = self.unlisted.saturating_add(others.unlisted);
     }
@@ -122,12 +119,12 @@ impl Broken {
     }
 
     /// The runs of broken samples.
-    pub(in crate::dataset::format) fn runs(&self) -> &[Range<usize>] {
+    pub(crate) fn runs(&self) -> &[Range<usize>] {
         &self.runs
     }
 
     /// Returns the errors, one line each.
-    pub(in crate::dataset::format) fn into_texts(mut self) -> Vec<String> {
+    pub(crate) fn into_texts(mut self) -> Vec<String> {
         if self.unlisted > 0 {
             self.texts.push(format!("and {} more", self.unlisted));
         }
@@ -135,7 +132,7 @@ impl Broken {
     }
 
     /// Converts to the columns of an index.
-    pub(in crate::dataset::format) fn columns(&self) -> Vec<IndexColumn> {
+    pub(crate) fn columns(&self) -> Vec<IndexColumn> {
         let mut end = 0;
         let ends = self.texts.iter().map(|text| {
             end += text.len() as u64;
@@ -163,7 +160,7 @@ impl Broken {
     ///
     /// # Errors
     /// The index was truncated since it was opened.
-    pub(in crate::dataset::format) fn read(index: &SampleIndex, samples: usize) -> Result<Option<Self>> {
+    pub(crate) fn read(index: &SampleIndex, samples: usize) -> Result<Option<Self>> {
         let fits = index.columns() == 5
             && index.len(STARTS) == index.len(LENGTHS)
             && index.len(TEXT_ENDS) <= MOST_TEXTS

@@ -32,7 +32,7 @@ pub(crate) enum ColumnRole {
 }
 
 /// The source of the columns of consecutive files.
-pub(in crate::dataset::format) enum Piece<'a> {
+pub(crate) enum Piece<'a> {
     /// One file, just scanned.
     Scanned(Vec<IndexColumn>),
     /// Some files of an existing index.
@@ -41,7 +41,7 @@ pub(in crate::dataset::format) enum Piece<'a> {
 
 impl IndexColumn {
     /// Returns the bytes per number, and the count of numbers.
-    pub(in crate::dataset::format) fn form(&self) -> (usize, usize) {
+    pub(crate) fn form(&self) -> (usize, usize) {
         match self {
             Self::U8(numbers) => (1, numbers.len()),
             Self::U32(numbers) => (4, numbers.len()),
@@ -201,7 +201,7 @@ impl Piece<'_> {
 
 /// Joins the columns of all files of `pieces`: first, per column, where the rows of each file end, then the columns
 /// themselves, converted according to their `roles`.
-pub(in crate::dataset::format) fn join(roles: &[ColumnRole], pieces: &[Piece<'_>]) -> Result<Vec<IndexColumn>> {
+pub(crate) fn join(roles: &[ColumnRole], pieces: &[Piece<'_>]) -> Result<Vec<IndexColumn>> {
     debug_assert!(pieces.iter().all(|piece| piece.columns() == roles.len()), "a column has a role");
     let width = |column| pieces.first().map_or(8, |piece| piece.bytes_per_number(column));
     let mut file_ends: Vec<Vec<u64>> = vec![Vec::new(); roles.len()];

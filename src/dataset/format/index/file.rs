@@ -19,7 +19,7 @@ const VERSION: u32 = 3;
 pub(super) const PRELUDE: usize = 24;
 const ALIGNMENT: u64 = 64;
 /// The longest header that is read: enough for a million files with long names.
-pub(in crate::dataset::format) const LONGEST_HEADER: usize = 256 << 20;
+pub(crate) const LONGEST_HEADER: usize = 256 << 20;
 
 /// What an index describes. If any of this differs, the index does not apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,7 +110,7 @@ pub(super) fn encode(IndexHeader { key, columns, contents }: &IndexHeader) -> Ve
 
 /// Returns the length of the header that begins with these bytes, prelude included; `None` if this is not an index of
 /// this version.
-pub(in crate::dataset::format) fn header_bytes(prelude: &[u8]) -> Option<usize> {
+pub(crate) fn header_bytes(prelude: &[u8]) -> Option<usize> {
     if !prelude.starts_with(MAGIC) || prelude.get(8..12)? != VERSION.to_le_bytes() {
         return None;
     }
@@ -157,7 +157,7 @@ pub(super) fn decode(header: &[u8], file_bytes: u64) -> Option<IndexHeader> {
 }
 
 /// Returns a 64-bit digest of these bytes.
-pub(in crate::dataset::format) fn digest_of(bytes: &[u8]) -> u64 {
+pub(crate) fn digest_of(bytes: &[u8]) -> u64 {
     let words = bytes.chunks(8).map(|chunk| {
         let mut word = [0; 8];
         word[..chunk.len()].copy_from_slice(chunk);

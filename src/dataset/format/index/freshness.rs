@@ -21,15 +21,15 @@ const PART: usize = 4096;
 /// A file as recorded in an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct IndexedFile {
-    pub(in crate::dataset::format) name: Vec<u8>,
-    pub(in crate::dataset::format) bytes: u64,
+    pub(crate) name: Vec<u8>,
+    pub(crate) bytes: u64,
     /// Modification time.
-    pub(in crate::dataset::format) modified: i64,
+    pub(crate) modified: i64,
     /// Change time (ctime), which programs cannot set.
-    pub(in crate::dataset::format) changed: i64,
+    pub(crate) changed: i64,
     pub(super) inode: u64,
     /// Digest of samples of its contents.
-    pub(in crate::dataset::format) sample: u64,
+    pub(crate) sample: u64,
 }
 
 /// How closely a recorded file matches.
@@ -46,13 +46,13 @@ impl IndexedFile {
     ///
     /// # Errors
     /// It can't be read, or has changed since it was listed.
-    pub(in crate::dataset::format) fn of(name: &[u8], file: &SourceFile) -> Result<Self> {
+    pub(crate) fn of(name: &[u8], file: &SourceFile) -> Result<Self> {
         let FileFacts { bytes, modified, changed, identity, .. } = file.facts;
         Ok(Self { name: name.to_vec(), bytes, modified, changed, inode: identity.1, sample: sample_of(file)? })
     }
 
     /// True if `file`, called `name`, is the very file that was scanned.
-    pub(in crate::dataset::format) fn is_same(&self, name: &[u8], file: &SourceFile) -> bool {
+    pub(crate) fn is_same(&self, name: &[u8], file: &SourceFile) -> bool {
         let facts = &file.facts;
         self.name == name
             && (self.bytes, self.modified) == (facts.bytes, facts.modified)
@@ -80,7 +80,7 @@ impl IndexedFile {
 }
 
 /// Returns a digest of parts of `file`: all of a small one; 0 for a folder that stands for files.
-pub(in crate::dataset::format) fn sample_of(file: &SourceFile) -> Result<u64> {
+pub(crate) fn sample_of(file: &SourceFile) -> Result<u64> {
     let io = |source| Error::Io { path: file.path.clone(), source };
     if file.facts.represents_folder() {
         return Ok(0);

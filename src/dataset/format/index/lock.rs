@@ -26,7 +26,7 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 
 /// The exclusive right to create the file at some path. The operating system releases it if the process dies; forked
 /// children don't inherit it. Two threads of a process can both hold it: both make the file, one of which stays.
-pub(in crate::dataset::format) struct Lock {
+pub(crate) struct Lock {
     file: File,
     path: PathBuf,
 }
@@ -37,7 +37,7 @@ impl Lock {
     ///
     /// # Errors
     /// [`Error::Io`] if another process holds it for too long.
-    pub(in crate::dataset::format) fn at(path: &Path) -> Result<Option<Self>> {
+    pub(crate) fn at(path: &Path) -> Result<Option<Self>> {
         Self::before(path, deadline())
     }
 

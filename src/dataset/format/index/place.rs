@@ -12,7 +12,7 @@ use crate::local_path::check_writable;
 
 /// Files with fewer bytes in total are scanned each time, which costs less than storing an index. Lower for fuzzers,
 /// which should spend their time on indices, not on reading files that are large enough to have one.
-pub(in crate::dataset::format) const SMALL: u64 = if cfg!(fuzzing) { 4 << 10 } else { 4 << 20 };
+pub(crate) const SMALL: u64 = if cfg!(fuzzing) { 4 << 10 } else { 4 << 20 };
 
 /// Where an index is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,7 +99,7 @@ fn name(files: &[SourceFile], folder: &Path, ending: &str) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(name))
 }
 
-pub(in crate::dataset::format) fn user_cache() -> Option<PathBuf> {
+pub(crate) fn user_cache() -> Option<PathBuf> {
     let folder = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     folder("SLUICEGATE_CACHE")
         .or_else(|| Some(folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")))?.join("sluicegate")))

@@ -170,7 +170,7 @@ impl SampleIndex {
     }
 
     /// Makes an index of these columns, of which the first `file_columns` hold the row ends of each file.
-    pub(in crate::dataset::format) fn in_memory(columns: Vec<IndexColumn>, file_columns: usize) -> Result<Self> {
+    pub(crate) fn in_memory(columns: Vec<IndexColumn>, file_columns: usize) -> Result<Self> {
         let columns = columns.into_iter().map(|column| {
             let (bytes, len) = column.form();
             // In file byte order.

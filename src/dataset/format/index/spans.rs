@@ -22,15 +22,15 @@ const LARGEST_GAP: u64 = 4096;
 
 /// The byte range of a sample that a scan has found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::dataset::format) struct Span {
-    pub(in crate::dataset::format) offset: u64,
+pub(crate) struct Span {
+    pub(crate) offset: u64,
     /// A `u32`, which limits a sample to 4 GiB.
-    pub(in crate::dataset::format) bytes: u32,
+    pub(crate) bytes: u32,
 }
 
 impl Span {
     /// The range from `start` to `end` of `file`.
-    pub(in crate::dataset::format) fn new(file: &OpenFile, start: u64, end: u64) -> Result<Self> {
+    pub(crate) fn new(file: &OpenFile, start: u64, end: u64) -> Result<Self> {
         match u32::try_from(end - start) {
             Ok(bytes) => Ok(Self { offset: start, bytes }),
             Err(_) => {
@@ -54,7 +54,7 @@ const ROLES: [ColumnRole; 2] = [ColumnRole::Plain, ColumnRole::Plain];
 const BLOCK: usize = 1 << 16;
 
 /// The samples of some files, one file after the other.
-pub(in crate::dataset::format) struct Spans {
+pub(crate) struct Spans {
     pool: FilePool,
     index: SampleIndex,
 }
@@ -64,7 +64,7 @@ impl Spans {
     ///
     /// `kind` is the format with the version of its scan, and what else the scan depends on. The index of large files
     /// is kept in `index_folder`, or next to the first file (in the user's cache if that isn't possible).
-    pub(in crate::dataset::format) fn open(
+    pub(crate) fn open(
         paths: Vec<PathBuf>,
         kind: (&str, &str),
         index_folder: Option<PathBuf>,
@@ -98,16 +98,16 @@ impl Spans {
     }
 
     /// The number of samples.
-    pub(in crate::dataset::format) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.index.len(OFFSETS)
     }
 
-    pub(in crate::dataset::format) fn pool(&self) -> &FilePool {
+    pub(crate) fn pool(&self) -> &FilePool {
         &self.pool
     }
 
     /// Returns, per file, where its last sample ends.
-    pub(in crate::dataset::format) fn ends(&self) -> Result<Vec<u64>> {
+    pub(crate) fn ends(&self) -> Result<Vec<u64>> {
         let (mut ends, mut start) = (Vec::new(), 0);
         for number in 0..self.pool.files().files().len() {
             let end = self.index.file_end(OFFSETS, number)?;
@@ -127,7 +127,7 @@ impl Spans {
     ///
     /// # Errors
     /// Those of `visit`, and those of reading a file.
-    pub(in crate::dataset::format) fn visit(
+    pub(crate) fn visit(
         &self,
         indices: &[usize],
         visit: impl FnMut(&OpenFile, u64, &[u8]) -> Result<()>,

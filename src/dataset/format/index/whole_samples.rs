@@ -41,7 +41,7 @@ impl<D: Dataset> WholeSamples<D> {
     /// Opens `dataset`, which reads `files`, without the samples that `find` reports.
     ///
     /// `kind` is the format, and everything that the samples depend on besides the files.
-    pub(in crate::dataset::format) fn open(
+    pub(crate) fn open(
         dataset: D,
         (format, parameters): (&str, &str),
         files: &SourceFiles,
@@ -62,7 +62,7 @@ impl<D: Dataset> WholeSamples<D> {
         }
     }
 
-    pub(in crate::dataset::format) fn new(dataset: D, broken: Broken) -> Self {
+    pub(crate) fn new(dataset: D, broken: Broken) -> Self {
         let mut left_out = 0;
         let runs = broken.runs().iter().map(|run| {
             let before = run.start - left_out;

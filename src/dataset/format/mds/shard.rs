@@ -16,23 +16,23 @@ use crate::{Error, Result};
 const LARGEST_SHARD: u64 = 1 << 30;
 
 /// An uncompressed shard in memory.
-pub(in crate::dataset::format) struct Unpacked(Vec<u8>);
+pub(crate) struct Unpacked(Vec<u8>);
 
 impl Unpacked {
     /// Fills `into` with the bytes from `offset` on.
-    pub(in crate::dataset::format) fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+    pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         into.copy_from_slice(self.bytes(offset, into.len()));
         Ok(())
     }
 
     /// Returns `bytes` bytes from `offset` on, which [`place`] has found to be in the shard.
-    pub(in crate::dataset::format) fn bytes(&self, offset: u64, bytes: usize) -> &[u8] {
+    pub(crate) fn bytes(&self, offset: u64, bytes: usize) -> &[u8] {
         &self.0[offset as usize..][..bytes]
     }
 }
 
 /// Fails unless the header of `shard`, which is read with `read`, has the expected number of samples.
-pub(in crate::dataset::format) fn check(
+pub(crate) fn check(
     shard: &Shard,
     read: impl Fn(u64, &mut [u8]) -> Result<()>,
     refuse: impl Fn(u64, String) -> Error,
@@ -55,7 +55,7 @@ fn header_bytes(shard: &Shard) -> u64 {
 }
 
 /// Returns offset and size of sample `within` of `shard`, checked against its size; `read` reads its bytes.
-pub(in crate::dataset::format) fn place(
+pub(crate) fn place(
     shard: &Shard,
     within: usize,
     read: impl Fn(u64, &mut [u8]) -> Result<()>,
@@ -74,7 +74,7 @@ pub(in crate::dataset::format) fn place(
 }
 
 /// Returns the bytes of a compressed shard, and their number.
-pub(in crate::dataset::format) fn unpack(file: &OpenFile, shard: &Shard) -> Result<(Unpacked, usize)> {
+pub(crate) fn unpack(file: &OpenFile, shard: &Shard) -> Result<(Unpacked, usize)> {
     let refuse = |reason| Error::Format { path: file.source().path.clone(), offset: 0, reason };
     if shard.bytes > LARGEST_SHARD {
         let reason = format!(

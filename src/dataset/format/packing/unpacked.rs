@@ -69,12 +69,12 @@ impl Compression {
 }
 
 /// The files to read in place of those that were named.
-pub(in crate::dataset::format) struct Unpacked {
-    pub(in crate::dataset::format) paths: Vec<PathBuf>,
+pub(crate) struct Unpacked {
+    pub(crate) paths: Vec<PathBuf>,
     /// Per file, its checksums if it is a copy.
-    pub(in crate::dataset::format) sums: Vec<Option<Arc<BlockSums>>>,
+    pub(crate) sums: Vec<Option<Arc<BlockSums>>>,
     /// While this is kept, no process removes the copies to free space.
-    pub(in crate::dataset::format) lease: Option<Lease>,
+    pub(crate) lease: Option<Lease>,
 }
 
 /// Returns the files to read for those at `paths`: the same ones, with compressed files replaced by their unpacked
@@ -83,7 +83,7 @@ pub(in crate::dataset::format) struct Unpacked {
 ///
 /// # Errors
 /// [`Error::Io`]; [`Error::Format`] if a file is damaged, or alone unpacks to more than the limit of the folder.
-pub(in crate::dataset::format) fn unpack(paths: &[PathBuf], folder: &UnpackedFolder) -> Result<Unpacked> {
+pub(crate) fn unpack(paths: &[PathBuf], folder: &UnpackedFolder) -> Result<Unpacked> {
     folder.path.iter().try_for_each(|folder| check_writable("cache_folder", folder))?;
     let compressed: Vec<PathBuf> = paths.iter().filter(|path| Compression::of(path).is_some()).cloned().collect();
     if compressed.is_empty() {

@@ -35,7 +35,7 @@ pub(super) struct Room<'a> {
 }
 
 /// Keeps files from being removed to free space while any process, including a forked child, holds it.
-pub(in crate::dataset::format) struct Lease {
+pub(crate) struct Lease {
     path: PathBuf,
     file: Option<File>,
 }

@@ -8,7 +8,7 @@ use ruzstd::decoding::{BlockDecodingStrategy, DEFAULT_MAX_WINDOW_SIZE, FrameDeco
 ///
 /// A frame may require a window of up to 128 MiB, the limit of the `zstd` program without options. Decompressed bytes
 /// that were not read yet take at most twice the window; running out of memory for that is an error.
-pub(in crate::dataset::format) struct ZstdFrames<R> {
+pub(crate) struct ZstdFrames<R> {
     source: R,
     decoder: FrameDecoder,
     /// True if the decoder is inside a frame.
@@ -16,11 +16,11 @@ pub(in crate::dataset::format) struct ZstdFrames<R> {
 }
 
 impl<R: Read> ZstdFrames<R> {
-    pub(in crate::dataset::format) fn new(source: R) -> Self {
+    pub(crate) fn new(source: R) -> Self {
         Self { source, decoder: FrameDecoder::new(), is_inside: false }
     }
 
-    pub(in crate::dataset::format) fn get_ref(&self) -> &R {
+    pub(crate) fn get_ref(&self) -> &R {
         &self.source
     }
 

@@ -68,7 +68,7 @@ pub(super) struct Cut<'a> {
 
 impl ParquetField {
     /// Returns the Arrow field.
-    pub(in crate::dataset::format) fn arrow(&self) -> Result<Field> {
+    pub(crate) fn arrow(&self) -> Result<Field> {
         Ok(Field::new(&self.name, self.arrow_type()?, true))
     }
 
@@ -242,7 +242,7 @@ fn ends(parts: &[i64]) -> Option<Vec<usize>> {
     std::iter::once(Some(0)).chain(rest).collect()
 }
 
-pub(in crate::dataset::format) fn numbers(dtype: DType, values: &[u8], nulls: Option<NullBuffer>) -> ArrayRef {
+pub(crate) fn numbers(dtype: DType, values: &[u8], nulls: Option<NullBuffer>) -> ArrayRef {
     match dtype {
         DType::Bool => {
             let bits = BooleanBuffer::collect_bool(values.len(), |place| values[place] != 0);

@@ -235,7 +235,7 @@ fn read(file: &OpenFile, start: u64, len: usize) -> Result<Bytes> {
     Ok(bytes.into())
 }
 
-pub(in crate::dataset::format) fn refuse(file: &OpenFile, offset: u64, reason: String) -> Error {
+pub(crate) fn refuse(file: &OpenFile, offset: u64, reason: String) -> Error {
     Error::Format { path: file.source().path.clone(), offset, reason }
 }
 

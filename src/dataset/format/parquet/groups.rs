@@ -36,11 +36,11 @@ const WORD_ENDS: usize = 2;
 const WORDS: usize = 3;
 
 /// The row groups of consecutive files.
-pub(in crate::dataset::format) struct Groups {
+pub(crate) struct Groups {
     /// By file: the cumulative number of groups.
     group_ends: Vec<usize>,
     /// Maps samples to groups.
-    pub(in crate::dataset::format) starts: BlockStarts,
+    pub(crate) starts: BlockStarts,
     index: SampleIndex,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct GroupPlace {
 impl Groups {
     /// Loads the groups from an index, or else calls `scan`, which returns them by file. `parameters` is what they
     /// depend on besides the files. An index is kept for many files, or if `is_costly`.
-    pub(in crate::dataset::format) fn open(
+    pub(crate) fn open(
         pool: &FilePool,
         parameters: &str,
         index_folder: Option<PathBuf>,
@@ -87,13 +87,13 @@ impl Groups {
         Ok(Self { group_ends, starts: BlockStarts::new(sample_ends), index })
     }
 
-    pub(in crate::dataset::format) fn place(&self, group: usize) -> GroupPlace {
+    pub(crate) fn place(&self, group: usize) -> GroupPlace {
         let file = self.group_ends.partition_point(|&end| end <= group);
         GroupPlace { file, in_file: group - if file == 0 { 0 } else { self.group_ends[file - 1] } }
     }
 
     /// Returns the bitmap of the `rows` rows of `group`, if a filter keeps only some of them.
-    pub(in crate::dataset::format) fn bits(&self, group: usize, rows: usize) -> Result<Option<Vec<u64>>> {
+    pub(crate) fn bits(&self, group: usize, rows: usize) -> Result<Option<Vec<u64>>> {
         let start = if group == 0 { 0 } else { self.index.get(WORD_ENDS, group - 1)? };
         let count = self.index.get(WORD_ENDS, group)?.saturating_sub(start) as usize;
         if count == 0 {

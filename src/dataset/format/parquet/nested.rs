@@ -11,7 +11,7 @@ use crate::DType;
 use crate::dataset::format::field::nested_type::{NestedBytes, NestedType, Presence};
 
 /// Returns the Arrow type for values of type `of`, or the reason why there is none.
-pub(in crate::dataset::format) fn nested_type(of: &NestedType) -> Result<DataType, String> {
+pub(crate) fn nested_type(of: &NestedType) -> Result<DataType, String> {
     Ok(match of {
         NestedType::Number(dtype) => number_type(*dtype)?,
         NestedType::Text => DataType::Utf8,

@@ -39,7 +39,7 @@ impl RawField {
     }
 
     /// Returns the field of the samples.
-    pub(in crate::dataset::format) fn field(&self) -> &Field {
+    pub(crate) fn field(&self) -> &Field {
         &self.field
     }
 

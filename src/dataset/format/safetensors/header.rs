@@ -10,7 +10,7 @@ use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use crate::DType;
 
 /// Maximum size of a header in bytes, as in the format's own reader.
-pub(in crate::dataset::format) const LONGEST_HEADER: u64 = 100_000_000;
+pub(crate) const LONGEST_HEADER: u64 = 100_000_000;
 
 /// The size of the header's length, which precedes the header.
 pub(super) const LENGTH_BYTES: usize = 8;
@@ -20,23 +20,23 @@ const LONGEST_NAME: usize = 1 << 16;
 
 /// A tensor that is completely inside of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::dataset::format) struct Tensor {
-    pub(in crate::dataset::format) name: String,
+pub(crate) struct Tensor {
+    pub(crate) name: String,
     /// Its data type, or the name of one that is not among torch's types of whole bytes.
-    pub(in crate::dataset::format) dtype: Result<DType, String>,
-    pub(in crate::dataset::format) shape: Vec<usize>,
+    pub(crate) dtype: Result<DType, String>,
+    pub(crate) shape: Vec<usize>,
     /// Its byte range in the file.
-    pub(in crate::dataset::format) place: Range<u64>,
+    pub(crate) place: Range<u64>,
 }
 
 /// The byte offset of an error in a header, and the reason.
-pub(in crate::dataset::format) type Refusal = (u64, String);
+pub(crate) type Refusal = (u64, String);
 
 /// Returns the tensors, by name, of a file of `file_bytes` bytes that begins with the length of `header` and `header`.
 ///
 /// Every byte after the header belongs to exactly one tensor: holes and overlaps are refused, as the format demands, so
 /// that nothing can hide in a file.
-pub(in crate::dataset::format) fn parse(header: &[u8], file_bytes: u64) -> Result<Vec<Tensor>, Refusal> {
+pub(crate) fn parse(header: &[u8], file_bytes: u64) -> Result<Vec<Tensor>, Refusal> {
     let start = LENGTH_BYTES as u64;
     let text = std::str::from_utf8(header)
         .map_err(|error| (start + error.valid_up_to() as u64, "the header is not UTF-8 text".to_owned()))?;

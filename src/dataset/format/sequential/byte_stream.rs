@@ -39,7 +39,7 @@ pub enum StreamPacking {
 }
 
 /// The bytes of one source, with a buffer of those that were read but not consumed.
-pub(in crate::dataset::format) struct ByteStream {
+pub(crate) struct ByteStream {
     name: PathBuf,
     reader: Unpacking,
     failure: Failure,
@@ -57,11 +57,7 @@ pub(in crate::dataset::format) struct ByteStream {
 }
 
 impl ByteStream {
-    pub(in crate::dataset::format) fn open(
-        source: &StreamSource,
-        packing: StreamPacking,
-        stop: &StopSignal,
-    ) -> Found<Self> {
+    pub(crate) fn open(source: &StreamSource, packing: StreamPacking, stop: &StopSignal) -> Found<Self> {
         let name = source.name();
         let mut source = source.open(stop)?;
         let failure = source.failure();
@@ -123,34 +119,34 @@ impl ByteStream {
     }
 
     /// The name of the source.
-    pub(in crate::dataset::format) fn name(&self) -> &Path {
+    pub(crate) fn name(&self) -> &Path {
         &self.name
     }
 
     /// The number of bytes that were consumed.
-    pub(in crate::dataset::format) fn offset(&self) -> u64 {
+    pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
 
     /// The bytes that were read but not consumed.
-    pub(in crate::dataset::format) fn window(&self) -> &[u8] {
+    pub(crate) fn window(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
 
     /// True if reading more would block.
-    pub(in crate::dataset::format) fn would_wait(&self) -> bool {
+    pub(crate) fn would_wait(&self) -> bool {
         self.start == self.end && !self.has_ended && self.source().is_some_and(SourceBytes::would_wait)
     }
 
     /// Consumes bytes of the window.
-    pub(in crate::dataset::format) fn consume(&mut self, bytes: usize) {
+    pub(crate) fn consume(&mut self, bytes: usize) {
         debug_assert!(bytes <= self.end - self.start, "only what was looked at is taken");
         self.start += bytes;
         self.offset += bytes as u64;
     }
 
     /// Appends more bytes to the window; returns false at the end.
-    pub(in crate::dataset::format) fn more(&mut self) -> Found<bool> {
+    pub(crate) fn more(&mut self) -> Found<bool> {
         if self.has_ended {
             return Ok(false);
         }
@@ -170,7 +166,7 @@ impl ByteStream {
     }
 
     /// Reads until the window has this many bytes; returns false if the stream ends before that.
-    pub(in crate::dataset::format) fn fill(&mut self, bytes: usize) -> Found<bool> {
+    pub(crate) fn fill(&mut self, bytes: usize) -> Found<bool> {
         while self.window().len() < bytes {
             if !self.more()? {
                 return Ok(false);
@@ -182,7 +178,7 @@ impl ByteStream {
     /// Returns the next bytes, by which a format is recognized. From a pipe it reads no more than the first sample
     /// needs (`first` bytes), unless they begin a signature. The result does not depend on how many bytes arrive at
     /// once.
-    pub(in crate::dataset::format) fn signature(&mut self, first: usize) -> Found<&[u8]> {
+    pub(crate) fn signature(&mut self, first: usize) -> Found<&[u8]> {
         let is_file = self.source().is_some_and(|source| source.bytes().is_some());
         let mut bytes = if is_file { SIGNATURE_BYTES } else { first.min(SIGNATURE_BYTES) };
         while self.fill(bytes)? && begins_signature(&self.window()[..bytes]) {
@@ -192,7 +188,7 @@ impl ByteStream {
     }
 
     /// Skips this many bytes, or as many as there are; returns how many.
-    pub(in crate::dataset::format) fn skip(&mut self, bytes: u64) -> Found<u64> {
+    pub(crate) fn skip(&mut self, bytes: u64) -> Found<u64> {
         let mut left = bytes;
         loop {
             let now = left.min(self.window().len() as u64);
@@ -226,7 +222,7 @@ impl ByteStream {
 
     /// Appends this many bytes to `into`, or as many as there are; returns how many. Memory is allocated as they
     /// arrive, because a damaged file may claim any size.
-    pub(in crate::dataset::format) fn take(&mut self, bytes: u64, into: &mut Vec<u8>) -> Found<u64> {
+    pub(crate) fn take(&mut self, bytes: u64, into: &mut Vec<u8>) -> Found<u64> {
         let mut left = bytes;
         loop {
             let now = left.min(self.window().len() as u64) as usize;
@@ -259,18 +255,18 @@ impl ByteStream {
 
     /// From the beginning of the stream on, keeps consumed bytes until [`rewind`](Self::rewind). Reading more than
     /// `most` bytes before that is an error.
-    pub(in crate::dataset::format) fn keep(&mut self, most: u64) {
+    pub(crate) fn keep(&mut self, most: u64) {
         self.kept = Some(usize::try_from(most).unwrap_or(usize::MAX));
     }
 
     /// Returns to the beginning, and continues to keep consumed bytes.
-    pub(in crate::dataset::format) fn start_over(&mut self) {
+    pub(crate) fn start_over(&mut self) {
         debug_assert!(self.is_kept(), "the beginning is there only if it was kept");
         (self.start, self.offset) = (0, 0);
     }
 
     /// True if consumed bytes are kept.
-    pub(in crate::dataset::format) fn is_kept(&self) -> bool {
+    pub(crate) fn is_kept(&self) -> bool {
         self.kept.is_some()
     }
 
@@ -291,25 +287,25 @@ impl ByteStream {
     }
 
     /// Returns to the beginning, and no longer keeps consumed bytes.
-    pub(in crate::dataset::format) fn rewind(&mut self) {
+    pub(crate) fn rewind(&mut self) {
         self.kept = None;
         (self.start, self.offset) = (0, 0);
     }
 
     /// True if any position can be sought: for an uncompressed regular file.
-    pub(in crate::dataset::format) fn can_seek(&self) -> bool {
+    pub(crate) fn can_seek(&self) -> bool {
         matches!(&self.reader, Unpacking::Plain(head) if head.begin.is_some())
     }
 
     /// True if an uncompressed regular file has fewer than `offset` bytes.
-    pub(in crate::dataset::format) fn ends_before(&self, offset: u64) -> bool {
+    pub(crate) fn ends_before(&self, offset: u64) -> bool {
         let Unpacking::Plain(Head { source, begin: Some(begin), .. }) = &self.reader else { return false };
         // Some file systems report a size of 0 for all files.
         source.bytes().is_some_and(|bytes| bytes > 0 && begin.saturating_add(offset) > bytes)
     }
 
     /// Seeks to byte `offset` of an uncompressed regular file.
-    pub(in crate::dataset::format) fn seek(&mut self, offset: u64) -> Found<()> {
+    pub(crate) fn seek(&mut self, offset: u64) -> Found<()> {
         if let Unpacking::Plain(head) = &mut self.reader
             && let Some(begin) = head.begin
         {

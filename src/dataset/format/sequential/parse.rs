@@ -6,10 +6,10 @@ use crate::dataset::format::field::decoding::Decoded;
 use crate::dataset::format::field::typed_field::TypedField;
 
 /// Bytes at the beginning of a source that are read to infer the fields.
-pub(in crate::dataset::format) const LOOK: u64 = 64 << 20;
+pub(crate) const LOOK: u64 = 64 << 20;
 
 /// Parses the bytes of one source after the other.
-pub(in crate::dataset::format) trait Parse: Send {
+pub(crate) trait Parse: Send {
     /// The fields of all samples; available only after [`look`](Self::look), if that is needed.
     fn fields(&self) -> &[TypedField];
 
@@ -45,25 +45,25 @@ pub(in crate::dataset::format) trait Parse: Send {
 }
 
 /// What to do with the next sample.
-pub(in crate::dataset::format) enum Sample<'a> {
+pub(crate) enum Sample<'a> {
     Decode(&'a mut Decoded),
     PassOver,
 }
 
 /// The result of reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::dataset::format) enum Step {
+pub(crate) enum Step {
     Sample,
     /// There are no more samples in the source.
     End,
 }
 
 /// The result of an attempt to read.
-pub(in crate::dataset::format) type Found<T> = Result<T, Trouble>;
+pub(crate) type Found<T> = Result<T, Trouble>;
 
 /// Why reading stopped.
 #[derive(Debug)]
-pub(in crate::dataset::format) enum Trouble {
+pub(crate) enum Trouble {
     /// The source can't be read.
     Source(Error),
     /// One sample is damaged, and keeps its ordinal; those after it can be read.

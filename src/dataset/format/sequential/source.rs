@@ -84,7 +84,7 @@ impl StreamSource {
 }
 
 /// True if the environment allows commands to be run. Any value except `1` and an empty one forbids them.
-pub(in crate::dataset::format) fn commands_are_allowed() -> bool {
+pub(crate) fn commands_are_allowed() -> bool {
     env::var_os("SLUICEGATE_ALLOW_PIPE").is_none_or(|value| value.is_empty() || value == "1")
 }
 

@@ -28,7 +28,7 @@ type MakeParse = dyn Fn(u64) -> Result<Box<dyn Parse>> + Send + Sync;
 
 impl StreamFormat {
     /// A format whose parser `parse` makes, at the beginning of each pass, given the maximum sample size in bytes.
-    pub(in crate::dataset::format) fn new<P: Parse + 'static>(
+    pub(crate) fn new<P: Parse + 'static>(
         name: &'static str,
         parse: impl Fn(u64) -> Result<P> + Send + Sync + 'static,
     ) -> Self {

@@ -10,7 +10,7 @@ use crate::{Error, Result};
 
 /// A file with a temporary name that ends in `.unfinished` until it is complete. It is removed if dropped before that;
 /// what a killed process leaves behind is removed by the next one.
-pub(in crate::dataset::format) struct ShardFile {
+pub(crate) struct ShardFile {
     path: PathBuf,
     unfinished: PathBuf,
     file: File,
@@ -19,7 +19,7 @@ pub(in crate::dataset::format) struct ShardFile {
 
 impl ShardFile {
     /// Begins the file that will be at `path`. An existing one is replaced at the end.
-    pub(in crate::dataset::format) fn create(path: PathBuf) -> Result<Self> {
+    pub(crate) fn create(path: PathBuf) -> Result<Self> {
         check_writable("path", &path)?;
         let mut unfinished = path.as_os_str().to_owned();
         unfinished.push(".unfinished");
@@ -31,12 +31,12 @@ impl ShardFile {
         Ok(Self { path, unfinished, file, bytes: 0 })
     }
 
-    pub(in crate::dataset::format) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.write_all(bytes).map_err(|source| Error::Io { path: self.unfinished.clone(), source })
     }
 
     /// Waits until all data is on disk, and gives the file its name. Returns its size.
-    pub(in crate::dataset::format) fn finish(self) -> Result<u64> {
+    pub(crate) fn finish(self) -> Result<u64> {
         let end = || -> io::Result<()> {
             self.file.sync_all()?;
             if !self.is_ours() {

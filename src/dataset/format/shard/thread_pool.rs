@@ -5,7 +5,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use crate::{Error, Result};
 
 /// Makes a pool of `threads` threads, named after `what`.
-pub(in crate::dataset::format) fn pool(threads: usize, what: &'static str) -> Result<ThreadPool> {
+pub(crate) fn pool(threads: usize, what: &'static str) -> Result<ThreadPool> {
     let threads = threads.max(1);
     ThreadPoolBuilder::new()
         .num_threads(threads)

@@ -48,7 +48,7 @@ pub enum Wait {
 }
 
 /// Writes one shard, on a thread.
-pub(in crate::dataset::format) trait ShardWriter<Piece> {
+pub(crate) trait ShardWriter<Piece> {
     fn write(&mut self, piece: Piece) -> Result<()>;
 
     /// Ends the shard, waits until it is on disk, and gives it its name. Returns its size.
@@ -56,7 +56,7 @@ pub(in crate::dataset::format) trait ShardWriter<Piece> {
 }
 
 /// Shards written by threads, one thread per shard, its pieces in order. A shard that is not ended is removed.
-pub(in crate::dataset::format) struct ShardThreads<Piece: Send + 'static> {
+pub(crate) struct ShardThreads<Piece: Send + 'static> {
     threads: ThreadPool,
     /// How many pieces may be queued for a shard; then the sender waits.
     waiting: usize,
@@ -93,7 +93,7 @@ enum Outcome {
 
 impl<Piece: Send + 'static> ShardThreads<Piece> {
     /// Starts `threads` threads, at least one.
-    pub(in crate::dataset::format) fn new(threads: usize, waiting: usize) -> Result<Self> {
+    pub(crate) fn new(threads: usize, waiting: usize) -> Result<Self> {
         let (sender, receiver) = channel();
         Ok(Self {
             threads: pool(threads, "write")?,
@@ -111,7 +111,7 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
     }
 
     /// Begins the shard that `create` creates at `path`, on a thread. The previous one must have been ended.
-    pub(in crate::dataset::format) fn begin<W: ShardWriter<Piece> + 'static>(
+    pub(crate) fn begin<W: ShardWriter<Piece> + 'static>(
         &mut self,
         path: PathBuf,
         create: impl FnOnce() -> Result<W> + Send + 'static,
@@ -137,7 +137,7 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
     }
 
     /// Sends the next piece of the current shard.
-    pub(in crate::dataset::format) fn send(&self, piece: Piece) {
+    pub(crate) fn send(&self, piece: Piece) {
         self.put(Sent::Piece(piece));
     }
 
@@ -160,7 +160,7 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
     }
 
     /// Ends the current shard, of this many samples.
-    pub(in crate::dataset::format) fn end(&mut self, samples: usize) {
+    pub(crate) fn end(&mut self, samples: usize) {
         self.put(Sent::End { samples });
         self.current = None;
     }
@@ -169,7 +169,7 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
     ///
     /// # Errors
     /// Those of writing, each reported once: a further call still returns the complete shards.
-    pub(in crate::dataset::format) fn written(&mut self, wait: Wait) -> Result<Vec<WrittenShard>> {
+    pub(crate) fn written(&mut self, wait: Wait) -> Result<Vec<WrittenShard>> {
         if let Some(error) = self.ended.lock().unwrap_or_else(PoisonError::into_inner).take() {
             return Err(error);
         }
@@ -205,7 +205,7 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
     /// # Errors
     /// [`Error::Io`] if a thread does not end because its file system does not respond, and the error of the watcher.
     /// Threads that are still writing are left to end by themselves, and remove what they have begun.
-    pub(in crate::dataset::format) fn close(&mut self) -> Result<()> {
+    pub(crate) fn close(&mut self) -> Result<()> {
         self.close_within(GRACE)
     }
 

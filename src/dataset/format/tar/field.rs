@@ -7,10 +7,10 @@ use crate::{DType, Error, Field};
 /// A field of the samples of a [`Tar`](crate::Tar).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TarField {
-    pub(in crate::dataset::format) name: String,
+    pub(crate) name: String,
     /// In lower case, in order of preference; empty for a field that is not read from a member.
-    pub(in crate::dataset::format) extensions: Vec<Vec<u8>>,
-    pub(in crate::dataset::format) value: TarValue,
+    pub(crate) extensions: Vec<Vec<u8>>,
+    pub(crate) value: TarValue,
 }
 
 /// The type of the bytes of a member.
@@ -34,7 +34,7 @@ pub enum TarValue {
 }
 
 impl TarValue {
-    pub(in crate::dataset::format) fn first_axis(self) -> FirstAxis {
+    pub(crate) fn first_axis(self) -> FirstAxis {
         if self == Self::RaggedNpy { FirstAxis::Ragged } else { FirstAxis::Fixed }
     }
 }
@@ -56,7 +56,7 @@ impl TarField {
         !matches!(self.value, TarValue::Key | TarValue::Url)
     }
 
-    pub(in crate::dataset::format) fn is_array(&self) -> bool {
+    pub(crate) fn is_array(&self) -> bool {
         matches!(self.value, TarValue::Npy | TarValue::RaggedNpy)
     }
 }
@@ -65,7 +65,7 @@ impl TarField {
 pub(super) const LONGEST_NUMBER: u64 = 400;
 
 /// Parses `text` as a number, in native byte order.
-pub(in crate::dataset::format) fn number(value: TarValue, text: &[u8]) -> Result<[u8; 8], String> {
+pub(crate) fn number(value: TarValue, text: &[u8]) -> Result<[u8; 8], String> {
     let digits = std::str::from_utf8(text.trim_ascii()).unwrap_or("");
     let parsed = match value {
         TarValue::Float => digits.parse::<f64>().map(f64::to_ne_bytes).map_err(|_| "number"),

@@ -3,7 +3,7 @@
 //! Sources: POSIX.1-2008 (`pax`, the ustar interchange format), GNU tar's manual ("Basic Tar Format", "GNU Extensions").
 
 /// Archives are made of blocks of this many bytes.
-pub(in crate::dataset::format) const BLOCK: usize = 512;
+pub(crate) const BLOCK: usize = 512;
 
 /// The contents of a header block.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -200,6 +200,6 @@ pub(super) fn describe_non_archive(block: &[u8; BLOCK]) -> String {
 }
 
 /// Formats a name for errors.
-pub(in crate::dataset::format) fn shown(name: &[u8]) -> String {
+pub(crate) fn shown(name: &[u8]) -> String {
     format!("`{}`", String::from_utf8_lossy(name))
 }

@@ -153,7 +153,7 @@ pub(super) fn pass_padding(bytes: &mut ByteStream, size: u64) -> Found<()> {
 }
 
 /// Returns the error for a member of which only `found` bytes are left.
-pub(in crate::dataset::format) fn cut(at: u64, name: &[u8], size: u64, found: u64) -> Trouble {
+pub(crate) fn cut(at: u64, name: &[u8], size: u64, found: u64) -> Trouble {
     let reason = format!(
         "member {} has {size} bytes, but only {found} are left; it is truncated, or the size is damaged",
         shown(name)

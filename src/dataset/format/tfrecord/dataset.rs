@@ -14,7 +14,7 @@ use crate::dataset::forward_dataset::forward_dataset;
 use crate::{Error, Result};
 
 /// The number of samples from which features are inferred.
-pub(in crate::dataset::format) const INFERRED_FROM: usize = 100;
+pub(crate) const INFERRED_FROM: usize = 100;
 
 /// Which fields are read from the samples of a [`TfRecord`].
 #[derive(Debug, Clone)]

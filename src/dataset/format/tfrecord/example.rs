@@ -20,7 +20,7 @@ pub(super) struct Feature<'a> {
 
 /// The type of the values in a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::dataset::format) enum Kind {
+pub(crate) enum Kind {
     Bytes,
     Floats,
     Integers,
@@ -28,7 +28,7 @@ pub(in crate::dataset::format) enum Kind {
 
 /// Calls `visit` with the name and the feature of each entry of `example`, in order. If a name occurs again, the later
 /// feature counts.
-pub(in crate::dataset::format) fn features<'a>(
+pub(crate) fn features<'a>(
     example: &'a [u8],
     mut visit: impl FnMut(&'a str, Feature<'a>) -> Result<(), Malformed>,
 ) -> Result<(), Malformed> {

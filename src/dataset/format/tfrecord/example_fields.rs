@@ -116,7 +116,7 @@ pub(super) fn check_features(example: &[u8]) -> Result<(), String> {
 
 /// The features found in some samples so far.
 #[derive(Default)]
-pub(in crate::dataset::format) struct Inference {
+pub(crate) struct Inference {
     /// By name, sorted: their type, whether each sample had exactly one value, and how many samples had them.
     found: std::collections::BTreeMap<String, (Kind, bool, usize)>,
     samples: usize,
@@ -124,7 +124,7 @@ pub(in crate::dataset::format) struct Inference {
 
 impl Inference {
     /// Takes one more sample into account.
-    pub(in crate::dataset::format) fn see(&mut self, example: &[u8]) -> Result<(), String> {
+    pub(crate) fn see(&mut self, example: &[u8]) -> Result<(), String> {
         let mut found_features = std::collections::BTreeMap::new();
         features(example, |name, feature| {
             found_features.insert(name, feature);
@@ -148,7 +148,7 @@ impl Inference {
     }
 
     /// Returns the inferred fields.
-    pub(in crate::dataset::format) fn fields(self) -> Result<Vec<TypedField>, String> {
+    pub(crate) fn fields(self) -> Result<Vec<TypedField>, String> {
         let typed = |(name, (kind, is_one, samples)): (String, (Kind, bool, usize))| {
             if samples < self.samples {
                 return Err(format!(

@@ -5,7 +5,7 @@ const DEEPEST_GROUP: usize = 32;
 
 /// A message, whose fields are read one after the other.
 #[derive(Debug, Clone)]
-pub(in crate::dataset::format) struct Message<'a> {
+pub(crate) struct Message<'a> {
     rest: &'a [u8],
 }
 
@@ -25,12 +25,12 @@ pub(super) type Malformed = &'static str;
 const TRUNCATED: Malformed = "a message ends inside a value";
 
 impl<'a> Message<'a> {
-    pub(in crate::dataset::format) fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
     /// Returns the number and the value of the next field; `None` at the end.
-    pub(in crate::dataset::format) fn next(&mut self) -> Result<Option<(u32, Wire<'a>)>, Malformed> {
+    pub(crate) fn next(&mut self) -> Result<Option<(u32, Wire<'a>)>, Malformed> {
         if self.rest.is_empty() {
             return Ok(None);
         }

@@ -11,19 +11,19 @@ use crate::dataset::format::index::spans::Span;
 use crate::{Error, Result};
 
 /// The bytes before a sample: its length (u64) and the checksum of that (u32), little-endian.
-pub(in crate::dataset::format) const HEADER: u64 = 12;
+pub(crate) const HEADER: u64 = 12;
 /// The bytes after a sample: its checksum.
 pub(super) const FOOTER: u64 = 4;
 
 /// Bytes that are read at once, to get headers that are close together.
 const BLOCK: usize = 64 << 10;
 
-pub(in crate::dataset::format) fn number(bytes: &[u8]) -> u32 {
+pub(crate) fn number(bytes: &[u8]) -> u32 {
     u32::from_le_bytes(bytes.try_into().expect("four bytes"))
 }
 
 /// Returns the sample in `whole`, which is its bytes followed by their checksum; fails if that does not match.
-pub(in crate::dataset::format) fn checked<'a>(file: &OpenFile, offset: u64, whole: &'a [u8]) -> Result<&'a [u8]> {
+pub(crate) fn checked<'a>(file: &OpenFile, offset: u64, whole: &'a [u8]) -> Result<&'a [u8]> {
     let refuse = |reason| Err(Error::Format { path: file.source().path.clone(), offset, reason });
     let Some((data, checksum)) = whole.split_last_chunk::<{ FOOTER as usize }>() else {
         return refuse(format!("{} bytes have no room for a checksum; the index of the file is damaged", whole.len()));

@@ -14,7 +14,7 @@ use super::files::Documents;
 use crate::dataset::format::file::data_file::open_regular;
 use crate::{DType, Error, Result};
 
-pub(in crate::dataset::format) const MAGIC: &[u8] = b"MMIDIDX\0\0";
+pub(crate) const MAGIC: &[u8] = b"MMIDIDX\0\0";
 const VERSION_AT: u64 = 9;
 const DTYPE_AT: u64 = 17;
 const SEQUENCES_AT: u64 = 18;
@@ -26,11 +26,11 @@ const BLOCK: usize = 1 << 13;
 
 /// Tokens that are adjacent in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::dataset::format) struct Run {
+pub(crate) struct Run {
     /// The position of the first one among all tokens, in sequence order.
-    pub(in crate::dataset::format) start: u64,
+    pub(crate) start: u64,
     /// Its offset in the file, in bytes.
-    pub(in crate::dataset::format) offset: u64,
+    pub(crate) offset: u64,
 }
 
 /// The contents of an index, all checked against the sizes of both files.
