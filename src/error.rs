@@ -246,6 +246,13 @@ pub enum Error {
 /// The result of every fallible operation in this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
+impl Error {
+    /// Returns [`Error::InvalidArgument`].
+    pub(crate) fn invalid(argument: &'static str, reason: impl Into<String>) -> Self {
+        Self::InvalidArgument { argument, reason: reason.into() }
+    }
+}
+
 /// Runs `work`; a panic becomes an error.
 pub(crate) fn catch<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     // The data that the work was writing is dropped with its error, so no code sees it half written.

@@ -24,7 +24,7 @@ fn check(argument: &'static str, path: &Path, remedy: &str) -> Result<()> {
     let Some(scheme) = scheme_of(path).filter(|_| path.symlink_metadata().is_err()) else { return Ok(()) };
     let remedy = if scheme.eq_ignore_ascii_case("file") { "give the path without `file:`" } else { remedy };
     let reason = format!("expected a local path, got the URL {path:?} with the scheme `{scheme}`; {remedy}");
-    Err(Error::InvalidArgument { argument, reason })
+    Err(Error::invalid(argument, reason))
 }
 
 /// Returns the scheme of `path`, as in `s3://bucket/key`. A single slash is enough after `file:`.

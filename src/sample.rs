@@ -102,9 +102,8 @@ impl std::str::FromStr for DType {
     type Err = crate::Error;
 
     fn from_str(name: &str) -> crate::Result<Self> {
-        DTYPES.iter().find(|entry| entry.1 == name).map(|entry| entry.0).ok_or_else(|| crate::Error::InvalidArgument {
-            argument: "dtype",
-            reason: format!("`{name}` is not a data type of fixed size that can be stacked"),
+        DTYPES.iter().find(|entry| entry.1 == name).map(|entry| entry.0).ok_or_else(|| {
+            crate::Error::invalid("dtype", format!("`{name}` is not a data type of fixed size that can be stacked"))
         })
     }
 }

@@ -60,13 +60,13 @@ impl Shard {
     /// [`Error::InvalidArgument`] if `rank` is not below `world_size`.
     pub fn new(rank: usize, world_size: usize) -> Result<Self> {
         if rank >= world_size {
-            return Err(Error::InvalidArgument {
-                argument: "shard",
-                reason: format!(
+            return Err(Error::invalid(
+                "shard",
+                format!(
                     "rank {rank} does not exist in a world of {world_size}; pass (rank, world_size) with 0 <= rank < \
                      world_size"
                 ),
-            });
+            ));
         }
         Ok(Shard { rank, world_size })
     }

@@ -22,7 +22,7 @@ pub(super) fn filter(
     if dataset.is_random() {
         let reason = "its samples are random, so a second read returns different ones; filter before the random \
                       transform, or select by index";
-        return Err(Error::InvalidArgument { argument: "dataset", reason: reason.into() });
+        return Err(Error::invalid("dataset", reason));
     }
     let fields = dataset.schema().fields();
     let at_once = match dataset.schema().is_variable() {

@@ -33,7 +33,7 @@ impl Map {
                 "{field} is variable, but the size of a sample must be known before it is made; use a fixed shape, or \
                  implement Dataset and VariableSize"
             );
-            return Err(Error::InvalidArgument { argument: "schema", reason });
+            return Err(Error::invalid("schema", reason));
         }
         Ok(Self { dataset, schema, make, is_random: false, slab: Slab::new(SPARE_SLOTS) })
     }
@@ -65,7 +65,7 @@ impl Map {
 fn no_key() -> Error {
     let reason = "the samples are random and need a key each; read them with a loader that has a seed, or set the keys \
                   of the room";
-    Error::InvalidArgument { argument: "keys", reason: reason.into() }
+    Error::invalid("keys", reason)
 }
 
 impl Dataset for Map {

@@ -60,7 +60,7 @@ impl<'a> Sample<'a> {
     pub fn values<T: Element>(&self, field: usize) -> Result<&'a [T]> {
         let Some(of) = self.layout.fields.get(field) else {
             let reason = format!("there is no field {field} (counted from 0) in a sample of {}", self.fields());
-            return Err(Error::InvalidArgument { argument: "field", reason });
+            return Err(Error::invalid("field", reason));
         };
         typed_elements(&of.name, of.dtype, self.bytes(field))
     }

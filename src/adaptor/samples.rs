@@ -30,7 +30,7 @@ impl Samples {
                 indices.len(),
                 layout.bytes
             );
-            return Err(Error::InvalidArgument { argument: "dataset", reason });
+            return Err(Error::invalid("dataset", reason));
         }
         let mut lease = slab.lease(layout.bytes)?;
         layout.write_sizes(&sizes, lease.bytes_mut());

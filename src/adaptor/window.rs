@@ -37,10 +37,7 @@ impl Window {
 /// Fails if one of these named arguments is 0.
 pub(super) fn check_counts(counts: &[(&'static str, usize)]) -> Result<()> {
     match counts.iter().find(|(_, count)| *count == 0) {
-        Some(&(argument, _)) => {
-            let reason = "expected at least 1 sample, got 0".into();
-            Err(Error::InvalidArgument { argument, reason })
-        }
+        Some(&(argument, _)) => Err(Error::invalid(argument, "expected at least 1 sample, got 0")),
         None => Ok(()),
     }
 }
@@ -48,8 +45,7 @@ pub(super) fn check_counts(counts: &[(&'static str, usize)]) -> Result<()> {
 /// Returns the field of `samples` stacked samples of `field`.
 pub(super) fn stacked_field(field: &Field, samples: usize) -> Result<Field> {
     if field.is_variable() {
-        let reason = format!("samples of {field} differ in size, so they can't be stacked");
-        return Err(Error::InvalidArgument { argument: "dataset", reason });
+        return Err(Error::invalid("dataset", format!("samples of {field} differ in size, so they can't be stacked")));
     }
     Ok(Field::new(field.name(), field.dtype(), [&[samples], field.shape()].concat()))
 }

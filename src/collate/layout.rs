@@ -108,7 +108,7 @@ fn write(bytes: &mut [u8], numbers: impl Iterator<Item = usize>) {
 /// Returns the number of elements of `field` in all samples together, and in the longest; `sizes` must contain the
 /// field.
 pub(super) fn elements_of(schema: &Schema, field: usize, sizes: &Sizes) -> Result<(usize, usize)> {
-    let unknown = |reason: String| Error::InvalidArgument { argument: "sizes", reason };
+    let unknown = |reason: String| Error::invalid("sizes", reason);
     let field_name = &schema.fields()[field];
     let elements = sizes
         .elements(field)

@@ -117,7 +117,7 @@ impl PackRows {
     /// [`Error::InvalidArgument`] if the first piece does not begin a row, a piece has no room or no tokens, or there
     /// are more tokens than an int32 can count.
     pub fn pieces(&self, pieces: impl IntoIterator<Item = (usize, bool)>) -> Result<PackedPieces> {
-        let invalid = |reason: &str| Error::InvalidArgument { argument: "pieces", reason: reason.into() };
+        let invalid = |reason: &str| Error::invalid("pieces", reason);
         let pieces = pieces.into_iter();
         let mut spans: Vec<Span> = Vec::with_capacity(pieces.size_hint().0 + 1);
         let (mut rows, mut room, mut number) = (0_usize, 0, 0);

@@ -57,7 +57,7 @@ impl Padding {
 
     /// Returns the number of elements to which each sample of `field` is padded, if the longest has `longest`.
     fn room(&self, field: &str, longest: usize) -> Result<usize> {
-        let refuse = |reason: String| Error::InvalidArgument { argument: "padding", reason };
+        let refuse = |reason: String| Error::invalid("padding", reason);
         let length = self.length.unwrap_or(longest);
         let room = length.checked_next_multiple_of(self.multiple);
         let room = room.ok_or_else(|| {
@@ -128,7 +128,7 @@ impl Collate for PadSamples {
             if given != expected {
                 let reason =
                     format!("the fill of field `{}` has {given} bytes, but a value has {expected}", field.name());
-                return Err(Error::InvalidArgument { argument: "padding", reason });
+                return Err(Error::invalid("padding", reason));
             }
             let (_, longest) = elements_of(schema, number, sizes)?;
             let room = padding.room(field.name(), longest)?;

@@ -31,7 +31,7 @@ impl Concat {
     /// or too many samples.
     pub fn new(parts: Vec<Arc<dyn Dataset>>) -> Result<Self> {
         let Some(first) = parts.first() else {
-            return Err(Error::InvalidArgument { argument: "parts", reason: "at least one dataset is needed".into() });
+            return Err(Error::invalid("parts", "at least one dataset is needed"));
         };
         if let Some(part) = parts.iter().position(|other| !other.schema().stacks_with(first.schema())) {
             return Err(Error::SchemaMismatch {
@@ -43,10 +43,9 @@ impl Concat {
         let mut ends = Vec::with_capacity(parts.len());
         for part in &parts {
             let end = ends.last().copied().unwrap_or(0_usize).checked_add(part.len());
-            ends.push(end.ok_or_else(|| Error::InvalidArgument {
-                argument: "parts",
-                reason: "they have more samples in total than an index can count".into(),
-            })?);
+            ends.push(
+                end.ok_or_else(|| Error::invalid("parts", "they have more samples in total than an index can count"))?,
+            );
         }
         let blocks = BlocksOfParts::new(parts.iter().map(|part| &**part));
         Ok(Self { parts, ends, blocks })

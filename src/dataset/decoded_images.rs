@@ -79,7 +79,7 @@ impl DecodedImages {
     /// pipeline gives images of more than one shape or data type.
     pub fn new(dataset: Arc<dyn Dataset>, fields: impl Into<Vec<DecodedField>>) -> Result<Self> {
         let fields = fields.into();
-        let refuse = |reason| Error::InvalidArgument { argument: "fields", reason };
+        let refuse = |reason| Error::invalid("fields", reason);
         let mut found = Vec::with_capacity(fields.len());
         for field in &fields {
             let number = field.from();
@@ -120,7 +120,7 @@ impl DecodedImages {
             let field = self.schema.fields().get(place);
             if field.is_none_or(|field| !field.is_variable() && field.shape().is_empty()) {
                 let reason = format!("expected fields with rows, got field {place} of {}", self.schema);
-                return Err(Error::InvalidArgument { argument: "rows", reason });
+                return Err(Error::invalid("rows", reason));
             }
         }
         Ok(Self { rows, ..self })
@@ -153,8 +153,7 @@ impl DecodedImages {
             (false, _) => None,
             (true, Some(key)) => Some(TorchGenerator::of_key(key)),
             (true, None) => {
-                let reason = "the transforms are random, so the loader needs a seed".into();
-                return Err(Error::InvalidArgument { argument: "seed", reason });
+                return Err(Error::invalid("seed", "the transforms are random, so the loader needs a seed"));
             }
         };
         let value = |number: usize| encoded.map_or(&[][..], |encoded| encoded.field(row, self.fields[number].from()));

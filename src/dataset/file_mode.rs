@@ -57,10 +57,7 @@ impl std::str::FromStr for FileMode {
             "RGB" => Ok(Self::Color),
             "L" => Ok(Self::Gray),
             "P" => Ok(Self::Palette),
-            _ => Err(Error::InvalidArgument {
-                argument: "mode",
-                reason: format!("expected converted, RGB, L, or P, got {name}"),
-            }),
+            _ => Err(Error::invalid("mode", format!("expected converted, RGB, L, or P, got {name}"))),
         }
     }
 }

@@ -29,7 +29,7 @@ impl InMemory {
     #[doc(hidden)]
     pub fn new(arrays: Vec<(Field, Array)>) -> Result<Self> {
         let Some((first, len)) = arrays.first().map(|(field, array)| (field.name().to_owned(), array.len())) else {
-            return Err(Error::InvalidArgument { argument: "arrays", reason: "at least one array is needed".into() });
+            return Err(Error::invalid("arrays", "at least one array is needed"));
         };
         if let Some((other, array)) = arrays.iter().find(|(_, array)| array.len() != len) {
             return Err(Error::LengthMismatch {
@@ -45,7 +45,7 @@ impl InMemory {
                 field.bytes(),
                 array.bytes_per_row()
             );
-            return Err(Error::InvalidArgument { argument: "arrays", reason });
+            return Err(Error::invalid("arrays", reason));
         }
         let (fields, arrays): (Vec<_>, Vec<_>) = arrays.into_iter().unzip();
         Ok(Self { arrays, schema: Schema::new(fields), len })
@@ -59,10 +59,10 @@ impl InMemory {
         let field = Field::new(name, T::DTYPE, shape);
         let per_sample = field.shape().iter().fold(1, |values: usize, &size| values.saturating_mul(size));
         if per_sample == 0 || !values.len().is_multiple_of(per_sample) {
-            return Err(Error::InvalidArgument {
-                argument: "values",
-                reason: format!("{} values do not fill samples of shape {:?}", values.len(), field.shape()),
-            });
+            return Err(Error::invalid(
+                "values",
+                format!("{} values do not fill samples of shape {:?}", values.len(), field.shape()),
+            ));
         }
         let mut shape = vec![values.len() / per_sample];
         shape.extend(field.shape());

@@ -89,5 +89,5 @@ pub(crate) fn check_item_count(items: usize, indices: usize) -> Result<()> {
         return Ok(());
     }
     let reason = format!("its batched read returned {items} items for {indices} indices; it must return one for each");
-    Err(Error::InvalidArgument { argument: "dataset", reason })
+    Err(Error::invalid("dataset", reason))
 }

@@ -190,13 +190,10 @@ pub(crate) fn write_sizes(dataset: &dyn Dataset, indices: &[usize], into: &mut S
     match dataset.as_variable() {
         Some(variable) => variable.sizes(indices, into),
         None if !dataset.schema().is_variable() => Ok(()),
-        None => Err(Error::InvalidArgument {
-            argument: "dataset",
-            reason: format!(
-                "samples of {} differ in size, so the dataset must implement as_variable",
-                dataset.schema()
-            ),
-        }),
+        None => Err(Error::invalid(
+            "dataset",
+            format!("samples of {} differ in size, so the dataset must implement as_variable", dataset.schema()),
+        )),
     }
 }
 

@@ -52,8 +52,7 @@ impl PixelImages {
     pub fn new(name: &str, images: Pixels, pipeline: PixelPipeline, others: InMemory) -> Result<Self> {
         let bytes = images.bytes_per_image()?;
         if bytes != pipeline.bytes() {
-            let reason = format!("a row has {bytes} bytes, an image {}", pipeline.bytes());
-            return Err(Error::InvalidArgument { argument: "images", reason });
+            return Err(Error::invalid("images", format!("a row has {bytes} bytes, an image {}", pipeline.bytes())));
         }
         if images.len() != others.len() {
             return Err(Error::LengthMismatch {

@@ -34,7 +34,7 @@ impl Pixels {
                 [field] if !field.is_variable() => Ok(field.bytes()),
                 _ => {
                     let reason = format!("expected samples of one field of a fixed size, got {}", dataset.schema());
-                    Err(Error::InvalidArgument { argument: "pixels", reason })
+                    Err(Error::invalid("pixels", reason))
                 }
             },
         }

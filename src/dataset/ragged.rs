@@ -30,7 +30,7 @@ impl Ragged {
     /// [`Error::InvalidArgument`] if the field is not variable, its elements differ in size from the rows, or the
     /// offsets decrease or point past the end of the array.
     pub fn new(field: Field, values: Array, offsets: Vec<usize>) -> Result<Self> {
-        let refuse = |argument, reason| Err(Error::InvalidArgument { argument, reason });
+        let refuse = |argument, reason| Err(Error::invalid(argument, reason));
         if !field.is_variable() || field.bytes() != values.bytes_per_row() {
             let reason = format!(
                 "expected a variable field with elements of {} bytes, the size of a row of the array, got {field}",

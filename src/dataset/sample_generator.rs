@@ -15,9 +15,6 @@ pub(super) fn generator_of((place, key): Origin<'_>, draws_from_python: bool) ->
             let generator = TorchGenerator::of_global_key(key);
             Ok(if draws_from_python { generator.with_python(PythonGenerator::of_global_key(key)) } else { generator })
         }
-        (None, None) => {
-            let reason = "the transforms are random, so the loader needs a seed";
-            Err(Error::InvalidArgument { argument: "seed", reason: reason.into() })
-        }
+        (None, None) => Err(Error::invalid("seed", "the transforms are random, so the loader needs a seed")),
     }
 }

@@ -36,7 +36,7 @@ impl Stack {
     /// [`Error::LengthMismatch`] names the first part that differs; [`Error::InvalidArgument`] when there is no part.
     pub fn new(parts: Vec<(String, Arc<dyn Dataset>)>) -> Result<Self> {
         let Some((first, len)) = parts.first().map(|(name, part)| (name.clone(), part.len())) else {
-            return Err(Error::InvalidArgument { argument: "parts", reason: "at least one dataset is needed".into() });
+            return Err(Error::invalid("parts", "at least one dataset is needed"));
         };
         if let Some((other, part)) = parts.iter().find(|(_, part)| part.len() != len) {
             return Err(Error::LengthMismatch { first, first_len: len, other: other.clone(), other_len: part.len() });
@@ -63,7 +63,7 @@ impl Stack {
         let has = |name: &str| first.schema().fields().iter().any(|field| field.name() == name);
         if let Some(field) = second.schema().fields().iter().find(|field| has(field.name())) {
             let reason = format!("both datasets have a field `{}`; name the parts with Stack::new", field.name());
-            return Err(Error::InvalidArgument { argument: "other", reason });
+            return Err(Error::invalid("other", reason));
         }
         let own = |part: Arc<dyn Dataset>| {
             let fields = part.schema().fields().to_vec();

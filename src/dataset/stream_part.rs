@@ -118,7 +118,7 @@ impl StreamPart {
         }
         let reason =
             format!("expected a rank below the number of ranks, and a worker below the number of workers, got {self}");
-        Err(Error::InvalidArgument { argument: "part", reason })
+        Err(Error::invalid("part", reason))
     }
 }
 

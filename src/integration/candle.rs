@@ -64,7 +64,7 @@ impl InMemory {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn from_candle(name: &str, tensor: &Tensor) -> Result<Self> {
-        let refuse = |reason| Error::InvalidArgument { argument: "tensor", reason };
+        let refuse = |reason| Error::invalid("tensor", reason);
         let Some(shape) = tensor.dims().get(1..) else {
             return Err(refuse("a scalar has no first axis, which must count the samples".into()));
         };

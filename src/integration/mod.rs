@@ -19,5 +19,5 @@ use crate::{DType, Error};
 #[cfg(any(feature = "arrow", feature = "burn", feature = "candle"))]
 fn refused(name: &str, dtype: DType, library: &str) -> Error {
     let reason = format!("field `{name}` holds {dtype}, for which {library} has no type; convert it with `map`");
-    Error::InvalidArgument { argument: "field", reason }
+    Error::invalid("field", reason)
 }

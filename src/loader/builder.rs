@@ -117,8 +117,8 @@ impl DataLoaderBuilder {
     /// and there is no seed.
     pub fn build(self) -> Result<DataLoader> {
         if self.pool.is_some() && self.threads > 0 {
-            let reason = "it brings its own threads, so threads can't be passed, too; pass one of the two".into();
-            return Err(Error::InvalidArgument { argument: "pool", reason });
+            let reason = "it brings its own threads, so threads can't be passed, too; pass one of the two";
+            return Err(Error::invalid("pool", reason));
         }
         let threads = self.pool.as_ref().map_or(self.threads, |pool| pool.current_num_threads());
         let ahead = self.settings.ahead(threads)?;

@@ -71,7 +71,7 @@ impl EpochSettings {
                 let reason = format!(
                     "they determine the content of each batch, so {other} can't be passed, too; pass one of the two"
                 );
-                return Err(Error::InvalidArgument { argument: "batches", reason });
+                return Err(Error::invalid("batches", reason));
             }
             return Ok(Source::Batches(Arc::clone(batches)));
         }

@@ -71,7 +71,7 @@ impl<'scope, B: Send + 'scope> ItemLoaderBuilder<'scope, B> {
     pub fn build(self) -> Result<ItemLoader<'scope, B>> {
         if let [(one, ..), (other, ..), ..] = self.threads[..] {
             let reason = format!("it brings its own threads, so {one} can't be passed, too; pass one of the two");
-            return Err(Error::InvalidArgument { argument: other, reason });
+            return Err(Error::invalid(other, reason));
         }
         let (count, threads) = self.threads.into_iter().next().map(|(_, count, threads)| (count, threads)).unzip();
         let count = count.unwrap_or(0);

@@ -44,8 +44,7 @@ impl Settings {
     /// [`Error::InvalidArgument`] if there are threads but nothing to prefetch.
     pub(super) fn ahead(&self, threads: usize) -> Result<usize> {
         if threads > 0 && self.prefetch == 0 {
-            let reason = "expected at least 1 batch if there are threads, got 0".into();
-            return Err(Error::InvalidArgument { argument: "prefetch", reason });
+            return Err(Error::invalid("prefetch", "expected at least 1 batch if there are threads, got 0"));
         }
         Ok(threads.saturating_mul(self.prefetch).max(1))
     }
@@ -55,8 +54,7 @@ impl Settings {
         if !is_random || self.sample_seed().is_some() {
             return Ok(());
         }
-        let reason = "the samples are random, so a seed is needed; pass a number".into();
-        Err(Error::InvalidArgument { argument: "seed", reason })
+        Err(Error::invalid("seed", "the samples are random, so a seed is needed; pass a number"))
     }
 }
 

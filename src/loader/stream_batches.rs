@@ -228,8 +228,7 @@ impl StreamBatches {
 
     fn advance(&mut self) -> Result<Option<Batch>> {
         if let Some(argument) = self.late.take() {
-            let reason = "the pass has already begun; set it before the first batch".to_owned();
-            return Err(Error::InvalidArgument { argument, reason });
+            return Err(Error::invalid(argument, "the pass has already begun; set it before the first batch"));
         }
         if matches!(self.pass, Pass::Before) {
             self.begin()?;

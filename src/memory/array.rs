@@ -41,7 +41,7 @@ impl Array {
         shape: &[usize],
         strides: &[usize],
     ) -> Result<Self> {
-        let invalid = |reason: String| Error::InvalidArgument { argument: "array", reason };
+        let invalid = |reason: String| Error::invalid("array", reason);
         let (Some((&len, row_shape)), Some((&stride, row_strides))) = (shape.split_first(), strides.split_first())
         else {
             return Err(invalid("a scalar has no first axis, which must count the samples".into()));

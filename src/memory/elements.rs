@@ -18,7 +18,7 @@ fn elements<T: Element>(bytes: &[u8]) -> Option<&[T]> {
 /// # Errors
 /// [`Error::InvalidArgument`] if `T` has another data type, or the bytes are not aligned for it.
 pub(crate) fn typed_elements<'a, T: Element>(name: &str, dtype: DType, bytes: &'a [u8]) -> Result<&'a [T]> {
-    let refused = |reason| Error::InvalidArgument { argument: "field", reason };
+    let refused = |reason| Error::invalid("field", reason);
     if dtype != T::DTYPE {
         return Err(refused(format!("field `{name}` holds {dtype}, not {}", T::DTYPE)));
     }

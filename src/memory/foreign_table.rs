@@ -44,5 +44,5 @@ impl Iterator for ForeignTable {
 }
 
 fn refused(reason: String) -> Error {
-    Error::InvalidArgument { argument: "table", reason }
+    Error::invalid("table", reason)
 }

@@ -29,10 +29,7 @@ impl ForeignWords {
     pub unsafe fn at(address: usize, len: usize) -> Result<Self> {
         match NonNull::new(ptr::with_exposed_provenance_mut::<u32>(address)) {
             Some(address) if address.is_aligned() => Ok(Self { address, len }),
-            _ => Err(Error::InvalidArgument {
-                argument: "address",
-                reason: format!("{address:#x} is not the address of {len} words of 32 bits"),
-            }),
+            _ => Err(Error::invalid("address", format!("{address:#x} is not the address of {len} words of 32 bits"))),
         }
     }
 

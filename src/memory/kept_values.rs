@@ -86,9 +86,8 @@ impl KeptValues {
         let words = numbers.checked_add(1).and_then(|words| words.checked_mul(size_of::<u64>()));
         let len =
             words.and_then(|words| words.checked_next_multiple_of(UNIT)).and_then(|words| words.checked_add(bytes));
-        len.filter(|&len| len / UNIT < 1 << (u64::BITS - LENGTH_BITS)).ok_or_else(|| Error::InvalidArgument {
-            argument: "cache_bytes",
-            reason: format!("{bytes} bytes for {numbers} values are more than can be addressed"),
+        len.filter(|&len| len / UNIT < 1 << (u64::BITS - LENGTH_BITS)).ok_or_else(|| {
+            Error::invalid("cache_bytes", format!("{bytes} bytes for {numbers} values are more than can be addressed"))
         })
     }
 

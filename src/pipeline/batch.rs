@@ -116,7 +116,7 @@ impl Batch {
 
     fn no_field(&self, found: String) -> Error {
         let names: Vec<String> = self.fields().iter().map(|field| format!("`{}`", field.name)).collect();
-        Error::InvalidArgument { argument: "field", reason: format!("{found}: the batch has {}", names.join(", ")) }
+        Error::invalid("field", format!("{found}: the batch has {}", names.join(", ")))
     }
 
     /// Returns the bytes of field `field`: its samples consecutively, each in C order, including padding.
@@ -157,10 +157,7 @@ impl Batch {
     pub fn to_vec<T: Element>(&self, field: usize) -> Result<Vec<T>> {
         let BatchField { name, dtype, .. } = &self.layout.fields[field];
         if *dtype != T::DTYPE {
-            return Err(Error::InvalidArgument {
-                argument: "field",
-                reason: format!("field `{name}` holds {dtype}, not {}", T::DTYPE),
-            });
+            return Err(Error::invalid("field", format!("field `{name}` holds {dtype}, not {}", T::DTYPE)));
         }
         Ok(self.bytes(field).chunks_exact(dtype.bytes()).map(T::from_ne_bytes).collect())
     }

@@ -75,7 +75,7 @@ pub(super) fn pieces_of(
         let left = len_of(document)?.saturating_sub(start);
         if left == 0 {
             let reason = format!("index {index} does not denote a piece of the {documents} documents");
-            return Err(Error::InvalidArgument { argument: "indices", reason });
+            return Err(Error::invalid("indices", reason));
         }
         pieces.push(DocumentPiece { document, start, tokens: 0 });
         places.push((usize::try_from(left).unwrap_or(usize::MAX), code.begins_row));

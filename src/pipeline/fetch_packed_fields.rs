@@ -81,7 +81,7 @@ impl FetchPackedFields {
     pub fn new(dataset: Arc<dyn Dataset>, lengths: Vec<u32>, collate: PackRows, slab: Arc<Slab>) -> Result<Self> {
         if lengths.len() != dataset.len() {
             let reason = format!("expected one for each of the {} documents, got {}", dataset.len(), lengths.len());
-            return Err(Error::InvalidArgument { argument: "lengths", reason });
+            return Err(Error::invalid("lengths", reason));
         }
         // Documents do not use the slots of `slab`, which may be pinned; their own are free as soon as the pieces are
         // copied.
@@ -122,7 +122,7 @@ impl FetchPackedFields {
                     of.name(),
                     padding.len()
                 );
-                return Err(Error::InvalidArgument { argument: "padding", reason });
+                return Err(Error::invalid("padding", reason));
             }
         }
         Ok(Self { others: fields, ..self })
@@ -204,7 +204,7 @@ impl Source<'_> {
                     self.element.name()
                 )
             };
-            return Err(Error::InvalidArgument { argument: "documents", reason });
+            return Err(Error::invalid("documents", reason));
         }
         Ok(())
     }
@@ -244,7 +244,7 @@ impl Rows<'_> {
 
 /// Returns the element that belongs to one token in a field of documents.
 fn element_of(schema: &Schema, field: usize) -> Result<Field> {
-    let invalid = |reason| Err(Error::InvalidArgument { argument: "field", reason });
+    let invalid = |reason| Err(Error::invalid("field", reason));
     let Some(of) = schema.fields().get(field) else {
         return invalid(format!("there is no field {field} among {schema}"));
     };
@@ -261,6 +261,5 @@ fn check_integers(schema: &Schema, field: usize) -> Result<()> {
     if [Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32].contains(&element.dtype()) && element.shape().is_empty() {
         return Ok(());
     }
-    let reason = format!("expected integers along one axis, got {}", schema.fields()[field]);
-    Err(Error::InvalidArgument { argument: "field", reason })
+    Err(Error::invalid("field", format!("expected integers along one axis, got {}", schema.fields()[field])))
 }

@@ -122,8 +122,7 @@ impl<'a> FieldView<'a> {
         if row < self.samples {
             return Ok(());
         }
-        let reason = format!("there is no row {row} in a batch of {} samples", self.samples);
-        Err(Error::InvalidArgument { argument: "row", reason })
+        Err(Error::invalid("row", format!("there is no row {row} in a batch of {} samples", self.samples)))
     }
 
     fn typed<T: Element>(&self, bytes: &'a [u8]) -> Result<&'a [T]> {

@@ -186,7 +186,7 @@ fn copied(error: &Error) -> Option<Error> {
         Error::Io { path, source } => {
             Error::Io { path: path.clone(), source: io::Error::from_raw_os_error(source.raw_os_error()?) }
         }
-        Error::InvalidArgument { argument, reason } => Error::InvalidArgument { argument, reason: reason.clone() },
+        Error::InvalidArgument { argument, reason } => Error::invalid(argument, reason.clone()),
         Error::Process { command, status, stderr } => {
             Error::Process { command: command.clone(), status: status.clone(), stderr: stderr.clone() }
         }

@@ -26,13 +26,10 @@ impl TorchGenerator {
     /// ```
     pub fn randperm(&mut self, len: usize) -> Result<Vec<usize>> {
         let mut order = Vec::new();
-        order.try_reserve_exact(len).map_err(|refusal| Error::InvalidArgument {
-            argument: "len",
-            reason: format!(
+        order.try_reserve_exact(len).map_err(|refusal| Error::invalid("len", format!(
                 "no memory for an order of {len} indices ({refusal}); with a seed (`seed=`), the order is computed, not \
                  stored"
-            ),
-        })?;
+            )))?;
         if len < WIDE_FROM {
             order.extend(0..len);
             for position in 0..len.saturating_sub(1) {

@@ -76,7 +76,7 @@ impl Moments {
     pub fn add(&mut self, dtype: DType, bytes: &[u8]) -> Result<()> {
         if !bytes.len().is_multiple_of(dtype.bytes()) {
             let reason = format!("expected elements of {} bytes, got {} bytes", dtype.bytes(), bytes.len());
-            return Err(Error::InvalidArgument { argument: "bytes", reason });
+            return Err(Error::invalid("bytes", reason));
         }
         macro_rules! each {
             ($type:ty, $element:ident => $add:expr) => {
@@ -101,8 +101,7 @@ impl Moments {
             DType::Float32 => each!(f32, one => self.add_float(one.into())),
             DType::Float64 => each!(f64, one => self.add_float(one)),
             other => {
-                let reason = format!("expected bools, integers, or floats, got {other}");
-                return Err(Error::InvalidArgument { argument: "dtype", reason });
+                return Err(Error::invalid("dtype", format!("expected bools, integers, or floats, got {other}")));
             }
         }
         Ok(())

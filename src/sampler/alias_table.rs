@@ -49,16 +49,15 @@ impl AliasTable {
                 0 => "expected at least one weight, got none".to_owned(),
                 len => format!("all {len} weights are zero, but at least one must be positive"),
             };
-            return Err(Error::InvalidArgument { argument: "weights", reason });
+            return Err(Error::invalid("weights", reason));
         }
         if total == f64::INFINITY {
-            let reason = "their sum is infinite; divide all of them by the largest".to_owned();
-            return Err(Error::InvalidArgument { argument: "weights", reason });
+            return Err(Error::invalid("weights", "their sum is infinite; divide all of them by the largest"));
         }
         if columns.len() as u64 > MAX_WEIGHTS {
             let reason =
                 format!("expected at most 2^32 weights, got {}; weight groups of samples instead", columns.len());
-            return Err(Error::InvalidArgument { argument: "weights", reason });
+            return Err(Error::invalid("weights", reason));
         }
         let mut table = AliasTable { columns };
         table.fill(total)?;
@@ -159,9 +158,8 @@ impl AliasTable {
 fn columns_of(weights: impl Iterator<Item = Result<f64>>) -> Result<Vec<Column>> {
     let mut columns: Vec<Column> = Vec::new();
     let expected = weights.size_hint().0;
-    columns.try_reserve_exact(expected).map_err(|refusal| Error::InvalidArgument {
-        argument: "weights",
-        reason: format!("no memory for a table of {expected} weights, 8 bytes each ({refusal})"),
+    columns.try_reserve_exact(expected).map_err(|refusal| {
+        Error::invalid("weights", format!("no memory for a table of {expected} weights, 8 bytes each ({refusal})"))
     })?;
     for weight in weights {
         let weight = weight?;
@@ -169,10 +167,10 @@ fn columns_of(weights: impl Iterator<Item = Result<f64>>) -> Result<Vec<Column>>
             watch::advance(0)?;
         }
         if !(0.0..f64::INFINITY).contains(&weight) {
-            return Err(Error::InvalidArgument {
-                argument: "weights",
-                reason: format!("the weight of index {} must be finite and not negative, got {weight}", columns.len()),
-            });
+            return Err(Error::invalid(
+                "weights",
+                format!("the weight of index {} must be finite and not negative, got {weight}", columns.len()),
+            ));
         }
         // Normalizes -0, whose sign bit would mark the column as finished.
         columns.push(weight.abs().to_bits());

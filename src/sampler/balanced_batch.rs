@@ -50,7 +50,7 @@ impl BalancedBatchSampler {
         num_batches: Option<NonZeroUsize>,
         seed: u64,
     ) -> Result<Self> {
-        let invalid = |argument, reason| Err(Error::InvalidArgument { argument, reason });
+        let invalid = |argument, reason| Err(Error::invalid(argument, reason));
         let classes = index.classes().len();
         if classes_per_batch == 0 || classes_per_batch > classes {
             let reason = format!("expected 1 to {classes}, the number of classes, but got {classes_per_batch}");

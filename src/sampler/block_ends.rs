@@ -15,7 +15,7 @@ impl BlockEnds {
     pub(super) fn new(sizes: impl IntoIterator<Item = Result<usize>>) -> Result<Self> {
         let sizes = sizes.into_iter();
         let mut ends = Vec::new();
-        let invalid = |reason| Error::InvalidArgument { argument: "block", reason };
+        let invalid = |reason| Error::invalid("block", reason);
         let no_memory = |error| invalid(format!("out of memory for the sizes of all blocks ({error})"));
         ends.try_reserve(sizes.size_hint().0).map_err(no_memory)?;
         let mut end = 0_usize;

@@ -230,10 +230,7 @@ impl<R: FnMut(usize, &mut [i64]) -> Result<()>> Labels<R> {
 }
 
 fn changed() -> Error {
-    Error::InvalidArgument {
-        argument: "labels",
-        reason: "they changed while they were being read; do not modify them until the sampler is made".to_owned(),
-    }
+    Error::invalid("labels", "they changed while they were being read; do not modify them until the sampler is made")
 }
 
 /// Labels are not chosen by an attacker, so one multiplication spreads them well enough.

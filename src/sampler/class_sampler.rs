@@ -41,7 +41,7 @@ impl ClassSampler {
     /// # Errors
     /// [`Error::InvalidArgument`] if there is no such class, or one occurs twice.
     pub fn new(index: Arc<ClassIndex>, classes: Vec<usize>, shuffling: Shuffling) -> Result<Self> {
-        let invalid = |reason| Err(Error::InvalidArgument { argument: "classes", reason });
+        let invalid = |reason| Err(Error::invalid("classes", reason));
         let known = index.classes().len();
         if let Some(class) = classes.iter().find(|&&class| class >= known) {
             return invalid(format!("expected classes from 0 to below {known}, got {class}"));

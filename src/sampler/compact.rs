@@ -40,8 +40,7 @@ impl CompactNumbers {
             watch::advance(block.len())?;
             for (place, &length) in (start..).zip(&*block) {
                 let Ok(length) = usize::try_from(length) else {
-                    let reason = format!("{thing} {place} has a negative length, {length}");
-                    return Err(Error::InvalidArgument { argument: "lengths", reason });
+                    return Err(Error::invalid("lengths", format!("{thing} {place} has a negative length, {length}")));
                 };
                 check(place, length)?;
             }

@@ -86,7 +86,7 @@ impl LengthBucketBatchSampler {
         last_batch: LastBatch,
         shuffling: Shuffling,
     ) -> Result<Self> {
-        let invalid = |argument, reason| Error::InvalidArgument { argument, reason };
+        let invalid = |argument, reason| Error::invalid(argument, reason);
         let (argument, largest) = match limit {
             BatchLimit::Samples(samples) => ("batch_size", samples),
             BatchLimit::Tokens(tokens) => ("max_tokens", tokens),
@@ -122,8 +122,7 @@ impl LengthBucketBatchSampler {
     /// [`Error::InvalidArgument`] if `batches` is 0.
     pub fn balanced(self, batches: usize) -> Result<Self> {
         if batches == 0 {
-            let reason = "expected a positive integer, but got 0".to_owned();
-            return Err(Error::InvalidArgument { argument: "balance", reason });
+            return Err(Error::invalid("balance", "expected a positive integer, but got 0"));
         }
         Ok(Self { balance: batches, ..self })
     }

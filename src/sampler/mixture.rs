@@ -64,8 +64,7 @@ const BLOCK: u64 = 1024;
 impl Sampler for MixtureSampler {
     fn order(&self, epoch: u64) -> Result<Box<dyn EpochOrder>> {
         if self.plan.len() > usize::MAX as u64 {
-            let reason = "an epoch has more positions than can be counted".to_owned();
-            return Err(Error::InvalidArgument { argument: "num_samples", reason });
+            return Err(Error::invalid("num_samples", "an epoch has more positions than can be counted"));
         }
         let of_part = |part| PermutationSeries::new(Series::Part(part as u64), self.seed, epoch);
         Ok(Box::new(MixtureOrder {

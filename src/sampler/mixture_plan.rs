@@ -162,7 +162,7 @@ impl MixturePlan {
              weight, or end with FIRST_DATASET_EXHAUSTED or after num_samples",
             self.lens[waits], counts[waits]
         );
-        Error::InvalidArgument { argument: "weights", reason }
+        Error::invalid("weights", reason)
     }
 }
 
@@ -212,7 +212,7 @@ impl Piece {
 }
 
 fn check(lens: &[u64], weights: &MixtureWeights) -> Result<()> {
-    let invalid = |reason: String| Err(Error::InvalidArgument { argument: "weights", reason });
+    let invalid = |reason: String| Err(Error::invalid("weights", reason));
     if lens.is_empty() || weights.breakpoints.is_empty() {
         return invalid("expected at least one part with a weight, got none".to_owned());
     }

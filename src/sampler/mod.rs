@@ -209,8 +209,7 @@ pub(crate) fn check_positive(argument: &'static str, number: usize) -> Result<()
     if number > 0 {
         return Ok(());
     }
-    let reason = format!("{argument} should be a positive integer value, but got {argument}=0");
-    Err(Error::InvalidArgument { argument, reason })
+    Err(Error::invalid(argument, format!("{argument} should be a positive integer value, but got {argument}=0")))
 }
 
 /// Panics if one of `count` positions from `start` on, `step` apart, is not in an order of `len` indices.

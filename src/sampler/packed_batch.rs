@@ -115,7 +115,7 @@ impl PackedBatchSampler {
         shuffling: Shuffling,
     ) -> Result<Self> {
         let lengths = CompactNumbers::read_lengths(len, read, "document", |_, _| Ok(()))?;
-        let invalid = |argument, reason: String| Err(Error::InvalidArgument { argument, reason });
+        let invalid = |argument, reason: String| Err(Error::invalid(argument, reason));
         for (argument, number) in [("length", length), ("rows_per_batch", rows_per_batch), ("window", window)] {
             if number == 0 {
                 return invalid(argument, "expected a positive integer, but got 0".to_owned());

@@ -69,10 +69,10 @@ impl Sampler for RandomSampler {
     /// [`Error::InvalidArgument`] if samples are to be drawn from an empty dataset.
     fn order(&self, epoch: u64) -> Result<Box<dyn EpochOrder>> {
         if self.len == 0 && self.num_samples > 0 {
-            return Err(Error::InvalidArgument {
-                argument: "num_samples",
-                reason: format!("can't draw {} samples from an empty dataset", self.num_samples),
-            });
+            return Err(Error::invalid(
+                "num_samples",
+                format!("can't draw {} samples from an empty dataset", self.num_samples),
+            ));
         }
         let (len, num_samples) = (self.len as u64, self.num_samples);
         Ok(match self.replacement {

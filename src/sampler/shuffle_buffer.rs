@@ -104,10 +104,7 @@ impl BufferBound {
     pub fn new(samples: usize, bytes: u64) -> Result<Self> {
         for (argument, is_zero) in [("size", samples == 0), ("max_bytes", bytes == 0)] {
             if is_zero {
-                return Err(Error::InvalidArgument {
-                    argument,
-                    reason: "expected at least 1 sample, got 0".to_owned(),
-                });
+                return Err(Error::invalid(argument, "expected at least 1 sample, got 0"));
             }
         }
         Ok(BufferBound { samples, bytes })

@@ -57,14 +57,11 @@ impl TorchRandomSampler {
         };
         let draws =
             (epoch - start.epoch).checked_mul(2).and_then(|shuffles| shuffles.checked_mul(randperm_draws(self.len)));
-        start.generator.skip(draws.ok_or_else(|| Error::InvalidArgument {
-            argument: "epoch",
-            reason: format!(
+        start.generator.skip(draws.ok_or_else(|| Error::invalid("epoch", format!(
                 "epoch {epoch} of {} samples needs more than 2^64 draws of torch's generator; with a seed (`seed=`), \
                  any epoch is reached at once",
                 self.len
-            ),
-        })?);
+            )))?);
         start.epoch = epoch;
         Ok(start)
     }

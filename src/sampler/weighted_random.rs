@@ -89,13 +89,13 @@ impl WeightedRandomSampler {
         let table = AliasTable::new(weights.iter().map(|&weight| Ok(weight)))?;
         let possible = weights.iter().filter(|weight| **weight > 0.0).count();
         if num_samples > possible {
-            return Err(Error::InvalidArgument {
-                argument: "num_samples",
-                reason: format!(
+            return Err(Error::invalid(
+                "num_samples",
+                format!(
                     "can't draw {num_samples} samples without replacement: only {possible} of {} weights are positive",
                     weights.len()
                 ),
-            });
+            ));
         }
         let drawing = Drawing::Distinct { table: Arc::new(table), weights: weights.into() };
         Ok(WeightedRandomSampler { drawing, num_samples, seed })
@@ -169,9 +169,8 @@ const DRAWS_AT_ONCE: usize = 1024;
 fn distinct(table: &AliasTable, weights: &[f64], num_samples: usize, draws: Draws, race: Draws) -> Result<Vec<usize>> {
     let mut order: Vec<usize> = Vec::new();
     // Room for one more: repeated draws are written too, and then overwritten.
-    order.try_reserve_exact(num_samples + 1).map_err(|refusal| Error::InvalidArgument {
-        argument: "num_samples",
-        reason: format!("no memory for an order of {num_samples} indices ({refusal})"),
+    order.try_reserve_exact(num_samples + 1).map_err(|refusal| {
+        Error::invalid("num_samples", format!("no memory for an order of {num_samples} indices ({refusal})"))
     })?;
     order.resize(num_samples + 1, 0);
     let mut is_drawn = vec![0_u64; weights.len().div_ceil(64)];

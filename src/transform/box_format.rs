@@ -35,10 +35,10 @@ impl std::str::FromStr for BoxFormat {
             "XYXY" => Ok(Self::Corners),
             "XYWH" => Ok(Self::CornerAndSize),
             "CXCYWH" => Ok(Self::CenterAndSize),
-            _ => Err(crate::Error::InvalidArgument {
-                argument: "box_format",
-                reason: format!("expected 'XYXY', 'XYWH' or 'CXCYWH', but got '{name}'"),
-            }),
+            _ => Err(crate::Error::invalid(
+                "box_format",
+                format!("expected 'XYXY', 'XYWH' or 'CXCYWH', but got '{name}'"),
+            )),
         }
     }
 }

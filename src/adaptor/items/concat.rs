@@ -32,10 +32,9 @@ impl<D: ItemDataset> ConcatItems<D> {
         let mut ends = Vec::with_capacity(parts.len());
         for part in &parts {
             let end = ends.last().copied().unwrap_or(0_usize).checked_add(part.len());
-            ends.push(end.ok_or_else(|| Error::InvalidArgument {
-                argument: "parts",
-                reason: "they have more items in total than an index can count".into(),
-            })?);
+            ends.push(
+                end.ok_or_else(|| Error::invalid("parts", "they have more items in total than an index can count"))?,
+            );
         }
         Ok(Self { parts, ends })
     }

@@ -15,7 +15,7 @@ pub(super) fn filter<D: ItemDataset>(
     if dataset.is_random() {
         let reason = "its items are random, so a second read returns different ones; filter before the random \
                       transform, or select by index";
-        return Err(Error::InvalidArgument { argument: "dataset", reason: reason.into() });
+        return Err(Error::invalid("dataset", reason));
     }
     let (len, mut kept, mut indices) = (dataset.len(), Vec::new(), Vec::new());
     for start in (0..len).step_by(AT_ONCE) {

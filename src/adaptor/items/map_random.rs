@@ -36,7 +36,7 @@ impl<D, F> MapRandomItems<D, F> {
 fn no_keys() -> Error {
     let reason = "the items are random and need a key each; read them with items_with_keys, or with an ItemLoader that \
                   has a seed";
-    Error::InvalidArgument { argument: "keys", reason: reason.into() }
+    Error::invalid("keys", reason)
 }
 
 impl<D, F, U> ItemDataset for MapRandomItems<D, F>

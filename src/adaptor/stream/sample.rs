@@ -52,7 +52,7 @@ impl<'a> StreamSample<'a> {
     /// # Errors
     /// [`Error::InvalidArgument`] if the field has a different data type, or there are not that many fields.
     pub fn to_vec<T: Element>(&self, field: usize) -> Result<Vec<T>> {
-        let refused = |reason| Err(Error::InvalidArgument { argument: "field", reason });
+        let refused = |reason| Err(Error::invalid("field", reason));
         let Some(of) = self.fields.get(field).map(TypedField::field) else {
             let fields = self.fields.len();
             return refused(format!("there is no field {field} (counted from 0) in a sample of {fields}"));

@@ -23,7 +23,7 @@ impl<A: IterableDataset, B: IterableDataset> IterableDataset for StreamZip<A, B>
         let has = |name: &str| first.fields().iter().any(|typed| typed.field().name() == name);
         if let Some(typed) = second.fields().iter().find(|typed| has(typed.field().name())) {
             let reason = format!("both streams have a field `{}`; rename it with `map`", typed.field().name());
-            return Err(Error::InvalidArgument { argument: "other", reason });
+            return Err(Error::invalid("other", reason));
         }
         let fields = first.fields().iter().chain(second.fields()).cloned().collect();
         Ok(Box::new(Zipped { first, second, fields, next: from.ordinal }))

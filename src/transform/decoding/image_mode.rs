@@ -30,10 +30,10 @@ impl std::str::FromStr for ImageMode {
             "RGBA" => Ok(Self::Rgba),
             "unchanged" => Ok(Self::Unchanged),
             "P" => Ok(Self::Palette),
-            _ => Err(crate::Error::InvalidArgument {
-                argument: "mode",
-                reason: format!("expected 'RGB', 'L', 'RGBA', 'P' or 'unchanged', but got '{name}'"),
-            }),
+            _ => Err(crate::Error::invalid(
+                "mode",
+                format!("expected 'RGB', 'L', 'RGBA', 'P' or 'unchanged', but got '{name}'"),
+            )),
         }
     }
 }

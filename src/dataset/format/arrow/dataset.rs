@@ -61,7 +61,7 @@ impl Arrow {
     /// differ.
     pub fn open(paths: Vec<PathBuf>, options: &ColumnarOptions, cache_bytes: usize) -> Result<Self> {
         let mut files = ArrowFiles::open(paths, cache_bytes)?;
-        let refuse = |reason| Error::InvalidArgument { argument: "columns", reason };
+        let refuse = |reason| Error::invalid("columns", reason);
         let mut first: Option<(&PathBuf, &arrow_schema::SchemaRef, Columns)> = None;
         for (path, schema) in files.schemas() {
             if first.as_ref().is_some_and(|(_, known, _)| Arc::ptr_eq(known, schema)) {

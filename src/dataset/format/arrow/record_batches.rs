@@ -41,7 +41,7 @@ impl RecordBatches {
     /// [`Error::InvalidArgument`] when there is no batch, for columns that do not exist or can't be read, and for
     /// batches whose columns differ.
     pub fn new(batches: impl IntoIterator<Item = RecordBatch>, options: &ColumnarOptions) -> Result<Self> {
-        let refuse = |argument, reason| Error::InvalidArgument { argument, reason };
+        let refuse = |argument, reason| Error::invalid(argument, reason);
         let mut batches = batches.into_iter().peekable();
         let none = || refuse("batches", "expected at least one batch, whose schema is used for all, got none".into());
         let schema = batches.peek().ok_or_else(none)?.schema();

@@ -131,9 +131,7 @@ impl Csv {
         };
         let file = spans.pool().files().files().first().map(|file| file.path.display().to_string()).unwrap_or_default();
         let fields = CsvFields::new(names, fields, delimiter).map_err(|error| match error {
-            Error::InvalidArgument { argument, reason } => {
-                Error::InvalidArgument { argument, reason: format!("{file}: {reason}") }
-            }
+            Error::InvalidArgument { argument, reason } => Error::invalid(argument, format!("{file}: {reason}")),
             other => other,
         })?;
         Ok(Self { decoding: Decoding::new(Rows { spans, fields }) })
@@ -151,7 +149,7 @@ pub(super) fn check_delimiter(delimiter: u8) -> Result<()> {
     if matches!(delimiter, b'"' | b'\r' | b'\n') || !delimiter.is_ascii() {
         let reason =
             format!("expected an ASCII character other than a quote or a line break, got {:?}", char::from(delimiter));
-        return Err(Error::InvalidArgument { argument: "delimiter", reason });
+        return Err(Error::invalid("delimiter", reason));
     }
     Ok(())
 }

@@ -27,7 +27,7 @@ impl CsvFields {
     pub(super) fn new(names: Vec<String>, fields: Vec<TypedField>, delimiter: u8) -> Result<Self> {
         let mut columns = vec![None; names.len()];
         for (number, typed) in fields.iter().enumerate() {
-            let invalid = |reason| Err(Error::InvalidArgument { argument: "fields", reason });
+            let invalid = |reason| Err(Error::invalid("fields", reason));
             let field = typed.field();
             let Some(column) = names.iter().position(|name| name == field.name()) else {
                 let first: Vec<_> = names.iter().take(20).collect();

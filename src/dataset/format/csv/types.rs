@@ -54,7 +54,7 @@ impl<'a> Inference<'a> {
     pub(crate) fn fields(self) -> Result<Vec<TypedField>> {
         if let Some(name) = self.unknown {
             let reason = format!("there is no column `{name}`; the columns are {:?}", self.names);
-            return Err(Error::InvalidArgument { argument: "defaults", reason });
+            return Err(Error::invalid("defaults", reason));
         }
         let columns = self.names.iter().zip(self.kinds).zip(self.defaults);
         columns.map(|((name, kind), default)| field(name, kind.unwrap_or(Kind::Text), default)).collect()
@@ -73,7 +73,7 @@ fn field(name: &str, kind: Kind, default: Option<&str>) -> Result<TypedField> {
     let typed = TypedField::number(Field::new(name, dtype, []))?;
     let Some(default) = default else { return Ok(typed) };
     let mut bytes = Vec::new();
-    let refuse = |reason| Error::InvalidArgument { argument: "defaults", reason };
+    let refuse = |reason| Error::invalid("defaults", reason);
     let number = Number::parse(default, dtype).ok_or_else(|| refuse(format!("{default:?} is not a valid {dtype}")))?;
     number.push(dtype, &mut bytes).map_err(refuse)?;
     typed.or(bytes)

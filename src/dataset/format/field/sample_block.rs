@@ -50,7 +50,7 @@ impl SampleBlock {
         }
         self.end_sample(fields, position).map_err(|reason| {
             self.decoded.abandon_sample();
-            Error::InvalidArgument { argument: "values", reason }
+            Error::invalid("values", reason)
         })
     }
 

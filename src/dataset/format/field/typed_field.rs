@@ -56,10 +56,10 @@ impl TypedField {
             Bool | UInt8 | Int8 | UInt16 | Int16 | UInt32 | Int32 | UInt64 | Int64 | Float32 | Float64 => {
                 Ok(Self { field, content: Content::Number, default: None })
             }
-            dtype => Err(Error::InvalidArgument {
-                argument: "fields",
-                reason: format!("`{}`: {dtype} is not supported; read float32 and convert the batch", field.name()),
-            }),
+            dtype => Err(Error::invalid(
+                "fields",
+                format!("`{}`: {dtype} is not supported; read float32 and convert the batch", field.name()),
+            )),
         }
     }
 
@@ -106,11 +106,10 @@ impl TypedField {
         };
         if !fits {
             let reason = format!("{} bytes were given for {}, whose elements have {size} bytes", bytes, self.field);
-            return Err(Error::InvalidArgument { argument: "defaults", reason });
+            return Err(Error::invalid("defaults", reason));
         }
         if self.content.is_list() && NestedType::List(Box::new(NestedType::Bytes)).value(&default).is_none() {
-            let reason = format!("`{}`: the default is not a list", self.field.name());
-            return Err(Error::InvalidArgument { argument: "defaults", reason });
+            return Err(Error::invalid("defaults", format!("`{}`: the default is not a list", self.field.name())));
         }
         Ok(Self { default: Some(default), ..self })
     }

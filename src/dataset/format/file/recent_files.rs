@@ -80,7 +80,7 @@ mod tests {
         read(&mut files, 0).unwrap();
         fs::File::options().write(true).open(&paths[0]).unwrap().set_len(1000).unwrap();
         assert_eq!(read(&mut files, 0).unwrap(), [0; 100], "by itself the mapping tells nothing");
-        let other = || Error::InvalidArgument { argument: "sample", reason: "zeros".into() };
+        let other = || Error::invalid("sample", "zeros");
         for read in [Ok(()), Err(other())] {
             assert!(matches!(files.checked(read), Err(Error::Changed { path, .. }) if path == paths[0]));
         }

@@ -181,14 +181,14 @@ impl Folder {
 /// Fails if the class `name` has no files, like torchvision.
 fn refuse_empty(name: &[u8], samples: usize) -> Result<()> {
     match samples {
-        0 => Err(Error::InvalidArgument {
-            argument: "classes",
-            reason: format!(
+        0 => Err(Error::invalid(
+            "classes",
+            format!(
                 "the folder `{}` has no file that matches pattern and extensions, so its class would have no samples; \
                  remove the folder, or change pattern or extensions",
                 String::from_utf8_lossy(name)
             ),
-        }),
+        )),
         _ => Ok(()),
     }
 }

@@ -161,7 +161,7 @@ fn list(root: &Path, place: &Place, real_root: &Path, links: FolderLinks, damage
 /// Returns the target of the link at `path`, which is in `place`.
 fn follow(path: &Path, place: &Place, real_root: &Path, links: FolderLinks) -> Result<PathBuf> {
     let target = fs::canonicalize(path).map_err(|source| Error::Io { path: path.to_path_buf(), source })?;
-    let refuse = |reason: String| Err(Error::InvalidArgument { argument: "links", reason });
+    let refuse = |reason: String| Err(Error::invalid("links", reason));
     if links == FolderLinks::Inside && !target.starts_with(real_root) {
         return refuse(format!(
             "{} is a link to {}, outside the folder; pass follow_links=True to follow it",

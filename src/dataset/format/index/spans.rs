@@ -206,7 +206,7 @@ impl Spans {
                     file.source().path.display(),
                     file.bytes()
                 );
-                return Err(Error::InvalidArgument { argument: "index", reason });
+                return Err(Error::invalid("index", reason));
             }
             make_room(&mut buffer, (end - first.offset) as usize)?;
             file.copy_at(first.offset, &mut buffer)?;

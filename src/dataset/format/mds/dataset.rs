@@ -111,7 +111,7 @@ impl Mds {
                 return Err(Error::Format { path: shard.path.clone(), offset: file.facts.bytes, reason });
             }
         }
-        let invalid = |reason| Error::InvalidArgument { argument: "fields", reason };
+        let invalid = |reason| Error::invalid("fields", reason);
         let names: Vec<String> = match fields {
             Some(fields) => fields.to_vec(),
             None => forms.iter().map(|form| form.name.clone()).collect(),

@@ -96,7 +96,7 @@ impl Npy {
                 paths[0].display(),
                 words(first)
             );
-            Error::InvalidArgument { argument: "paths", reason }
+            Error::invalid("paths", reason)
         })
     }
 }

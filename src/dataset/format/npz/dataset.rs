@@ -139,10 +139,7 @@ fn array_of(path: &Path, file: &MappedFile, name: String, contents: Contents) ->
 }
 
 fn refuse_fields(path: &Path, reason: String) -> Error {
-    Error::InvalidArgument {
-        argument: "fields",
-        reason: format!("{}: {reason}; name the arrays that make up a sample", path.display()),
-    }
+    Error::invalid("fields", format!("{}: {reason}; name the arrays that make up a sample", path.display()))
 }
 
 forward_dataset!([] Npz, self => self.0);

@@ -95,7 +95,7 @@ pub(crate) fn unpack(paths: &[PathBuf], folder: &UnpackedFolder) -> Result<Unpac
             let cache = user_cache().ok_or_else(|| {
                 let reason =
                     "there is no folder for decompressed files; pass cache_folder, or set SLUICEGATE_CACHE".to_owned();
-                Error::InvalidArgument { argument: "cache_folder", reason }
+                Error::invalid("cache_folder", reason)
             })?;
             check_writable("SLUICEGATE_CACHE", &cache)?;
             cache.join("unpacked")

@@ -95,7 +95,7 @@ impl ParquetField {
     }
 
     fn refuse(&self, reason: &str) -> Error {
-        Error::InvalidArgument { argument: "fields", reason: format!("`{}`: {reason}", self.name) }
+        Error::invalid("fields", format!("`{}`: {reason}", self.name))
     }
 
     /// Returns how many numbers an element consists of.

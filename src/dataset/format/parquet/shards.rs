@@ -113,8 +113,7 @@ impl ParquetShards {
     /// [`Error::InvalidArgument`] when a field can't be written, or there are no fields; [`Error::Threads`].
     pub fn new(fields: Vec<ParquetField>, options: &ParquetShardOptions) -> Result<Self> {
         if fields.is_empty() {
-            let reason = "expected at least one column, got none".into();
-            return Err(Error::InvalidArgument { argument: "fields", reason });
+            return Err(Error::invalid("fields", "expected at least one column, got none"));
         }
         let form = Form::new(&fields, options.compression)?;
         Ok(Self {
@@ -140,7 +139,7 @@ impl ParquetShards {
                 columns.len(),
                 self.fields.len()
             );
-            return Err(Error::InvalidArgument { argument: "columns", reason });
+            return Err(Error::invalid("columns", reason));
         }
         let cuts = self.fields.iter().zip(columns).map(|(field, column)| Cut::new(field, *column, rows.end));
         let cuts = cuts.collect::<Result<Vec<_>>>()?;
@@ -157,7 +156,7 @@ impl ParquetShards {
             if bytes > LARGEST {
                 let reason =
                     format!("sample {row} of this call has {bytes} bytes, but a sample must have less than 2 GiB");
-                return Err(Error::InvalidArgument { argument: "columns", reason });
+                return Err(Error::invalid("columns", reason));
             }
         }
         // Consecutive samples of one row group are pushed as one batch.
@@ -299,7 +298,7 @@ impl Form {
 }
 
 fn invalid(error: &dyn std::error::Error) -> Error {
-    Error::InvalidArgument { argument: "samples", reason: format!("can't be written as Parquet: {error}") }
+    Error::invalid("samples", format!("can't be written as Parquet: {error}"))
 }
 
 struct ParquetWriter {

@@ -65,16 +65,13 @@ impl ParquetSource {
     pub(super) fn open(paths: Vec<PathBuf>, options: ParquetOptions, damages: Damages) -> Result<Self> {
         let pool = FilePool::new(Arc::new(SourceFiles::look(paths)?), OPEN_FILES);
         if pool.files().files().is_empty() {
-            return Err(Error::InvalidArgument {
-                argument: "paths",
-                reason: "expected at least one file, got none".into(),
-            });
+            return Err(Error::invalid("paths", "expected at least one file, got none"));
         }
         let first = Footer::read(&pool.file(0)?, PageIndexPolicy::Skip)?;
         let columns = Columns::new(&first.schema, &options.columns)
-            .map_err(|reason| Error::InvalidArgument { argument: "columns", reason: of_file(&pool, 0, &reason) })?;
+            .map_err(|reason| Error::invalid("columns", of_file(&pool, 0, &reason)))?;
         let filter = Filter::new(&first.schema, &options.filter)
-            .map_err(|reason| Error::InvalidArgument { argument: "filter", reason: of_file(&pool, 0, &reason) })?;
+            .map_err(|reason| Error::invalid("filter", of_file(&pool, 0, &reason)))?;
         let mut parameters = format!("{:?} {:?}", options.columns, options.filter);
         if filter.is_some() && damages == Damages::LeaveOut {
             parameters.push_str(" leave out");

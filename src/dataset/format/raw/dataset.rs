@@ -159,7 +159,7 @@ impl Raw {
 
 /// Fails if a field is variable, or does not fit into a sample of `sample_bytes` bytes.
 pub(super) fn check_fields(fields: &[RawField], sample_bytes: usize) -> Result<()> {
-    let invalid = |reason| Error::InvalidArgument { argument: "dtype", reason };
+    let invalid = |reason| Error::invalid("dtype", reason);
     if sample_bytes == 0 {
         return Err(invalid("a sample has 0 bytes, so the number of samples is unknown".into()));
     }

@@ -29,7 +29,7 @@ impl RawParse {
         check_fields(&fields, sample_bytes)?;
         if sample_bytes as u64 > largest {
             let reason = format!("a sample has {sample_bytes} bytes, but at most {largest} are allowed");
-            return Err(Error::InvalidArgument { argument: "max_sample_bytes", reason });
+            return Err(Error::invalid("max_sample_bytes", reason));
         }
         let typed = fields.iter().map(|field| TypedField::plain(field.field().clone())).collect();
         Ok(Self { fields, typed, header_bytes, sample_bytes })

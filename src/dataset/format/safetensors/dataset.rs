@@ -95,10 +95,7 @@ impl Safetensors {
 }
 
 fn refuse_fields(path: &Path, reason: String) -> Error {
-    Error::InvalidArgument {
-        argument: "fields",
-        reason: format!("{}: {reason}; name the tensors that make up a sample", path.display()),
-    }
+    Error::invalid("fields", format!("{}: {reason}; name the tensors that make up a sample", path.display()))
 }
 
 /// Opens the file, and reads its tensors, sorted by name.

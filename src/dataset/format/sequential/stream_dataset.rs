@@ -93,7 +93,7 @@ impl StreamDataset {
                      path, or turn commands on",
                     source.name()
                 );
-                Err(Error::InvalidArgument { argument: "urls", reason })
+                Err(Error::invalid("urls", reason))
             }
             _ => Ok(()),
         }
@@ -216,7 +216,7 @@ impl Samples {
             let reason = "they must be named, because the first samples, from which they are inferred, have been read \
                           and can't be read again"
                 .to_owned();
-            return Err(Error::InvalidArgument { argument: "fields", reason });
+            return Err(Error::invalid("fields", reason));
         }
         let named = |trouble| named(source, "its first samples", trouble);
         let mut bytes = ByteStream::open(source, self.dataset.packing, &self.stop).map_err(named)?;

@@ -260,8 +260,7 @@ fn unknown(field: &TarField, extensions: &[Vec<u8>], archives: &[PathBuf]) -> Er
         [first, _, ..] => format!(", in {} and {} more", first.display(), archives.len() - 1),
         one => one.iter().map(|archive| format!(", in {}", archive.display())).collect(),
     };
-    let reason = format!("no sample has `{}`; there are {}{of}", field.name, known.join(", "));
-    Error::InvalidArgument { argument: "fields", reason }
+    Error::invalid("fields", format!("no sample has `{}`; there are {}{of}", field.name, known.join(", ")))
 }
 
 impl Dataset for Tar {

@@ -81,7 +81,7 @@ const LARGEST_MARK: usize = 16 << 20;
 /// elements; a ragged one has an extra first element if present, which tells an empty array from a missing one.
 pub(super) fn field_of(field: &TarField, form: Option<&NpyForm>, may_be_missing: MayBeMissing) -> crate::Result<Field> {
     let name = field.name.as_str();
-    let refuse = |reason| Err(Error::InvalidArgument { argument: "fields", reason });
+    let refuse = |reason| Err(Error::invalid("fields", reason));
     let fixed = match field.value {
         TarValue::Bytes | TarValue::Key | TarValue::Url => return Ok(Field::variable(name, DType::UInt8, [])),
         TarValue::Int => Field::new(name, DType::Int64, []),

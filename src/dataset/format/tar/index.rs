@@ -206,8 +206,7 @@ fn columns(shard: &TarShard) -> Vec<IndexColumn> {
 }
 
 fn damaged() -> Error {
-    let reason = "the index of the archives is damaged; remove it, and it is created again".into();
-    Error::InvalidArgument { argument: "index", reason }
+    Error::invalid("index", "the index of the archives is damaged; remove it, and it is created again")
 }
 
 /// Returns the bounds of row `row` in a column of end offsets.

@@ -75,8 +75,7 @@ impl ShardWriter<Vec<u8>> for TarWriter {
 /// Pushes header, contents and padding of a regular file.
 pub(super) fn push_member(into: &mut Vec<u8>, name: &[u8], contents: &[u8]) -> Result<()> {
     if name.is_empty() || name.contains(&0) {
-        let reason = format!("`{}` is not a valid file name", name.escape_ascii());
-        return Err(Error::InvalidArgument { argument: "name", reason });
+        return Err(Error::invalid("name", format!("`{}` is not a valid file name", name.escape_ascii())));
     }
     let bytes = contents.len() as u64;
     let mut records = Vec::new();

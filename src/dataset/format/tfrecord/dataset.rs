@@ -143,7 +143,7 @@ fn infer(spans: &Spans, damages: Damages) -> Result<Vec<TypedField>> {
         let refuse = |reason| Error::Format { path: file.source().path.clone(), offset, reason };
         inference.see(data).map_err(refuse)
     })?;
-    inference.fields().map_err(|reason| Error::InvalidArgument { argument: "features", reason })
+    inference.fields().map_err(|reason| Error::invalid("features", reason))
 }
 
 impl Decode for Examples {

@@ -114,7 +114,7 @@ impl Parse for TfRecordParse {
             inference.see(&self.data).map_err(|reason| Trouble::Rest { offset: at, reason })?;
         }
         let fields = inference.fields();
-        self.fields = Some(fields.map_err(|reason| Error::InvalidArgument { argument: "features", reason })?);
+        self.fields = Some(fields.map_err(|reason| Error::invalid("features", reason))?);
         Ok(has_samples)
     }
 

@@ -86,20 +86,18 @@ impl Tokens {
         let TokenWindows { length, stride, output, .. } = windows;
         for (argument, number) in [("length", length), ("stride", stride)] {
             if number == 0 {
-                let reason = "expected a positive number of tokens, but got 0".to_owned();
-                return Err(Error::InvalidArgument { argument, reason });
+                return Err(Error::invalid(argument, "expected a positive number of tokens, but got 0"));
             }
         }
         let too_short = || {
             let longest = (0..files.documents()).map(|document| files.document_len(document)).max().unwrap_or(0);
             let reason = format!("a window is longer than every document; the longest has {longest} tokens");
-            Error::InvalidArgument { argument: "length", reason }
+            Error::invalid("length", reason)
         };
         let window = output.window(length).ok_or_else(too_short)?;
         let mut ends = Vec::new();
-        ends.try_reserve_exact(files.documents()).map_err(|error| Error::InvalidArgument {
-            argument: "paths",
-            reason: format!("no memory for the positions of {} documents ({error})", files.documents()),
+        ends.try_reserve_exact(files.documents()).map_err(|error| {
+            Error::invalid("paths", format!("no memory for the positions of {} documents ({error})", files.documents()))
         })?;
         let mut count = 0;
         for document in 0..files.documents() {

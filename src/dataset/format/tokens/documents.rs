@@ -95,7 +95,7 @@ impl TokenDocuments {
             let reason = format!(
                 "expected tokens of document {document}, which has {len}, got {tokens} tokens from token {start} on"
             );
-            return Err(Error::InvalidArgument { argument: "start", reason });
+            return Err(Error::invalid("start", reason));
         }
         let token = self.files.document_start(document) + start;
         let stream = self.files.stream_at(token);
@@ -138,7 +138,7 @@ impl TokenDocuments {
 }
 
 fn wrong_room() -> Error {
-    Error::InvalidArgument { argument: "room", reason: "each piece must have room for exactly its tokens".into() }
+    Error::invalid("room", "each piece must have room for exactly its tokens")
 }
 
 impl Dataset for TokenDocuments {

@@ -89,18 +89,12 @@ impl TokenFiles {
             // Each file has fewer than 2^63 bytes, but sparse files could add up to more.
             tokens = u64::checked_add(tokens, stream.len())
                 .filter(|&tokens| i64::try_from(tokens).is_ok())
-                .ok_or_else(|| Error::InvalidArgument {
-                    argument: "paths",
-                    reason: "the files have more tokens than can be counted".into(),
-                })?;
+                .ok_or_else(|| Error::invalid("paths", "the files have more tokens than can be counted"))?;
             files.stream_ends.push(tokens);
             files.streams.push(stream);
         }
         if files.streams.is_empty() {
-            return Err(Error::InvalidArgument {
-                argument: "paths",
-                reason: "expected at least one file, got none".into(),
-            });
+            return Err(Error::invalid("paths", "expected at least one file, got none"));
         }
         files.document_ends = (documents == Documents::Apart).then_some(document_ends);
         Ok(files)
@@ -150,7 +144,7 @@ impl TokenFiles {
             let reason = format!(
                 "expected tokens of document {document}, which has {tokens}, got {wanted} tokens from token {start} on"
             );
-            return Err(Error::InvalidArgument { argument: "start", reason });
+            return Err(Error::invalid("start", reason));
         }
         let number = self.stream_at(self.document_start(document));
         let stream = &self.streams[number];
@@ -191,8 +185,7 @@ pub(super) fn check_dtype(dtype: DType) -> Result<()> {
     ) {
         return Ok(());
     }
-    let reason = format!("expected an integer type that fits into int64, got {dtype}");
-    Err(Error::InvalidArgument { argument: "dtype", reason })
+    Err(Error::invalid("dtype", format!("expected an integer type that fits into int64, got {dtype}")))
 }
 
 /// The two files of a Megatron dataset.

@@ -280,8 +280,7 @@ fn dtype_of(code: u8) -> std::result::Result<DType, String> {
 /// [`Error::InvalidArgument`] if it has none.
 pub(super) fn code_of(dtype: DType) -> Result<u8> {
     CODES.iter().find(|(_, other)| *other == dtype).map(|(code, _)| *code).ok_or_else(|| {
-        let reason = format!("expected a type of a Megatron index, such as uint16 or int32, got {dtype}");
-        Error::InvalidArgument { argument: "dtype", reason }
+        Error::invalid("dtype", format!("expected a type of a Megatron index, such as uint16 or int32, got {dtype}"))
     })
 }
 

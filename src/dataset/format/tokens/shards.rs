@@ -84,7 +84,7 @@ impl TokenShards {
     /// # Errors
     /// [`Error::InvalidArgument`] if they are not a whole number of tokens, or too many for the index.
     pub fn append(&mut self, tokens: &[u8]) -> Result<bool> {
-        let invalid = |reason| Error::InvalidArgument { argument: "tokens", reason };
+        let invalid = |reason| Error::invalid("tokens", reason);
         if !tokens.len().is_multiple_of(self.dtype.bytes()) {
             return Err(invalid(format!("{} bytes are not a whole number of {} tokens", tokens.len(), self.dtype)));
         }

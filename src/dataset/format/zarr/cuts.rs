@@ -19,7 +19,7 @@ pub(super) fn with_dimensions(mut arrays: Vec<FoundArray>, options: &ZarrOptions
 
 /// Creates the windows along each dimension, whose size is taken from the first array that has it.
 pub(super) fn windows_of(arrays: &[FoundArray], options: &ZarrOptions) -> Result<Windows> {
-    let refuse = |argument, reason| Err(Error::InvalidArgument { argument, reason });
+    let refuse = |argument, reason| Err(Error::invalid(argument, reason));
     let Some(FoundArray { name, metadata: first, .. }) = arrays.first() else {
         return refuse("fields", "expected at least one name".into());
     };
@@ -82,7 +82,7 @@ fn region_of(name: &str, size: usize, options: &ZarrOptions) -> Result<(usize, u
     let (start, end) = found.map_or((0, size), |&(_, start, end)| (start, end.unwrap_or(size)));
     if start > end || end > size {
         let reason = format!("expected elements of {name:?}, which has {size}, got {start} to {end}");
-        return Err(Error::InvalidArgument { argument: "region", reason });
+        return Err(Error::invalid("region", reason));
     }
     Ok((start, end))
 }

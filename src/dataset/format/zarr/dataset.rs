@@ -118,7 +118,7 @@ impl Zarr {
             names().enumerate().find(|(place, name)| names().take(*place).any(|other| other == *name))
         {
             let reason = format!("expected each name once, got {name:?} again at place {place}");
-            return Err(Error::InvalidArgument { argument: "fields", reason });
+            return Err(Error::invalid("fields", reason));
         }
         let windows = windows_of(&found, options)?;
         let mut fields: Vec<ZarrField> = Vec::with_capacity(found.len());
@@ -130,7 +130,7 @@ impl Zarr {
                      leave it out",
                     windows.axes[0].name, metadata.dimensions
                 );
-                return Err(Error::InvalidArgument { argument: "fields", reason });
+                return Err(Error::invalid("fields", reason));
             }
             let array = ZarrArray::new(name.clone(), metadata, places, options.decode_cf)
                 .map_err(|reason| refuse(path, format!("array {name:?}: {reason}")))?;
@@ -141,10 +141,9 @@ impl Zarr {
                 fields.push(ZarrField::new(Arc::clone(&array), part, &windows, chunks)?);
             }
             let own = fields.last().map_or(0, ZarrField::chunks);
-            chunks = chunks.checked_add(own).ok_or_else(|| Error::InvalidArgument {
-                argument: "fields",
-                reason: "there are more chunks than can be counted".into(),
-            })?;
+            chunks = chunks
+                .checked_add(own)
+                .ok_or_else(|| Error::invalid("fields", "there are more chunks than can be counted"))?;
         }
         let is_row = options.window.is_none();
         let schema = Schema::new(fields.iter().map(|field| field.field(is_row)).collect::<Vec<_>>());

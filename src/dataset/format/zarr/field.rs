@@ -37,7 +37,7 @@ impl ZarrField {
         windows: &Windows,
         first_chunk: usize,
     ) -> Result<Self> {
-        let refuse = |argument, reason| Err(Error::InvalidArgument { argument, reason });
+        let refuse = |argument, reason| Err(Error::invalid(argument, reason));
         let metadata = &array.metadata;
         let mut cuts = Vec::with_capacity(metadata.shape.len());
         for (name, &size) in metadata.dimensions.iter().zip(&metadata.shape) {

@@ -54,7 +54,7 @@ pub(super) fn open(path: &Path) -> Result<Box<dyn Store>> {
          open files of HDF5 and netCDF-4 with Hdf5Dataset",
         path.display()
     );
-    Err(Error::InvalidArgument { argument: "path", reason })
+    Err(Error::invalid("path", reason))
 }
 
 /// Reads the arrays called `names` from `store`, which is at `path`.
@@ -67,7 +67,7 @@ pub(super) fn named_arrays(store: &dyn Store, path: &Path, names: &[String]) -> 
         None => {
             let all = store.names()?;
             let reason = format!("expected names of arrays in {}, which has {all:?}, got {name:?}", path.display());
-            Err(Error::InvalidArgument { argument: "fields", reason })
+            Err(Error::invalid("fields", reason))
         }
     });
     arrays.collect()
@@ -107,7 +107,7 @@ pub(super) fn all_arrays(store: &dyn Store, path: &Path) -> Result<Contents> {
     arrays.retain(|array| !coordinates.contains(&array.name));
     if arrays.is_empty() {
         let reason = format!("expected a store with arrays, got {}, which has none", path.display());
-        return Err(Error::InvalidArgument { argument: "path", reason });
+        return Err(Error::invalid("path", reason));
     }
     Ok(Contents::Group(arrays))
 }

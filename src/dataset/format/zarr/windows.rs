@@ -49,7 +49,7 @@ impl WindowAxis {
     /// # Errors
     /// [`Error::InvalidArgument`] when they do not fit.
     pub(super) fn new(name: &str, size: usize, window: usize, stride: usize, edges: WindowEdges) -> Result<Self> {
-        let refuse = |argument, reason| Err(Error::InvalidArgument { argument, reason });
+        let refuse = |argument, reason| Err(Error::invalid(argument, reason));
         if window == 0 || stride == 0 {
             let argument = if window == 0 { "window" } else { "stride" };
             return refuse(argument, format!("expected a positive number for dimension {name:?}, got 0"));
@@ -134,9 +134,8 @@ pub(super) struct Windows {
 impl Windows {
     pub(super) fn new(axes: Vec<WindowAxis>) -> Result<Self> {
         let len = axes.iter().try_fold(1_usize, |len, axis| len.checked_mul(axis.count));
-        let len = len.filter(|&len| len <= isize::MAX as usize).ok_or_else(|| Error::InvalidArgument {
-            argument: "window",
-            reason: "there are more windows than can be counted; pass a larger stride".into(),
+        let len = len.filter(|&len| len <= isize::MAX as usize).ok_or_else(|| {
+            Error::invalid("window", "there are more windows than can be counted; pass a larger stride")
         })?;
         Ok(Self { axes, len })
     }
