@@ -107,8 +107,8 @@ TENSOR_FLAGS = ["is_neg", *(["has_names"] if hasattr(torch.Tensor, "has_names") 
 def operations_are_plain() -> bool:
     """Return True if torch currently makes ordinary CPU tensors, with no mode that observes or extends them.
 
-    Called for every batch, so it takes a fifth of the time of `modes_are_active`. It also covers a default device, the
-    wrapped tensors of `torch.func`, and the tangents of forward-mode differentiation.
+    Called for every batch. Unlike `modes_are_active`, it also covers a default device, the wrapped tensors of
+    `torch.func`, and the tangents of forward-mode differentiation.
     """
     return (
         torch._C._len_torch_function_stack() == 0
@@ -128,11 +128,12 @@ def modules_have_global_hooks() -> bool:
 
 def modes_are_active() -> bool:
     """Return True if a mode is active that may change any call of torch (fake tensors, tracing, logging)."""
-    functions = torch.overrides._get_current_function_mode_stack()
-    # `torch.set_default_device` is such a mode too, but one that leaves operations on given tensors alone.
-    if any(type(mode) is not DeviceContext for mode in functions):
+    if torch._C._len_torch_dispatch_stack() > 0:
         return True
-    return bool(torch.utils._python_dispatch._get_current_dispatch_mode_stack())
+    if torch._C._len_torch_function_stack() == 0:
+        return False
+    # `torch.set_default_device` is such a mode too, but one that leaves operations on given tensors alone.
+    return any(type(mode) is not DeviceContext for mode in torch.overrides._get_current_function_mode_stack())
 
 
 def memory_has_one_owner(tensor: torch.Tensor) -> bool:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True)
-class FetchSettings:
+class FetchSettings(NamedTuple):
     """How a fetcher makes batches of samples, which is the same for every epoch.
 
     Attributes:
