@@ -85,6 +85,27 @@ impl DType {
         DTYPES.get(usize::from(number)).map(|entry| entry.0)
     }
 
+    /// Returns the data type of NumPy's code for it, without the byte order (`f4`).
+    pub(crate) fn from_numpy(code: &str) -> Option<Self> {
+        Some(match code {
+            "b1" => Self::Bool,
+            "u1" => Self::UInt8,
+            "i1" => Self::Int8,
+            "u2" => Self::UInt16,
+            "i2" => Self::Int16,
+            "u4" => Self::UInt32,
+            "i4" => Self::Int32,
+            "u8" => Self::UInt64,
+            "i8" => Self::Int64,
+            "f2" => Self::Float16,
+            "f4" => Self::Float32,
+            "f8" => Self::Float64,
+            "c8" => Self::Complex64,
+            "c16" => Self::Complex128,
+            _ => return None,
+        })
+    }
+
     /// Returns the size of one element in bytes.
     #[must_use]
     pub fn bytes(self) -> usize {

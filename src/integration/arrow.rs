@@ -2,16 +2,12 @@
 
 use std::sync::Arc;
 
-use arrow_array::types::{
-    ArrowPrimitiveType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type,
-    UInt16Type, UInt32Type, UInt64Type,
-};
-use arrow_array::{ArrayRef, BooleanArray, FixedSizeListArray, LargeListArray, PrimitiveArray, RecordBatch};
-use arrow_array::{RecordBatchOptions, array::Array};
-use arrow_buffer::{BooleanBuffer, Buffer, OffsetBuffer, ScalarBuffer};
+use arrow_array::{Array, ArrayRef, FixedSizeListArray, LargeListArray, RecordBatch, RecordBatchOptions};
+use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, FieldRef, Schema};
 
-use crate::{Batch, BatchField, BatchLayout, Column, DType, Error, Result};
+use crate::dataset::format::number_array;
+use crate::{Batch, BatchField, BatchLayout, Column, Error, Result};
 
 impl Batch {
     /// Converts the batch to an Arrow record batch with a column for each field and no nulls. Feature `arrow`.
@@ -54,37 +50,13 @@ impl Batch {
 fn column_of(field: &BatchField, column: Column, samples: usize, slot: &Buffer) -> Result<ArrayRef> {
     let elements: usize = field.shape.iter().product();
     let values = slot.slice_with_length(column.offset(), elements * field.dtype.bytes());
-    let values = numbers(field, &values)?;
+    let values = number_array(field.dtype, &values, None);
+    let values = values.ok_or_else(|| super::refused(&field.name, field.dtype, "Arrow"))?;
     let values = nested(field, values)?;
     let Column::Variable { offsets, .. } = column else { return Ok(values) };
     let offsets = slot.slice_with_length(offsets, (samples + 1) * size_of::<i64>());
     let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
     Ok(Arc::new(LargeListArray::try_new(part("item", &values), offsets, values, None).map_err(foreign)?))
-}
-
-/// Returns all elements of `field` as one flat array.
-fn numbers(field: &BatchField, values: &Buffer) -> Result<ArrayRef> {
-    Ok(match field.dtype {
-        DType::Bool => {
-            Arc::new(BooleanArray::new(BooleanBuffer::from_iter(values.iter().map(|&byte| byte != 0)), None))
-        }
-        DType::UInt8 => primitive::<UInt8Type>(values),
-        DType::Int8 => primitive::<Int8Type>(values),
-        DType::UInt16 => primitive::<UInt16Type>(values),
-        DType::Int16 => primitive::<Int16Type>(values),
-        DType::UInt32 => primitive::<UInt32Type>(values),
-        DType::Int32 => primitive::<Int32Type>(values),
-        DType::UInt64 => primitive::<UInt64Type>(values),
-        DType::Int64 => primitive::<Int64Type>(values),
-        DType::Float16 => primitive::<Float16Type>(values),
-        DType::Float32 => primitive::<Float32Type>(values),
-        DType::Float64 => primitive::<Float64Type>(values),
-        other => return Err(super::refused(&field.name, other, "Arrow")),
-    })
-}
-
-fn primitive<T: ArrowPrimitiveType>(values: &Buffer) -> ArrayRef {
-    Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::from(values.clone()), None))
 }
 
 /// Wraps `values` in one list for every axis of `field` except the first.

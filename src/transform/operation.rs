@@ -8,50 +8,41 @@ use crate::DType;
 
 /// How to compute values between pixels, with torchvision's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Interpolation {
     /// The pixel at the position rounded down, like torch's `nearest`.
-    #[serde(rename = "nearest")]
     Nearest,
     /// The nearest pixel, like Pillow.
-    #[serde(rename = "nearest-exact")]
     NearestExact,
     /// Linear in both directions.
     #[default]
-    #[serde(rename = "bilinear")]
     Bilinear,
     /// Cubic in both directions.
-    #[serde(rename = "bicubic")]
     Bicubic,
     /// The mean of the covered pixels.
-    #[serde(rename = "box")]
     Box,
     /// Between bilinear and bicubic.
-    #[serde(rename = "hamming")]
     Hamming,
     /// A windowed sinc of three lobes.
-    #[serde(rename = "lanczos")]
     Lanczos,
 }
 
 /// Determines if a smaller image is computed from all pixels, or only from those around each position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Antialias {
     /// From all: the filter is as wide as the step.
     #[default]
-    #[serde(rename = "on")]
     On,
     /// From two (bilinear) or four (bicubic) in each direction.
-    #[serde(rename = "off")]
     Off,
     /// From all, with the integer arithmetic of Pillow 13: the values are Pillow's, bit for bit. Only for bytes.
-    #[serde(rename = "pillow")]
     Pillow,
     /// Like `Pillow` before version 13, which resizes columns first if it removes over twice as many rows as columns.
     #[serde(rename = "pillow 12")]
     Pillow12,
     /// From all, with the integer arithmetic of torch on processors with AVX2: the values are those of
     /// `torch.nn.functional.interpolate`, bit for bit. Only for bytes, bilinear and bicubic.
-    #[serde(rename = "torch")]
     Torch,
 }
 
@@ -64,69 +55,61 @@ impl Antialias {
 
 /// How to fill the pixels outside an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum PaddingMode {
     /// A color.
     #[default]
-    #[serde(rename = "constant")]
     Constant,
     /// The pixel at the edge.
-    #[serde(rename = "edge")]
     Edge,
     /// The reflected image, without repeating the edge pixel.
-    #[serde(rename = "reflect")]
     Reflect,
     /// The reflected image, repeating the edge pixel.
-    #[serde(rename = "symmetric")]
     Symmetric,
 }
 
 /// The size of a rotated image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Frame {
     /// The original size: corners are cut off.
     #[default]
-    #[serde(rename = "same")]
     Same,
     /// As large as the rotated image needs.
-    #[serde(rename = "expanded")]
     Expanded,
 }
 
 /// How values change when their data type changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Values {
     /// They stay the same.
     #[default]
-    #[serde(rename = "kept")]
     Kept,
     /// White stays white: 255 in bytes, 1 in floats.
-    #[serde(rename = "scaled")]
     Scaled,
     /// Bytes become floats like in `ToTensor`: divided by 255, which differs from `Scaled` in the last bit.
-    #[serde(rename = "divided")]
     Divided,
 }
 
 /// The values that [`Operation::Erase`] writes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Eraser {
     /// One value for all channels, or one per channel.
-    #[serde(rename = "color")]
     Color(Vec<f32>),
     /// These values: channels, rows, columns.
-    #[serde(rename = "values")]
     Values(Vec<f32>),
 }
 
 /// How to treat values that [`Operation::GaussianNoise`] makes darker than black or lighter than white.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Noise {
     /// Clamp them to black or white.
     #[default]
-    #[serde(rename = "clipped")]
     Clipped,
     /// Floats stay unchanged; bytes wrap around, so that 256 becomes 0.
-    #[serde(rename = "free")]
     Free,
 }
 

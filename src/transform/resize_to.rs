@@ -6,17 +6,15 @@ use super::Reason;
 
 /// The target size of [`ImageTransform::Resize`](super::ImageTransform::Resize).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ResizeTo {
     /// This height and width.
-    #[serde(rename = "exact")]
     Exact([usize; 2]),
     /// This length of the shorter edge, unless the longer one would exceed `max_size`: then the longer edge gets
     /// `max_size`.
-    #[serde(rename = "shorter")]
     #[expect(missing_docs, reason = "named above")]
     Shorter { length: usize, max_size: Option<usize> },
     /// This length of the longer edge.
-    #[serde(rename = "longer")]
     Longer(usize),
 }
 

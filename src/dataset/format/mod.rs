@@ -41,6 +41,8 @@ pub use self::arrow::{Arrow, RecordBatches};
 pub use self::arrow::{ArrowTable, Step, TableValue};
 pub use self::block::CacheInfo;
 #[cfg(feature = "arrow")]
+pub(crate) use self::columnar::number_array;
+#[cfg(feature = "arrow")]
 pub use self::columnar::{ColumnKind, ColumnarOptions, Decimals, FillValue, Nesting, NullRule, Strings};
 pub use self::csv::{Csv, CsvHeader};
 pub use self::field::NestedBytes;

@@ -122,27 +122,9 @@ fn dtype_of(name: &str) -> Result<DType, String> {
                 .into(),
         );
     }
-    let dtype = match kind {
-        "b1" => DType::Bool,
-        "u1" => DType::UInt8,
-        "i1" => DType::Int8,
-        "u2" => DType::UInt16,
-        "i2" => DType::Int16,
-        "u4" => DType::UInt32,
-        "i4" => DType::Int32,
-        "u8" => DType::UInt64,
-        "i8" => DType::Int64,
-        "f2" => DType::Float16,
-        "f4" => DType::Float32,
-        "f8" => DType::Float64,
-        "c8" => DType::Complex64,
-        "c16" => DType::Complex128,
-        _ => {
-            return Err(format!(
-                "torch has no data type for NumPy's `{name}`; save it as numbers of 1, 2, 4, or 8 bytes, with astype()"
-            ));
-        }
-    };
+    let dtype = DType::from_numpy(kind).ok_or_else(|| {
+        format!("torch has no data type for NumPy's `{name}`; save it as numbers of 1, 2, 4, or 8 bytes, with astype()")
+    })?;
     let foreign = if cfg!(target_endian = "little") { ">" } else { "<" };
     if order == foreign {
         return Err(format!("`{name}` is not in native byte order; save array.astype(array.dtype.newbyteorder('='))"));

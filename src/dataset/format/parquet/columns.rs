@@ -3,17 +3,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::types::{
-    ArrowPrimitiveType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type,
-    UInt16Type, UInt32Type, UInt64Type,
-};
-use arrow_array::{
-    Array, ArrayRef, BinaryArray, BooleanArray, FixedSizeListArray, ListArray, PrimitiveArray, StringArray,
-};
-use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_array::{Array, ArrayRef, BinaryArray, FixedSizeListArray, ListArray, StringArray};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef};
 
 use super::nested::{NestedArray, nested_type};
+use crate::dataset::format::columnar::number_array;
 use crate::dataset::format::field::nested_type::NestedType;
 use crate::{DType, Error, Result};
 
@@ -210,21 +205,10 @@ impl Cut<'_> {
 
 /// Returns the Arrow type for numbers of `dtype`, or the reason why there is none.
 pub(super) fn number_type(dtype: DType) -> std::result::Result<DataType, String> {
-    Ok(match dtype {
-        DType::Bool => DataType::Boolean,
-        DType::UInt8 => DataType::UInt8,
-        DType::Int8 => DataType::Int8,
-        DType::UInt16 => DataType::UInt16,
-        DType::Int16 => DataType::Int16,
-        DType::UInt32 => DataType::UInt32,
-        DType::Int32 => DataType::Int32,
-        DType::UInt64 => DataType::UInt64,
-        DType::Int64 => DataType::Int64,
-        DType::Float16 => DataType::Float16,
-        DType::Float32 => DataType::Float32,
-        DType::Float64 => DataType::Float64,
-        other => return Err(format!("Parquet has no data type for {other}; convert the values, or write their bytes")),
-    })
+    let array = number_array(dtype, &Buffer::from([].as_slice()), None);
+    array
+        .map(|array| array.data_type().clone())
+        .ok_or_else(|| format!("Parquet has no data type for {dtype}; convert the values, or write their bytes"))
 }
 
 /// Returns the item field of a list, with the name that Parquet uses.
@@ -243,29 +227,6 @@ fn ends(parts: &[i64]) -> Option<Vec<usize>> {
 }
 
 pub(crate) fn numbers(dtype: DType, values: &[u8], nulls: Option<NullBuffer>) -> ArrayRef {
-    match dtype {
-        DType::Bool => {
-            let bits = BooleanBuffer::collect_bool(values.len(), |place| values[place] != 0);
-            Arc::new(BooleanArray::new(bits, nulls))
-        }
-        DType::UInt8 => primitive::<UInt8Type>(values, nulls),
-        DType::Int8 => primitive::<Int8Type>(values, nulls),
-        DType::UInt16 => primitive::<UInt16Type>(values, nulls),
-        DType::Int16 => primitive::<Int16Type>(values, nulls),
-        DType::UInt32 => primitive::<UInt32Type>(values, nulls),
-        DType::Int32 => primitive::<Int32Type>(values, nulls),
-        DType::UInt64 => primitive::<UInt64Type>(values, nulls),
-        DType::Float16 => primitive::<Float16Type>(values, nulls),
-        DType::Float32 => primitive::<Float32Type>(values, nulls),
-        DType::Float64 => primitive::<Float64Type>(values, nulls),
-        // Int64: `number_type` refuses all other types.
-        _ => primitive::<Int64Type>(values, nulls),
-    }
-}
-
-fn primitive<T: ArrowPrimitiveType>(values: &[u8], nulls: Option<NullBuffer>) -> ArrayRef {
-    let len = values.len() / size_of::<T::Native>();
     // Copied, so that it is aligned.
-    let values = ScalarBuffer::<T::Native>::new(Buffer::from(values), 0, len);
-    Arc::new(PrimitiveArray::<T>::new(values, nulls))
+    number_array(dtype, &Buffer::from(values), nulls).expect("`number_type` refuses all other types")
 }

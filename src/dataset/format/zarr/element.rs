@@ -11,24 +11,11 @@ pub fn numpy_type(name: &Value) -> Result<(DType, bool), String> {
         return Err(format!("data type {name}: structured types are not supported"));
     };
     let (order, kind) = text.split_at_checked(1).unwrap_or_default();
-    let dtype = match kind {
-        "b1" => DType::Bool,
-        "i1" => DType::Int8,
-        "i2" => DType::Int16,
-        "i4" => DType::Int32,
-        "i8" => DType::Int64,
-        "u1" => DType::UInt8,
-        "u2" => DType::UInt16,
-        "u4" => DType::UInt32,
-        "u8" => DType::UInt64,
-        "f2" => DType::Float16,
-        "f4" => DType::Float32,
-        "f8" => DType::Float64,
-        "c8" => DType::Complex64,
-        "c16" => DType::Complex128,
-        "O" => return Err("data type object: pickled and other Python objects are never loaded".into()),
-        _ => return Err(format!("data type {text:?}: only numbers and bools are supported")),
-    };
+    if kind == "O" {
+        return Err("data type object: pickled and other Python objects are never loaded".into());
+    }
+    let dtype =
+        DType::from_numpy(kind).ok_or_else(|| format!("data type {text:?}: only numbers and bools are supported"))?;
     match order {
         "<" | "|" => Ok((dtype, false)),
         ">" => Ok((dtype, true)),
