@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
+from collections.abc import Mapping
 
 from sluicegate.rng.global_generators import fresh_seed, global_state, set_global_state
 from sluicegate.state.loader_state import LoaderState
@@ -71,37 +72,40 @@ class LoaderProgress:
         """
         pending, self.pending = self.pending, None
         outer = None
-        if pending is not None and settings.seed is None and (there := pending.draws) is not None:
-            if not pending.in_epoch and (self._was_seeded() or self._was_restored(pending)):
-                there = draws.take(settings).as_text() | draws.own_in(there)
-                pending = dataclasses.replace(pending, draws=there)
-            elif pending.rng is None:
-                outer = global_state()  # From one rank of many: this rank's generators stay unchanged.
-            else:
-                RESTORED.note(pending)
-                if not pending.in_epoch:
-                    set_global_state(pending.rng)
-            draws.put(settings, there)
-        before, resumed = self.latest, _START if pending is None else pending
+        if pending is not None and settings.seed is None and pending.draws is not None:
+            pending, outer = self._put_generators(pending, pending.draws, settings)
         take = functools.partial(draws.take, settings) if settings.seed is None else None
-        progress = EpochProgress(self.epochs, self.left_out, resumed, take)
+        progress = EpochProgress(self.epochs, self.left_out, _START if pending is None else pending, take)
         progress.draws.outer = outer
-        if before is None and pending is None:
+        if self.latest is not None:
+            _hand_on(self.latest, progress, is_resumed=pending is not None)
+        elif pending is None:
             progress.sampler.at_first = self.sampler_place_now(settings)
-        if before is not None:
-            if pending is None:
-                progress.places_before = before.leave()
-                if not before.is_drawn:
-                    progress.sampler.untold = before.sampler.untold
-                if not before.finished:
-                    left = before.sampler.leave(before.is_drawn)
-                    progress.sampler.before = lambda: left
-            if before.finished:
-                progress.sampler.before = before.sampler_place
-            # Otherwise each would keep all that came before it alive.
-            before.sampler.before = before.sampler.stream = None
         self.latest = progress
         return progress
+
+    def _put_generators(
+        self, pending: LoaderState, there: Mapping[str, str], settings: LoaderSettings
+    ) -> tuple[LoaderState, dict[str, str] | None]:
+        """Set the generators that the epoch is drawn from to `there`, where they were before its first draw.
+
+        Returns:
+            The state to resume from, and the global generators to return to after the draws, if they are not those of
+            the state.
+        """
+        outer = None
+        if not pending.in_epoch and (self._was_seeded() or self._was_restored(pending)):
+            # The user, or another loader, has set the global generators for the epoch that begins.
+            there = draws.take(settings).as_text() | draws.own_in(there)
+            pending = dataclasses.replace(pending, draws=there)
+        elif pending.rng is None:
+            outer = global_state()  # From one rank of many: this rank's generators stay unchanged.
+        else:
+            RESTORED.note(pending)
+            if not pending.in_epoch:
+                set_global_state(pending.rng)
+        draws.put(settings, there)
+        return pending, outer
 
     def _was_seeded(self) -> bool:
         """Return True if torch was seeded after the state was loaded, just now: for the epoch that begins."""
@@ -127,3 +131,18 @@ class LoaderProgress:
         other.pending, other._seed_at_load = self.pending, self._seed_at_load
         other._restored_at_load = self._restored_at_load
         return other
+
+
+def _hand_on(before: EpochProgress, progress: EpochProgress, *, is_resumed: bool) -> None:
+    """Tell `progress` where the epoch before it, which is over, has left the sampler and the stream."""
+    if not is_resumed:
+        progress.places_before = before.leave()
+        if not before.is_drawn:
+            progress.sampler.untold = before.sampler.untold
+        if not before.finished:
+            left = before.sampler.leave(before.is_drawn)
+            progress.sampler.before = lambda: left
+    if before.finished:
+        progress.sampler.before = before.sampler_place
+    # Otherwise each would keep all that came before it alive.
+    before.sampler.before = before.sampler.stream = None
