@@ -9,7 +9,7 @@ import pickle
 import resource
 from collections.abc import Callable, Mapping
 from functools import partial
-from multiprocessing import context, reduction
+from multiprocessing import context, popen_forkserver, popen_spawn_posix, reduction
 from typing import Any
 
 import numpy as np
@@ -59,20 +59,24 @@ class Payload:
         return payload
 
     def load(self) -> dict[str, Any]:
-        """Return the objects by name. In a worker that was not forked this unpickles them; its errors are raised."""
+        """Return the objects by name, once: kept here, a dataset would outlive its worker's last batch.
+
+        In a worker that was not forked this unpickles them; its errors are raised.
+        """
+        objects, self._objects = self._objects, None
         if self._descriptor is not None:
             descriptor, self._descriptor = self._descriptor, None
             try:
                 with mmap.mmap(descriptor, 0, prot=mmap.PROT_READ) as pickled:
-                    self._objects = pickle.loads(pickled)
+                    objects = pickle.loads(pickled)
             except AttributeError as error:
                 explain_missing(error)
                 raise
             finally:
                 os.close(descriptor)
-        if self._objects is None:
-            raise RuntimeError("the objects for this worker could not be unpickled; the first `load` raised the reason")
-        return self._objects
+        if objects is None:
+            raise RuntimeError("the objects for this worker were loaded before, or the first `load` raised an error")
+        return objects
 
     def close(self) -> None:
         """Free the pickle and its descriptors. To be called once the last worker's `start()` has returned."""
@@ -80,12 +84,16 @@ class Payload:
             self._images.pop().close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Reduce to the pickle's descriptor if multiprocessing can carry one, otherwise to the objects themselves."""
-        popen = context.get_spawning_popen()
-        if not hasattr(popen, "duplicate_for_child"):
-            return Payload, (self.load(),)
+        """Reduce to the pickle's descriptor if multiprocessing carries it, otherwise to the objects themselves.
+
+        Other packages' contexts have picklers of their own: joblib's sends the classes of `__main__`, and lambdas.
+        """
+        popen, objects = context.get_spawning_popen(), self._objects
+        assert objects is not None
+        if type(popen) not in (popen_spawn_posix.Popen, popen_forkserver.Popen):
+            return Payload, (objects,)
         if not self._images or not self._images[-1].hand_over_again(popen):
-            self._images.append(_Image(self.load(), popen))
+            self._images.append(_Image(objects, popen))
         return Payload._arrived, (reduction.DupFd(self._images[-1].descriptor),)
 
 

@@ -254,7 +254,9 @@ def test_an_error_in_loading_is_the_workers_to_handle() -> None:
     worker.start()
     needs.close()
     assert results.get() == "LookupError: on purpose"
-    assert results.get().startswith("RuntimeError: the objects for this worker could not be unpickled")
+    assert results.get().startswith(
+        "RuntimeError: the objects for this worker were loaded before, or the first `load` raised"
+    )
     worker.join()
     worker.close()
     results.close()

@@ -272,6 +272,40 @@ def test_arrays_are_native_and_writable_in_a_worker(package: Any) -> None:
     assert fixed.tolist() == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
 
 
+class Log:
+    """Its file is open until it is destroyed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: int) -> int:
+        if index == 0:
+            self.file = self.path.open("w")
+        self.file.write(f"{index}\n")
+        return index
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_a_dataset_is_destroyed_when_its_worker_ends(data: ModuleType, tmp_path: Path, method: str) -> None:
+    path = tmp_path / "log"
+    assert len(list(data.DataLoader(Log(path), num_workers=1, multiprocessing_context=method))) == 2
+    deadline = time.monotonic() + 20
+    while path.read_text() != "0\n1\n" and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert path.read_text() == "0\n1\n"
+
+
+def test_a_context_of_another_package_pickles_the_dataset(data: ModuleType) -> None:
+    loky = pytest.importorskip("joblib.externals.loky.backend")
+    loader = data.DataLoader(
+        range(4), 2, num_workers=1, collate_fn=lambda samples: samples, multiprocessing_context=loky.get_context("loky")
+    )
+    assert list(loader) == [[0, 1], [2, 3]]
+
+
 def test_other_processes_of_the_fork_server_can_be_interrupted(run: Run) -> None:
     ended = run("""
         import multiprocessing
