@@ -74,10 +74,19 @@ COLLATE_MAP = {
 # from `torch.utils.data`.
 collate = _utils.collate.collate
 
+# Torch's own, if it was not replaced before this import: what a user puts in its place is that user's function.
+_DEFAULT_COLLATE: Any = None
+if is_torchs_own(torch.utils.data.default_collate) and is_torchs_own(collate):
+    _DEFAULT_COLLATE = torch.utils.data.default_collate
+
 
 def collate_is_default(collate_fn: object) -> bool:
     """Return True if `collate_fn` is torch's default collate function, with the behavior of torch's own code."""
-    return collate_fn is _utils.collate.default_collate and _utils.collate.default_collate_fn_map == COLLATE_MAP
+    return (
+        collate_fn is _DEFAULT_COLLATE
+        and _utils.collate.collate is collate
+        and _utils.collate.default_collate_fn_map == COLLATE_MAP
+    )
 
 
 def tensor_is_plain(tensor: torch.Tensor) -> bool:

@@ -7,6 +7,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal
 
 import numpy
@@ -468,3 +469,19 @@ def test_a_changed_map_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_same(next(iterator), torch.tensor([1, 2]))
     monkeypatch.setitem(default_collate_fn_map, int, lambda samples, *, collate_fn_map=None: sum(samples))
     assert next(iterator) == 7
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize(
+    "dataset", [[1, 2], torch.utils.data.TensorDataset(torch.tensor([1, 2]))], ids=["list", "tensor"]
+)
+@pytest.mark.parametrize("name", ["default_collate", "collate"])
+def test_a_function_in_place_of_torchs_default_is_called(
+    data: ModuleType, monkeypatch: pytest.MonkeyPatch, name: str, dataset: Any, num_workers: int
+) -> None:
+    from torch.utils.data._utils import collate
+
+    plain = getattr(collate, name)
+    monkeypatch.setattr(collate, name, lambda samples, **named: ["changed", plain(samples, **named)])
+    (batch,) = data.DataLoader(dataset, batch_size=2, num_workers=num_workers)
+    assert batch[0] == "changed"
