@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import pkgutil
 import sys
 import threading
 import types
@@ -13,7 +14,6 @@ from typing import Any
 
 import torch
 import torch.overrides
-import torch.utils._python_dispatch
 import torch.utils.data
 import torch.utils.data.graph_settings
 from torch.autograd import forward_ad
@@ -358,3 +358,18 @@ def set_thread_name(name: str) -> None:
 def sharding_init_fn(init_fn: Any, world_size: int, rank: int) -> Any:
     """Return a function that shards a DataPipe by workers and ranks, and then calls `init_fn`."""
     return functools.partial(torch.utils.data.dataloader._sharding_worker_init_fn, init_fn, world_size, rank)
+
+
+def leave_untraced() -> None:
+    """Have `torch.compile` leave this package's loader alone, as it does torch's; its transforms may be compiled."""
+    # If it was not imported, nothing is compiled, and importing it takes a second.
+    rules = getattr(sys.modules.get("torch._dynamo"), "trace_rules", None)
+    if rules is not None:
+        _leave_to(rules)
+
+
+@functools.cache
+def _leave_to(rules: Any) -> None:
+    for module in pkgutil.iter_modules(sys.modules["sluicegate"].__path__, "sluicegate."):
+        if module.name != "sluicegate.transforms":
+            rules.add(module.name)

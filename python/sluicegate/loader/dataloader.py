@@ -356,13 +356,13 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         # Trainers swap samplers and functions until an epoch starts, so the configuration is read only now.
         settings, progress = LoaderSettings.of(self, self._loader_sample_id), self._loader_progress
         log_once(settings, progress.epochs, type(self).__name__)
+        self.check_worker_number_rationality()
+        _torch.leave_untraced()
         source = readable(settings)
         if source is not None:
-            self.check_worker_number_rationality()
             return NativeIterator(self, settings, progress, source, resources_of(self).engine(settings))
         if settings.num_workers == 0:
             return PythonIterator(self, settings, progress, resources_of(self).engine(settings))
-        self.check_worker_number_rationality()
         kind = WorkerIterator if process_reason(settings) is not None else StreamIterator
         return kind(self, settings, progress)
 

@@ -253,3 +253,16 @@ def test_the_dataset_goes_when_everything_is_dropped_while_threads_read() -> Non
         while alive() is not None and time.monotonic() < deadline:
             time.sleep(0.005)
         assert alive() is None
+
+
+def test_a_compiled_function_reads_a_loader(data: ModuleType) -> None:
+    loader = data.DataLoader(data.TensorDataset(torch.arange(6.0)), 2)
+
+    @torch.compile(backend="eager")
+    def total() -> torch.Tensor:
+        found = torch.zeros(())
+        for (batch,) in loader:
+            found = found + batch.sum()
+        return found
+
+    assert [total().item() for _ in range(3)] == [15.0] * 3
