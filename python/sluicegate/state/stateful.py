@@ -134,7 +134,11 @@ class Pair:
         """
         has_both = "thing" in state and "iterator" in state and is_stateful(self.thing)
         before = copy.deepcopy(self.thing.state_dict()) if has_both else None
-        if next(self.iterator, _END) is _END:
+        try:
+            has_ended = next(self.iterator, _END) is _END
+        except Exception:
+            has_ended = True  # Some can't be asked again once they have ended, until `iter` is called.
+        if has_ended:
             if has_both and not _are_equal(self.thing.state_dict(), before):
                 # The state was taken after the changes that the iterator makes to the iterable at its end.
                 restore(self.thing, state["thing"])

@@ -83,6 +83,33 @@ class OwnIteratorStream(PlainStream):
         self.position, self.limit = state["position"], state["limit"]
 
 
+class RearmedStream(PlainStream):
+    """Its own iterator, which has no position from its end until `iter` is called; it counts its epochs."""
+
+    position: int | None = None
+    epoch = 0
+
+    def __iter__(self) -> RearmedStream:
+        if self.position is None:
+            self.position = 0
+            self.epoch += 1
+        return self
+
+    def __next__(self) -> tuple[int, int]:
+        items = own_items(self.sizes)
+        if self.position >= len(items):  # type: ignore[operator]
+            self.position = None
+            raise StopIteration
+        self.position += 1  # type: ignore[operator]
+        return self.epoch, items[self.position - 1]
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"position": self.position, "epoch": self.epoch}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.position, self.epoch = state["position"], state["epoch"]
+
+
 class GeneratorStream(PlainStream):
     """Stateful, with a plain generator that reads the state when `__iter__` is called, not at the first item."""
 

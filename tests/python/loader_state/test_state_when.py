@@ -16,7 +16,7 @@ import sluicegate
 from cases.loader_kinds import KINDS, MAP_KINDS, SIZE, make, plain, read, take
 from checks.equality import assert_same
 from doubles.datasets import Rows
-from doubles.stateful import EpochStream, Indices
+from doubles.stateful import EpochStream, Indices, RearmedStream
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),
@@ -144,6 +144,23 @@ def test_state_dict_returns_a_loaded_end_of_epoch_before_iteration(kind: str) ->
         fresh = make(kind)
         fresh.load_state_dict(state)
         assert_same(fresh.state_dict(), state)
+
+
+@pytest.mark.parametrize(("num_workers", "persistent_workers"), [(0, False), (2, False), (2, True)])
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_a_stream_without_a_position_between_epochs_resumes_there(
+    num_workers: int, persistent_workers: bool, is_begun: bool
+) -> None:
+    def new() -> sluicegate.DataLoader[Any]:
+        stream = RearmedStream([3, 4])
+        return sluicegate.DataLoader(stream, 2, num_workers=num_workers, persistent_workers=persistent_workers)
+
+    loader, resumed = new(), new()
+    for _ in loader:
+        pass
+    rest = iter(loader) if is_begun else loader
+    resumed.load_state_dict(loader.state_dict())
+    assert_same(list(resumed), list(rest))
 
 
 def test_the_two_states_of_an_end_differ() -> None:
