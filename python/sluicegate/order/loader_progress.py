@@ -134,7 +134,7 @@ class LoaderProgress:
 
 
 def _hand_on(before: EpochProgress, progress: EpochProgress, *, is_resumed: bool) -> None:
-    """Tell `progress` where the epoch before it, which is over, has left the sampler and the stream."""
+    """Pass on to `progress` where the epoch before it, which is over, has left the sampler and the stream."""
     if not is_resumed:
         progress.places_before = before.leave()
         if not before.is_drawn:

@@ -86,7 +86,7 @@ class Payload:
     def __reduce__(self) -> tuple[Any, ...]:
         """Reduce to the pickle's descriptor if multiprocessing carries it, otherwise to the objects themselves.
 
-        Other packages' contexts have picklers of their own: joblib's sends the classes of `__main__`, and lambdas.
+        Contexts of other packages have their own picklers: joblib's sends the classes of `__main__`, and lambdas.
         """
         popen, objects = context.get_spawning_popen(), self._objects
         assert objects is not None

@@ -298,7 +298,7 @@ def test_a_dataset_is_destroyed_when_its_worker_ends(data: ModuleType, tmp_path:
     assert path.read_text() == "0\n1\n"
 
 
-def test_a_context_of_another_package_pickles_the_dataset(data: ModuleType) -> None:
+def test_contexts_of_other_packages_pickle_the_dataset(data: ModuleType) -> None:
     loky = pytest.importorskip("joblib.externals.loky.backend")
     loader = data.DataLoader(
         range(4), 2, num_workers=1, collate_fn=lambda samples: samples, multiprocessing_context=loky.get_context("loky")
