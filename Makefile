@@ -165,7 +165,7 @@ lint-python: $(VENV)/.built
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	MYPYPATH=benches/python $(BIN)/mypy --ignore-missing-imports --disable-error-code import-untyped benches/python
+	MYPYPATH=benches/python $(BIN)/mypy benches/python
 	$(BIN)/python -m mypy.stubtest sluicegate._core --mypy-config-file tests/python/stubtest.ini --allowlist tests/python/stubtest_allowed.txt
 
 format: $(VENV)/.installed ## Format all code
