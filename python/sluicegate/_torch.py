@@ -63,6 +63,26 @@ def is_written_in(function: Any, folder: str) -> bool:
     return hasattr(function, "__code__") and function.__code__.co_filename.startswith(folder)
 
 
+# By class: the iteration of torch's samplers, unless another function had taken its place before this import.
+_ITERATIONS = {
+    cls: iteration
+    for cls in (
+        torch.utils.data.BatchSampler,
+        torch.utils.data.DistributedSampler,
+        torch.utils.data.RandomSampler,
+        torch.utils.data.SequentialSampler,
+        torch.utils.data.SubsetRandomSampler,
+        torch.utils.data.WeightedRandomSampler,
+    )
+    if is_torchs_own(iteration := vars(cls)["__iter__"])
+}
+
+
+def iterates_as_torchs(cls: type) -> bool:
+    """Return True if `cls` is one of torch's samplers, and its `__iter__` is torch's own."""
+    return cls in _ITERATIONS and vars(cls).get("__iter__") is _ITERATIONS[cls]
+
+
 # The functions that torch's default collate calls for tensors, NumPy arrays, and scalars. If a user replaces one in the
 # map, the default collate is no longer the stacking that the core does.
 COLLATE_MAP = {

@@ -67,7 +67,7 @@ def is_torchs(sampler: Any, cls: type) -> bool:
         # A sampler that was given a state resumes from it by itself.
         if own_seed(sampler) is not None or sampler.next_yielded is not None:
             return False
-    return vars(cls)["__iter__"] is _TORCHS_ITERATION.get(cls)
+    return _torch.iterates_as_torchs(cls)
 
 
 def own_sampler(sampler: Any) -> Any:
@@ -92,16 +92,11 @@ _OURS: dict[type, type[Positional]] = {
     DistributedSampler: ours.DistributedSampler,
 }
 
-# By torch class: its own iteration, unless another function had taken its place before this import.
-_TORCHS_ITERATION: dict[type, Any] = {
-    cls: iteration for cls in (BatchSampler, *_OURS) if _torch.is_torchs_own(iteration := vars(cls)["__iter__"])
-}
+# By class of either kind: torch's class.
+_KNOWN: dict[type, type] = {each: cls for cls, own in _OURS.items() for each in (cls, own)}
 
 # A permutation shorter than this is drawn as fast as memory for it is found.
 _SHORT = 4096
-
-# By class of either kind: torch's class.
-_KNOWN: dict[type, type] = {each: cls for cls, own in _OURS.items() for each in (cls, own)}
 
 
 def _drawn(sampler: Any, engine: _core.Engine, order: str | None) -> Iterator[torch.Tensor] | None:

@@ -22,7 +22,7 @@ def translated(sampler: Any) -> Positional | None:
     A generator that the sampler was given, perhaps by a trainer, is not used: the order comes from the seed.
     """
     cls = type(sampler)
-    if not _torch.is_torchs_own(cls.__dict__.get("__iter__")):
+    if not _torch.iterates_as_torchs(cls):
         return None
     if cls is data.SequentialSampler:
         return SequentialSampler(sampler.data_source)
