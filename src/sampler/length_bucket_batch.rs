@@ -86,14 +86,13 @@ impl LengthBucketBatchSampler {
         last_batch: LastBatch,
         shuffling: Shuffling,
     ) -> Result<Self> {
-        let invalid = |argument, reason| Error::invalid(argument, reason);
         let (argument, largest) = match limit {
             BatchLimit::Samples(samples) => ("batch_size", samples),
             BatchLimit::Tokens(tokens) => ("max_tokens", tokens),
         };
         for (argument, number) in [(argument, largest), ("window", window)] {
             if number == 0 {
-                return Err(invalid(argument, "expected a positive integer, but got 0".to_owned()));
+                return Err(Error::invalid(argument, "expected a positive integer, but got 0"));
             }
         }
         let longest = match limit {
@@ -108,7 +107,7 @@ impl LengthBucketBatchSampler {
                 "sample {sample} has the length {length}, but a batch may have at most {longest} (max_tokens); raise \
                  max_tokens, shorten the sample, or remove it from the dataset"
             );
-            Err(invalid("lengths", reason))
+            Err(Error::invalid("lengths", reason))
         })?;
         Ok(Self { lengths: Arc::new(lengths), limit, window, last_batch, shuffling, balance: 1 })
     }

@@ -41,14 +41,13 @@ impl RecordBatches {
     /// [`Error::InvalidArgument`] when there is no batch, for columns that do not exist or can't be read, and for
     /// batches whose columns differ.
     pub fn new(batches: impl IntoIterator<Item = RecordBatch>, options: &ColumnarOptions) -> Result<Self> {
-        let refuse = |argument, reason| Error::invalid(argument, reason);
         let mut batches = batches.into_iter().peekable();
-        let none = || refuse("batches", "expected at least one batch, whose schema is used for all, got none".into());
+        let none = || Error::invalid("batches", "expected at least one batch, whose schema is used for all, got none");
         let schema = batches.peek().ok_or_else(none)?.schema();
-        let columns = Columns::new(&schema, options).map_err(|reason| refuse("columns", reason))?;
+        let columns = Columns::new(&schema, options).map_err(|reason| Error::invalid("columns", reason))?;
         let (mut blocks, mut ends, mut rows) = (Vec::new(), Vec::new(), 0);
         for (number, batch) in batches.enumerate() {
-            let refuse = |reason| refuse("batches", format!("batch {number}: {reason}"));
+            let refuse = |reason| Error::invalid("batches", format!("batch {number}: {reason}"));
             if batch.schema_ref() != &schema {
                 let others = Columns::new(batch.schema_ref(), options).map_err(refuse)?;
                 if let Some((column, expected, found)) = columns.difference(&others) {
