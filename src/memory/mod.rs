@@ -30,6 +30,8 @@ mod late_device;
 mod lease;
 mod limits;
 mod offers;
+#[cfg(feature = "image")]
+mod pair_sums;
 mod ranges;
 mod ring;
 mod row;
@@ -70,6 +72,8 @@ pub use jpeg_encoder::encode_jpeg;
 pub use kept_values::KeptValues;
 pub use lease::Lease;
 pub(crate) use limits::{address_space_left, physical_bytes};
+#[cfg(feature = "image")]
+pub(crate) use pair_sums::PairSums;
 pub use ring::Ring;
 use row::RowLayout;
 pub use scattered::Scattered;

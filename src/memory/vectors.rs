@@ -1,5 +1,7 @@
 //! [`run_on_vectors`]: runs arithmetic on arrays with the widest vectors that the machine has.
 
+use super::pair_sums::PairSums;
+
 /// Work that benefits from wide vectors. Implementors put `#[inline(always)]` on [`run`](Self::run) and everything that
 /// it calls: only inlined code is compiled for the wide vectors.
 pub(crate) trait Kernel {
@@ -8,15 +10,22 @@ pub(crate) trait Kernel {
     fn run<M: MultiplyAdd>(self) -> Self::Output;
 }
 
-/// How to compute `a * b + c`: rounded once if the processor has a fused instruction, as in torch.
+/// How to multiply and add.
 pub(crate) trait MultiplyAdd {
-    /// Returns `a * b + c`.
+    type Sums: PairSums;
+
+    /// Returns `a * b + c`: rounded once if the processor has a fused instruction, as in torch.
     fn multiply_add(a: f32, b: f32, c: f32) -> f32;
 }
 
 struct Fused;
 
 impl MultiplyAdd for Fused {
+    #[cfg(target_arch = "x86_64")]
+    type Sums = super::pair_sums::Avx2Sums;
+    #[cfg(not(target_arch = "x86_64"))]
+    type Sums = [i32; 8];
+
     #[inline(always)]
     fn multiply_add(a: f32, b: f32, c: f32) -> f32 {
         a.mul_add(b, c)
@@ -24,10 +33,12 @@ impl MultiplyAdd for Fused {
 }
 
 #[cfg(target_arch = "x86_64")]
-struct Separate;
+pub(super) struct Separate;
 
 #[cfg(target_arch = "x86_64")]
 impl MultiplyAdd for Separate {
+    type Sums = [i32; 8];
+
     #[inline(always)]
     fn multiply_add(a: f32, b: f32, c: f32) -> f32 {
         a * b + c

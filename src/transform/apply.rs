@@ -1,6 +1,6 @@
 //! [`Operation::apply`]: applies a step to pixels.
 
-use super::exact_resize::{self, ExactResize};
+use super::byte_resize::{self, ByteResize};
 use super::level::Level;
 use super::picture::{AnyPicture, Picture};
 use super::pillow;
@@ -57,7 +57,7 @@ impl Operation {
             Self::Resize { height, width, interpolation, antialias } if antialias.is_exact() => {
                 let whole = Region { left: 0, top: 0, width: *width, height: *height };
                 let (from, filter) = (picture.region(), (*interpolation, *antialias));
-                let filters = ExactResize::new([from.width, from.height], [*width, *height], filter, whole)?;
+                let filters = ByteResize::exact([from.width, from.height], [*width, *height], filter, whole)?;
                 return Ok(filters.of(&picture, from));
             }
             _ => return self.apply_to_levels(picture),
@@ -88,7 +88,7 @@ impl Operation {
                 return Err("a transform of a Pillow image expects bytes, but the image has floats".into());
             }
             Self::Posterize { bits } => posterize::floats(&mut picture, *bits)?,
-            Self::Resize { antialias, .. } if antialias.is_exact() => return Err(exact_resize::refuse_floats()),
+            Self::Resize { antialias, .. } if antialias.is_exact() => return Err(byte_resize::refuse_floats()),
             _ => return self.apply_to_levels(picture),
         }
         Ok(picture)

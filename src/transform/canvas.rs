@@ -1,16 +1,16 @@
 //! [`Canvas`]: an image to which operations are applied lazily.
 
 use super::Reason;
-use super::convolution::Part;
+use super::byte_resize::{self, ByteResize};
 use super::cut::{Cut, Flips};
 use super::decoding::encoded::Encoded;
 use super::decoding::jpeg::EIGHTHS;
-use super::exact_resize::{self, ExactResize};
 use super::finished::Finished;
 use super::levels::Levels;
 use super::operation::{Antialias, Interpolation, Operation};
 use super::picture::{AnyPicture, Picture};
 use super::resize;
+use super::resize_part::Part;
 use super::scratch;
 use crate::memory::Region;
 
@@ -171,7 +171,7 @@ impl<'a> Canvas<'a> {
             self.part = Region { left: left + window.left, top: top + window.top, ..window };
             return Ok(());
         }
-        let filters = ExactResize::new([width, height], size, filter, window)?;
+        let filters = ByteResize::exact([width, height], size, filter, window)?;
         let wanted = filters.source();
         let wanted = Region { left: left + wanted.left, top: top + wanted.top, ..wanted };
         let resized = match &self.source {
@@ -182,7 +182,7 @@ impl<'a> Canvas<'a> {
                 resized
             }
             Source::Picture(AnyPicture::Bytes(picture)) => filters.of(picture, wanted),
-            Source::Picture(AnyPicture::Floats(_)) => return Err(exact_resize::refuse_floats()),
+            Source::Picture(AnyPicture::Floats(_)) => return Err(byte_resize::refuse_floats()),
         };
         self.put_flipped(AnyPicture::Bytes(resized));
         Ok(())

@@ -1,9 +1,13 @@
 //! [`Level`]: the value type of a channel.
 
-use super::convolution::Resizable;
+use super::byte_resize::ByteResize;
+use super::float_resize::resize_floats;
+use super::operation::{Antialias, Interpolation};
+use super::picture::Picture;
+use super::resize_part::Part;
 
 /// Bytes from 0 to 255, or floats from 0 to 1, and torch's conversions between them.
-pub(super) trait Level: Resizable {
+pub(super) trait Level: Copy + Default + Send + Sync + 'static {
     /// The value of white.
     const MOST: f32;
     /// True if values below 0 or above white cannot occur.
@@ -26,6 +30,9 @@ pub(super) trait Level: Resizable {
 
     /// Returns the gray value that colors are blended with: torchvision uses integers if images are bytes.
     fn gray(value: f32) -> f32;
+
+    /// Returns `part` of `from`, smoothly resized to `size` (width, height); both must have pixels.
+    fn resize(from: &Picture<Self>, part: Part, size: [usize; 2], filter: (Interpolation, Antialias)) -> Picture<Self>;
 }
 
 /// Adding this to a float with an absolute value below 4 million rounds it to an integer, in the lowest bits. Every
@@ -62,6 +69,10 @@ impl Level for u8 {
     fn gray(value: f32) -> f32 {
         value.floor()
     }
+
+    fn resize(from: &Picture<Self>, part: Part, size: [usize; 2], filter: (Interpolation, Antialias)) -> Picture<Self> {
+        ByteResize::smooth(from, part, size, filter)
+    }
 }
 
 impl Level for f32 {
@@ -93,5 +104,9 @@ impl Level for f32 {
     #[inline(always)]
     fn gray(value: f32) -> f32 {
         value
+    }
+
+    fn resize(from: &Picture<Self>, part: Part, size: [usize; 2], filter: (Interpolation, Antialias)) -> Picture<Self> {
+        resize_floats(from, part, size, filter)
     }
 }

@@ -1,13 +1,11 @@
-//! [`resize`]: resizes an image, or a part of it, with the crate `fast_image_resize`, which works like Pillow.
-
-use fast_image_resize::{FilterType, ResizeAlg};
+//! [`resize`]: resizes an image, or a part of it, within one gray level of Pillow and torch.
 
 use super::Reason;
-use super::convolution::Part;
 use super::cubic::cubic;
 use super::level::Level;
 use super::operation::{Antialias, Interpolation};
 use super::picture::Picture;
+use super::resize_part::Part;
 use crate::memory::Region;
 
 /// Maximum number of pixels of the result: when the shorter side of a thin strip is enlarged, its longer side can
@@ -39,20 +37,9 @@ pub(super) fn resize<T: Level>(
             let whole = |value: f32| T::rounded(limited(value)).to_float();
             cubic(&values, region, [width, height], whole).into_iter().map(|value| T::rounded(limited(value))).collect()
         }
-        _ => T::convolve(from, part, [width, height], algorithm(interpolation, antialias))?,
+        _ => return Ok(T::resize(from, part, [width, height], (interpolation, antialias))),
     };
     Ok(Picture::new(width, height, from.channels, pixels))
-}
-
-fn algorithm(interpolation: Interpolation, antialias: Antialias) -> ResizeAlg {
-    match (interpolation, antialias) {
-        (Interpolation::Bilinear, Antialias::Off) => ResizeAlg::Interpolation(FilterType::Bilinear),
-        (Interpolation::Bicubic, Antialias::On) => ResizeAlg::Convolution(FilterType::CatmullRom),
-        (Interpolation::Box, _) => ResizeAlg::Convolution(FilterType::Box),
-        (Interpolation::Hamming, _) => ResizeAlg::Convolution(FilterType::Hamming),
-        (Interpolation::Lanczos, _) => ResizeAlg::Convolution(FilterType::Lanczos3),
-        _ => ResizeAlg::Convolution(FilterType::Bilinear),
-    }
 }
 
 /// Returns `part` of `from`, resized to `width` x `height` pixels, each copied from one source pixel, with torch's
