@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::files::TokenFiles;
+use super::places::Place;
 use crate::dataset::format::file::page_cache::PageCache;
 use crate::dataset::{Dataset, ReadMany};
 use crate::{BatchWriter, DType, Error, Field, Result, SampleWriter, Schema};
@@ -67,16 +68,6 @@ pub struct Tokens {
     page_cache: PageCache,
 }
 
-/// The position of a window: a file, and the index of its first token there.
-#[derive(Clone, Copy)]
-struct Place {
-    stream: usize,
-    start: u64,
-}
-
-/// Windows that are prefetched ahead: they are far apart in memory, and this overlaps their cache misses.
-const AHEAD: usize = 8;
-
 impl Tokens {
     /// The `windows` of `files`.
     ///
@@ -122,13 +113,11 @@ impl Tokens {
         }
         let before = if document == 0 { 0 } else { self.ends[document - 1] };
         let token = self.files.document_start(document) + (index as u64 - before) * self.windows.stride as u64;
-        let stream = self.files.stream_at(token);
-        Ok(Place { stream, start: token - self.files.stream_start(stream) })
+        Ok(self.files.place(token, self.window))
     }
 
     fn read_at(&self, place: Place, into: &mut SampleWriter<'_>) -> Result<()> {
-        let Place { stream, start } = place;
-        let stream = self.files.stream(stream);
+        let (stream, start) = (self.files.stream(place.stream), place.start);
         let fields = self.schema.fields().len();
         for field in 0..fields {
             // Unless a window exceeds the L1 cache, the second field finds the tokens there.
@@ -139,15 +128,6 @@ impl Tokens {
             }
         }
         Ok(())
-    }
-
-    /// Fails if one of the files that were read has changed: then the tokens that were `read` are invalid, and an error
-    /// about them may be due to tokens that the file never contained.
-    fn check(&self, mut streams: Vec<usize>, read: Result<()>) -> Result<()> {
-        streams.sort_unstable();
-        streams.dedup();
-        streams.iter().try_for_each(|&stream| self.files.stream(stream).check())?;
-        read
     }
 }
 
@@ -161,9 +141,7 @@ impl Dataset for Tokens {
     }
 
     fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
-        let place = self.place(index)?;
-        let read = self.read_at(place, into);
-        self.check(vec![place.stream], read)
+        self.read_many(&[index], &mut into.as_batch())
     }
 
     fn as_read_many(&self) -> Option<&dyn ReadMany> {
@@ -174,16 +152,6 @@ impl Dataset for Tokens {
 impl ReadMany for Tokens {
     fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
         let places = indices.iter().map(|&index| self.place(index)).collect::<Result<Vec<_>>>()?;
-        let prefetch = |place: &Place| self.files.stream(place.stream).prefetch(place.start, self.window);
-        let will_read = |place: &Place| self.files.stream(place.stream).will_read(place.start, self.window);
-        let mut batch = self.page_cache.batch(|| places.iter().for_each(will_read));
-        places.iter().take(AHEAD).for_each(prefetch);
-        let read = places.iter().enumerate().try_for_each(|(row, &place)| {
-            places.get(row + AHEAD).into_iter().for_each(prefetch);
-            let read = self.read_at(place, &mut into.sample(row));
-            batch.was_read();
-            read
-        });
-        self.check(places.iter().map(|place| place.stream).collect(), read)
+        self.files.read_places(&self.page_cache, &places, |row, place| self.read_at(place, &mut into.sample(row)))
     }
 }

@@ -3,12 +3,10 @@
 use std::sync::Arc;
 
 use super::files::TokenFiles;
+use super::places::Place;
 use crate::dataset::format::file::page_cache::PageCache;
 use crate::dataset::{Dataset, ReadMany, VariableSize};
 use crate::{BatchWriter, DType, Error, Field, Result, SampleWriter, Schema, SizesWriter};
-
-/// Pieces that are prefetched ahead: they are far apart in memory, and this overlaps their cache misses.
-const AHEAD: usize = 8;
 
 /// The documents of files of tokens, widened to int64: sample i is document i, in one variable field, `tokens`.
 ///
@@ -40,14 +38,6 @@ pub struct DocumentPiece {
     pub start: u64,
     /// The number of tokens.
     pub tokens: usize,
-}
-
-/// The position of a piece: a file, and the index of its first token there.
-#[derive(Clone, Copy)]
-struct Place {
-    stream: usize,
-    start: u64,
-    tokens: usize,
 }
 
 impl TokenDocuments {
@@ -82,7 +72,7 @@ impl TokenDocuments {
     ) -> Result<()> {
         let places = pieces.iter().map(|&piece| self.place(piece)).collect::<Result<Vec<_>>>()?;
         let mut room = room.into_iter();
-        self.read_places(&places, |_, place| {
+        self.files.read_places(&self.page_cache, &places, |_, place| {
             let into = room.next().filter(|into| into.len() == place.tokens * size_of::<i64>());
             self.read_at(place, into.ok_or_else(wrong_room)?)
         })
@@ -97,9 +87,7 @@ impl TokenDocuments {
             );
             return Err(Error::invalid("start", reason));
         }
-        let token = self.files.document_start(document) + start;
-        let stream = self.files.stream_at(token);
-        Ok(Place { stream, start: token - self.files.stream_start(stream), tokens })
+        Ok(self.files.place(self.files.document_start(document) + start, tokens))
     }
 
     fn whole(&self, document: usize) -> Result<Place> {
@@ -113,27 +101,6 @@ impl TokenDocuments {
             return Ok(());
         }
         self.files.stream(place.stream).read(place.start, into)
-    }
-
-    /// Lets `read` read the places in order, while the next ones are prefetched.
-    fn read_places(&self, places: &[Place], mut read: impl FnMut(usize, Place) -> Result<()>) -> Result<()> {
-        let has_tokens = |place: &&Place| place.tokens > 0;
-        let prefetch = |place: &Place| self.files.stream(place.stream).prefetch(place.start, place.tokens);
-        let will_read = |place: &Place| self.files.stream(place.stream).will_read(place.start, place.tokens);
-        let mut batch = self.page_cache.batch(|| places.iter().filter(has_tokens).for_each(will_read));
-        places.iter().take(AHEAD).filter(has_tokens).for_each(prefetch);
-        let result = places.iter().enumerate().try_for_each(|(number, &place)| {
-            places.get(number + AHEAD).into_iter().filter(has_tokens).for_each(prefetch);
-            let result = read(number, place);
-            batch.was_read();
-            result
-        });
-        // Checked first: if the file has changed, the tokens were not its own, which explains any other error.
-        let mut streams: Vec<usize> = places.iter().map(|place| place.stream).collect();
-        streams.sort_unstable();
-        streams.dedup();
-        streams.iter().try_for_each(|&stream| self.files.stream(stream).check())?;
-        result
     }
 }
 
@@ -166,7 +133,7 @@ impl Dataset for TokenDocuments {
 impl ReadMany for TokenDocuments {
     fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
         let places = indices.iter().map(|&index| self.whole(index)).collect::<Result<Vec<_>>>()?;
-        self.read_places(&places, |row, place| self.read_at(place, into.sample(row).field(0)))
+        self.files.read_places(&self.page_cache, &places, |row, place| self.read_at(place, into.sample(row).field(0)))
     }
 }
 

@@ -5,6 +5,7 @@ mod documents;
 mod files;
 mod form;
 mod megatron_index;
+mod places;
 mod shards;
 mod stream;
 
