@@ -202,11 +202,7 @@ fn numbers(spans: &Spans, delimiter: u8, damages: Damages) -> Result<Vec<String>
 }
 
 fn count_cells(row: &[u8], delimiter: u8) -> std::result::Result<usize, (usize, String)> {
-    let (mut cells, mut count) = (Cells::new(row, delimiter), 0);
-    while cells.next()?.is_some() {
-        count += 1;
-    }
-    Ok(count)
+    Cells::new(row, delimiter).try_fold(0, |count, cell| cell.map(|_| count + 1))
 }
 
 /// Adds to `broken` what follows quotes that are not closed, and files without readable rows.
@@ -233,12 +229,9 @@ fn infer(
         if damages == Damages::LeaveOut && count_cells(row, delimiter).ok() != Some(names.len()) {
             return Ok(());
         }
-        let mut cells = Cells::new(row, delimiter);
         let refuse = |(place, reason): (usize, String)| refuse_line(file, offset + place as u64, &reason);
-        let mut column = 0;
-        while let Some((_, cell)) = cells.next().map_err(refuse)? {
-            inference.see(column, &cell);
-            column += 1;
+        for (column, cell) in Cells::new(row, delimiter).enumerate() {
+            inference.see(column, &cell.map_err(refuse)?.1);
         }
         Ok(())
     })?;

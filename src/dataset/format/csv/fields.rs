@@ -54,8 +54,9 @@ impl CsvFields {
 
     /// Fills a sample; an error has the offset in the row.
     pub(super) fn fill(&self, row: &[u8], into: &mut Decoded) -> std::result::Result<(), (usize, String)> {
-        let (mut cells, mut column) = (Cells::new(row, self.delimiter), 0);
-        while let Some((place, cell)) = cells.next()? {
+        let mut count = 0;
+        for (column, cell) in Cells::new(row, self.delimiter).enumerate() {
+            let (place, cell) = cell?;
             if let Some(Some(number)) = self.columns.get(column) {
                 let typed = &self.fields[*number];
                 let refuse = |reason| (place, format!("column {} (`{}`): {reason}", column + 1, typed.field().name()));
@@ -78,19 +79,20 @@ impl CsvFields {
                     }
                 }
             }
-            column += 1;
+            count = column + 1;
         }
-        if column == self.names.len() {
+        if count == self.names.len() {
             return Ok(());
         }
-        Err((0, format!("the row has {column} cells, but {} are expected", self.names.len())))
+        Err((0, format!("the row has {count} cells, but {} are expected", self.names.len())))
     }
 }
 
 /// Returns the names in the header `row`; an error has the offset in it.
 pub(super) fn names_of(row: &[u8], delimiter: u8) -> std::result::Result<Vec<String>, (usize, String)> {
-    let (mut cells, mut names) = (Cells::new(row, delimiter), Vec::new());
-    while let Some((place, cell)) = cells.next()? {
+    let mut names = Vec::new();
+    for cell in Cells::new(row, delimiter) {
+        let (place, cell) = cell?;
         let name = String::from_utf8(cell.into_owned())
             .map_err(|_| (place, "the name of a column is not UTF-8 text".to_owned()))?;
         if names.len() >= MOST_COLUMNS {

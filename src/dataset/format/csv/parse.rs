@@ -143,10 +143,9 @@ impl CsvParse {
     fn visit_row(&mut self, bytes: &mut ByteStream, mut see: impl FnMut(usize, &[u8])) -> Found<bool> {
         let Some(end) = self.row(bytes)? else { return Ok(false) };
         let (offset, row) = (bytes.offset(), &bytes.window()[..end.text]);
-        let (mut cells, mut column) = (Cells::new(row, self.delimiter), 0);
-        while let Some((_, cell)) = cells.next().map_err(|refusal| rest(self.lines.refuse(offset, row, refusal)))? {
+        for (column, cell) in Cells::new(row, self.delimiter).enumerate() {
+            let (_, cell) = cell.map_err(|refusal| rest(self.lines.refuse(offset, row, refusal)))?;
             see(column, &cell);
-            column += 1;
         }
         self.take(bytes, end.taken);
         Ok(true)

@@ -17,21 +17,25 @@ impl<'a> Cells<'a> {
     pub(super) fn new(row: &'a [u8], delimiter: u8) -> Self {
         Self { row, next: Some(0), delimiter }
     }
+}
 
-    /// Returns the next cell; fails, with the offset, if a closing quote is followed by text.
-    pub(super) fn next(&mut self) -> Result<Option<Cell<'a>>, (usize, String)> {
-        let Some(start) = self.next else { return Ok(None) };
+/// Fails, with the offset, if a closing quote is followed by text; nothing follows that.
+impl<'a> Iterator for Cells<'a> {
+    type Item = Result<Cell<'a>, (usize, String)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let start = self.next.take()?;
         let rest = &self.row[start..];
         if rest.first() != Some(&b'"') {
             let length = memchr::memchr(self.delimiter, rest);
             self.next = length.map(|length| start + length + 1);
-            return Ok(Some((start, Cow::Borrowed(&rest[..length.unwrap_or(rest.len())]))));
+            return Some(Ok((start, Cow::Borrowed(&rest[..length.unwrap_or(rest.len())]))));
         }
         let mut text: Cow<'a, [u8]> = Cow::Borrowed(&[]);
         let mut at = 1;
         loop {
             let Some(found) = memchr::memchr(b'"', &rest[at..]) else {
-                return Err((start, "a quote is opened here and never closed".into()));
+                return Some(Err((start, "a quote is opened here and never closed".into())));
             };
             let (part, after) = (&rest[at..at + found], at + found + 1);
             match &mut text {
@@ -44,17 +48,15 @@ impl<'a> Cells<'a> {
                 at = after + 1;
                 continue;
             }
-            self.next = match rest.get(after) {
-                None => None,
-                Some(&byte) if byte == self.delimiter => Some(start + after + 1),
+            match rest.get(after) {
+                None => {}
+                Some(&byte) if byte == self.delimiter => self.next = Some(start + after + 1),
                 Some(_) => {
-                    return Err((
-                        start + after,
-                        "unexpected text after a closing quote; double a quote inside quotes".into(),
-                    ));
+                    let reason = "unexpected text after a closing quote; double a quote inside quotes";
+                    return Some(Err((start + after, reason.into())));
                 }
-            };
-            return Ok(Some((start, text)));
+            }
+            return Some(Ok((start, text)));
         }
     }
 }
