@@ -3,7 +3,7 @@
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rayon::{ThreadPool, ThreadPoolBuilder, Yield};
+use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::error::discard_panic;
 use crate::memory::{PerProcess, generation};
@@ -74,28 +74,15 @@ impl Pool {
         Ok(())
     }
 
-    /// True if the calling thread belongs to the pool: it must then not wait for the pool's other tasks.
-    pub(super) fn has_current_thread(&self) -> bool {
-        if let Some(pool) = self.given() {
-            return pool.current_thread_index().is_some();
-        }
+    /// The threads supplied by the caller, if they belong to this process.
+    pub(super) fn given(&self) -> Option<&Arc<ThreadPool>> {
+        self.given.as_ref().filter(|(of, _)| *of == generation()).map(|(_, pool)| pool)
+    }
+
+    /// True if the calling thread is one of those that the pool has started.
+    pub(super) fn has_started_current_thread(&self) -> bool {
         let started = self.started.get_or_make(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
         started.as_ref().is_some_and(|pool| pool.current_thread_index().is_some())
-    }
-
-    /// True if the calling thread belongs to a supplied pool, and can run the task that it would wait for.
-    pub(super) fn can_help(&self) -> bool {
-        self.given().is_some_and(|pool| pool.current_thread_index().is_some())
-    }
-
-    /// Runs a task that no thread has started; returns true if there was one. Never runs a task if
-    /// [`can_help`](Self::can_help) is false.
-    pub(super) fn help(&self) -> bool {
-        self.given().is_some_and(|pool| pool.yield_now() == Some(Yield::Executed))
-    }
-
-    fn given(&self) -> Option<&Arc<ThreadPool>> {
-        self.given.as_ref().filter(|(of, _)| *of == generation()).map(|(_, pool)| pool)
     }
 
     fn start(&self) -> Result<ThreadPool> {

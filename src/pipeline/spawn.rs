@@ -1,5 +1,7 @@
 //! [`Spawn`]: the threads that a window uses.
 
+use rayon::Yield;
+
 use super::Pool;
 use crate::memory::generation;
 use crate::{Error, Result};
@@ -41,15 +43,15 @@ impl Spawn<'static> for Pool {
     }
 
     fn has_current_thread(&self) -> bool {
-        Pool::has_current_thread(self)
+        if self.given().is_some() { self.can_help() } else { self.has_started_current_thread() }
     }
 
     fn can_help(&self) -> bool {
-        Pool::can_help(self)
+        self.given().is_some_and(|pool| pool.current_thread_index().is_some())
     }
 
     fn help(&self) -> bool {
-        Pool::help(self)
+        self.given().is_some_and(|pool| pool.yield_now() == Some(Yield::Executed))
     }
 }
 
