@@ -73,10 +73,13 @@ test: $(VENV)/.built ## What every change must pass: native tests, doctests, Pyt
 	$(MAKE) $(if $(findstring jobserver,$(MAKEFLAGS)),test-rust test-python,--jobs=3 PYTEST_JOBS=2 test-rust test-small test-large)
 
 # Runs after the build of the extension module, which shares its dependencies: in parallel, each would wait for the other.
-# All commands build the whole workspace, so that every build unifies the features of dependencies in the same way.
+# All commands build the whole workspace, so that every build unifies the features of dependencies in the same way, but
+# not the benchmarks.
+CRATE_TESTS := --locked --quiet --workspace --exclude sluicegate-benches --features $(CRATE_FEATURES)
+
 test-rust: $(VENV)/.built
-	$(BEHIND) cargo test --locked --quiet --workspace --features $(CRATE_FEATURES) --no-run
-	cargo test --locked --quiet --workspace --features $(CRATE_FEATURES)
+	$(BEHIND) cargo test $(CRATE_TESTS) --no-run
+	cargo test $(CRATE_TESTS)
 	$${CARGO_TARGET_DIR:-target}/debug/examples/ndarray
 	$${CARGO_TARGET_DIR:-target}/debug/examples/arrow
 
@@ -234,7 +237,7 @@ msrv: $(VENV)/.installed $(NASM) ## Check the crate with the oldest compiler tha
 	cargo +$(MSRV).0 check --locked --features $(CRATE_FEATURES)
 
 bench: $(VENV)/.optimized ## Measure against torch and print the tables
-	cargo bench --locked
+	cargo bench --locked --package sluicegate-benches
 	$(BIN)/python benches/python/run.py --markdown
 
 # A separate package with its own lock file, because burn takes minutes to build. One part: make bench-native VERSUS=slow
