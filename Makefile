@@ -182,13 +182,16 @@ FUZZ_JOBS := 2
 # The limit in seconds for one input, by the clock: raise it on a busy machine.
 FUZZ_TIMEOUT := 20
 FUZZ_TARGETS := $(notdir $(wildcard fuzz/corpus/*))
+# Features of the crate, if not all that the targets have.
+FUZZ_FEATURES :=
 # What libFuzzer needs, and the address sanitizer. The latter needs a nightly compiler; RUSTC_BOOTSTRAP enables it in the
 # stable one, so that no second one is needed.
 FUZZ_FLAGS := --cfg fuzzing -Zsanitizer=address -Cpasses=sancov-module -Ccodegen-units=16 $(addprefix -Cllvm-args=, \
 	-sanitizer-coverage-level=4 -sanitizer-coverage-inline-8bit-counters -sanitizer-coverage-pc-table \
 	-sanitizer-coverage-trace-compares -sanitizer-coverage-stack-depth -simplifycfg-branch-fold-threshold=0)
 FUZZ_BUILD = RUSTC_BOOTSTRAP=1 RUSTFLAGS='$(FUZZ_FLAGS)' CARGO_TARGET_DIR=target/fuzz $(BEHIND) cargo build --locked --quiet \
-	--release --manifest-path fuzz/Cargo.toml --target $(shell uname -m)-unknown-linux-gnu
+	--release --manifest-path fuzz/Cargo.toml --target $(shell uname -m)-unknown-linux-gnu \
+	$(if $(FUZZ_FEATURES),--no-default-features --features $(FUZZ_FEATURES))
 # The JPEG decoder of the extension module, which takes a minute to build, and which neither instruments.
 FUZZ_JPEG = $(abspath $(lastword $(shell ls -dtr $${CARGO_TARGET_DIR:-target}/debug/build/turbojpeg-sys-*/out 2>/dev/null)))
 FUZZ_JPEG_SOURCE = $(if $(FUZZ_JPEG),TURBOJPEG_SOURCE=explicit TURBOJPEG_LIB_DIR=$(FUZZ_JPEG)/lib TURBOJPEG_INCLUDE_DIR=$(FUZZ_JPEG)/include)
