@@ -118,6 +118,7 @@ def test_an_error_is_not_its_own_cause(data: ModuleType) -> None:
     assert (str(error), error.__cause__) == ("mine too", None)
 
 
+@pytest.mark.filterwarnings("ignore:Setting the:DeprecationWarning")  # NumPy 2.5; the array still changes.
 def test_an_array_that_is_resized_or_retyped_between_batches_is_seen(data: ModuleType) -> None:
     array = np.zeros((10, 4))
     iterator = iter(data.DataLoader(array, batch_size=2))
