@@ -1,6 +1,6 @@
 //! [`Operation::apply`]: applies a step to pixels.
 
-use super::byte_resize::{self, ByteResize};
+use super::convolution::{ByteResize, refuse_floats};
 use super::level::Level;
 use super::picture::{AnyPicture, Picture};
 use super::pillow;
@@ -88,7 +88,7 @@ impl Operation {
                 return Err("a transform of a Pillow image expects bytes, but the image has floats".into());
             }
             Self::Posterize { bits } => posterize::floats(&mut picture, *bits)?,
-            Self::Resize { antialias, .. } if antialias.is_exact() => return Err(byte_resize::refuse_floats()),
+            Self::Resize { antialias, .. } if antialias.is_exact() => return Err(refuse_floats()),
             _ => return self.apply_to_levels(picture),
         }
         Ok(picture)

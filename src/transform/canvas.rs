@@ -1,7 +1,7 @@
 //! [`Canvas`]: an image to which operations are applied lazily.
 
 use super::Reason;
-use super::byte_resize::{self, ByteResize};
+use super::convolution::{ByteResize, Part, refuse_floats};
 use super::cut::{Cut, Flips};
 use super::decoding::encoded::Encoded;
 use super::decoding::jpeg::EIGHTHS;
@@ -10,7 +10,6 @@ use super::levels::Levels;
 use super::operation::{Antialias, Interpolation, Operation};
 use super::picture::{AnyPicture, Picture};
 use super::resize;
-use super::resize_part::Part;
 use super::scratch;
 use crate::memory::Region;
 
@@ -182,7 +181,7 @@ impl<'a> Canvas<'a> {
                 resized
             }
             Source::Picture(AnyPicture::Bytes(picture)) => filters.of(picture, wanted),
-            Source::Picture(AnyPicture::Floats(_)) => return Err(byte_resize::refuse_floats()),
+            Source::Picture(AnyPicture::Floats(_)) => return Err(refuse_floats()),
         };
         self.put_flipped(AnyPicture::Bytes(resized));
         Ok(())

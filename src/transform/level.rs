@@ -1,10 +1,8 @@
 //! [`Level`]: the value type of a channel.
 
-use super::byte_resize::ByteResize;
-use super::float_resize::resize_floats;
+use super::convolution::{ByteResize, Part, resize_floats};
 use super::operation::{Antialias, Interpolation};
 use super::picture::Picture;
-use super::resize_part::Part;
 
 /// Bytes from 0 to 255, or floats from 0 to 1, and torch's conversions between them.
 pub(super) trait Level: Copy + Default + Send + Sync + 'static {

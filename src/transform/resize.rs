@@ -1,11 +1,11 @@
 //! [`resize`]: resizes an image, or a part of it, within one gray level of Pillow and torch.
 
 use super::Reason;
+use super::convolution::Part;
 use super::cubic::cubic;
 use super::level::Level;
 use super::operation::{Antialias, Interpolation};
 use super::picture::Picture;
-use super::resize_part::Part;
 use crate::memory::Region;
 
 /// Maximum number of pixels of the result: when the shorter side of a thin strip is enlarged, its longer side can

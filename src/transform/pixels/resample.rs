@@ -4,8 +4,8 @@ use super::grid::Projection;
 use super::level::Level;
 use super::picture::Picture;
 use super::{Reason, by_channel, color_fits, warp};
+use crate::transform::convolution::Part;
 use crate::transform::resize::{nearest, resize};
-use crate::transform::resize_part::Part;
 use crate::transform::{Antialias, Interpolation, MaskValue};
 
 /// How to compute pixels between pixels.

@@ -1,12 +1,12 @@
 //! [`ByteResize`]: resizes an image of bytes, exactly like Pillow or torch, or within one gray level of both.
 
-use super::Reason;
-use super::operation::{Antialias, Interpolation};
-use super::picture::Picture;
-use super::resize_part::Part;
-use super::resize_weights::{Axis, Run, Weights};
-use super::scratch;
+use super::part::Part;
+use super::weights::{Axis, Run, Weights};
 use crate::memory::{Kernel, MultiplyAdd, PairSums, Region, run_on_vectors};
+use crate::transform::Reason;
+use crate::transform::operation::{Antialias, Interpolation};
+use crate::transform::picture::Picture;
+use crate::transform::scratch;
 
 /// Number of values of a row to sum at a time.
 const LANES: usize = 32;
@@ -20,7 +20,7 @@ type Pair = [u8; 16];
 ///
 /// Source: Pillow's `Resample.c` and, for the nearest pixel, `ImagingScaleAffine` in its `Geometry.c`; torch's
 /// `UpSampleKernel.cpp` and `UpSampleKernelAVXAntialias.h`.
-pub(super) struct ByteResize {
+pub(crate) struct ByteResize {
     across: Axis,
     down: Axis,
     /// True if columns are resized before rows.
@@ -33,7 +33,7 @@ impl ByteResize {
     ///
     /// # Errors
     /// The reason, if one of the sizes has no pixels.
-    pub(super) fn exact(
+    pub(crate) fn exact(
         from: [usize; 2],
         to: [usize; 2],
         (interpolation, antialias): (Interpolation, Antialias),
@@ -52,29 +52,27 @@ impl ByteResize {
     }
 
     /// Returns `part` of `picture` in size `to` (width, height), within one gray level of Pillow and torch.
-    pub(super) fn smooth(
+    pub(crate) fn smooth(
         picture: &Picture<u8>,
         part: Part,
         to: [usize; 2],
         filter: (Interpolation, Antialias),
     ) -> Picture<u8> {
-        let [(left, across), (top, down)] = [0, 1].map(|axis| {
-            let (offset, places) = part.places([picture.width, picture.height], axis);
-            (offset, Axis::smooth(places, to[axis], filter))
-        });
+        let [(left, columns), (top, rows)] = part.places([picture.width, picture.height]);
+        let (across, down) = (Axis::smooth(columns, to[0], filter), Axis::smooth(rows, to[1], filter));
         let filters = Self { across, down, is_down_first: false };
         let source = filters.source();
         filters.of(picture, Region { left: left + source.left, top: top + source.top, ..source })
     }
 
     /// Returns the part of the image that is needed.
-    pub(super) fn source(&self) -> Region {
+    pub(crate) fn source(&self) -> Region {
         let ((left, width), (top, height)) = (self.across.source(), self.down.source());
         Region { left, top, width, height }
     }
 
     /// Returns the window of the result. `part` of `picture` is the [source](Self::source).
-    pub(super) fn of(&self, picture: &Picture<u8>, part: Region) -> Picture<u8> {
+    pub(crate) fn of(&self, picture: &Picture<u8>, part: Region) -> Picture<u8> {
         match picture.channels {
             1 => run_on_vectors(Resize::<1, 8, 2> { filters: self, picture, part }),
             2 => run_on_vectors(Resize::<2, 4, 4> { filters: self, picture, part }),
@@ -278,6 +276,6 @@ fn sums<M: MultiplyAdd>(start: i32, pairs: &[Pair], weights: &[[i16; 2]]) -> M::
     pairs.iter().zip(weights).fold(M::Sums::new(start), |sums, (pair, &weights)| sums.add_pairs(pair, weights))
 }
 
-pub(super) fn refuse_floats() -> Reason {
+pub(crate) fn refuse_floats() -> Reason {
     "an exact resize needs bytes, but the image has floats; resize before converting it".into()
 }

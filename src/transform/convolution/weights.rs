@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::operation::{Antialias, Interpolation};
-use super::resize_shares::{Places, ShareOf, Shares};
+use super::shares::{Places, ShareOf, Shares};
 use crate::memory::PairSums;
+use crate::transform::operation::{Antialias, Interpolation};
 
 /// Fractional bits of a weight of Pillow's: 32, minus 8 for the value and 2 for sums above 255 or below 0.
 const PRECISION: u32 = 32 - 8 - 2;
@@ -73,9 +73,8 @@ impl Axis {
         if let Some(first) = places.kept_in(to) {
             return Self::Kept { first, count: to };
         }
-        let share = ShareOf::smooth(places, to, filter);
-        let precision = fitting_precision(share.largest(to), PRECISION - 1);
-        Self::Weighted(Weights::new(&Shares::new(&share, 0..to), precision))
+        let shares = Shares::new(&ShareOf::smooth(places, to, filter), 0..to);
+        Self::Weighted(Weights::new(&shares, fitting_precision(shares.largest(), PRECISION - 1)))
     }
 
     /// Returns the first position that is needed, and the number of positions.

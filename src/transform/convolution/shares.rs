@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::operation::{Antialias, Interpolation};
-use super::resize_filters::{bicubic, bicubic_of_torch, bilinear, box_filter, hamming, lanczos};
+use super::filters::{bicubic, bicubic_of_torch, bilinear, box_filter, hamming, lanczos};
+use crate::transform::operation::{Antialias, Interpolation};
 
 /// For each position of the result, a run of positions of the image, and their shares, which add up to one.
 pub(super) struct Shares {

@@ -1,27 +1,25 @@
 //! [`resize_floats`]: resizes an image of floats.
 
-use super::operation::{Antialias, Interpolation};
-use super::picture::Picture;
-use super::resize_part::Part;
-use super::resize_shares::{ShareOf, Shares};
+use super::part::Part;
+use super::shares::{Places, ShareOf, Shares};
 use crate::memory::{Kernel, MultiplyAdd, run_on_vectors};
+use crate::transform::operation::{Antialias, Interpolation};
+use crate::transform::picture::Picture;
 
 /// Returns `part` of `picture` in size `to` (width, height): first resizes the rows to the new width, then the columns
 /// to the new height, as torch does, whose values differ in the last bits.
-pub(super) fn resize_floats(
+pub(crate) fn resize_floats(
     picture: &Picture<f32>,
     part: Part,
     to: [usize; 2],
     filter: (Interpolation, Antialias),
 ) -> Picture<f32> {
-    let [across, down] = [0, 1].map(|axis| {
-        let (offset, places) = part.places([picture.width, picture.height], axis);
-        let shares = match places.kept_in(to[axis]) {
-            Some(first) => Shares::kept(first, to[axis]),
-            None => Shares::new(&ShareOf::smooth(places, to[axis], filter), 0..to[axis]),
-        };
-        (offset, shares)
-    });
+    let [(left, columns), (top, rows)] = part.places([picture.width, picture.height]);
+    let shares = |places: Places, to: usize| match places.kept_in(to) {
+        Some(first) => Shares::kept(first, to),
+        None => Shares::new(&ShareOf::smooth(places, to, filter), 0..to),
+    };
+    let (across, down) = ((left, shares(columns, to[0])), (top, shares(rows, to[1])));
     let pixels = match picture.channels {
         1 => run_on_vectors(Resize::<1> { picture, across, down }),
         2 => run_on_vectors(Resize::<2> { picture, across, down }),
