@@ -28,7 +28,7 @@ RANKS := $(addprefix tests/python/,test_trainers_sharded.py accelerate/test_acce
 SHUFFLE :=
 PYTEST = $(BIN)/python -m pytest --quiet --numprocesses $(PYTEST_JOBS) --dist worksteal $(if $(SHUFFLE),--shuffle=$(SHUFFLE))
 
-.PHONY: help dev demo docs test test-rust test-python test-small test-large check test-ranks test-tight test-loom test-soak test-trainers test-cuda examples lint lint-rust lint-python format fuzz mutants mutants-core miri msrv bench bench-native bench-cuda wheel lock clean
+.PHONY: help dev demo docs test test-rust test-python test-small test-large check test-assertions test-ranks test-tight test-loom test-soak test-trainers test-cuda examples lint lint-rust lint-python format fuzz mutants mutants-core miri msrv bench bench-native bench-cuda wheel lock clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -48,9 +48,10 @@ $(NASM):
 		|| (echo 'nasm is missing, which the JPEG decoder is built with: install it (the package is called nasm)' && false)
 	@touch $@
 
-# For tests: little optimized, with overflow checks, and sharing its dependencies with the native tests.
+# For tests: little optimized, with overflow checks, and with the features of the native tests, which share the crate as
+# it is built here.
 $(VENV)/.built: $(VENV)/.installed $(NASM) $(SOURCES)
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --uv --locked --quiet
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --uv --locked --quiet --features sluicegate/futures,sluicegate/ndarray
 	@rm -f $(VENV)/.optimized
 	@touch $@
 
@@ -72,14 +73,15 @@ docs: $(VENV)/.installed ## Build the documentation, with the API reference, int
 test: $(VENV)/.built ## What every change must pass: native tests, doctests, Python tests, the examples in the documentation
 	$(MAKE) $(if $(findstring jobserver,$(MAKEFLAGS)),test-rust test-python,--jobs=3 PYTEST_JOBS=2 test-rust test-small test-large)
 
-# Runs after the build of the extension module, which shares its dependencies: in parallel, each would wait for the other.
+# Runs after the build of the extension module, whose crate and dependencies it shares: built twice, they took four
+# minutes more of processor time. What only debug assertions find, the fuzzers and test-assertions do.
 # All commands build the whole workspace, so that every build unifies the features of dependencies in the same way, but
 # not the benchmarks.
 CRATE_TESTS := --locked --quiet --workspace --exclude sluicegate-benches --features $(CRATE_FEATURES)
 
 test-rust: $(VENV)/.built
-	$(BEHIND) cargo test $(CRATE_TESTS) --no-run
-	cargo test $(CRATE_TESTS)
+	$(BEHIND) cargo test $(CRATE_TESTS) --profile dev --no-run
+	cargo test $(CRATE_TESTS) --profile dev
 	$${CARGO_TARGET_DIR:-target}/debug/examples/ndarray
 	$${CARGO_TARGET_DIR:-target}/debug/examples/arrow
 
@@ -98,8 +100,12 @@ test-small: $(VENV)/.built
 test-large: $(VENV)/.built
 	$(TEST_LARGE)
 
-# .ci/run also runs these, except test-trainers, which installs unlocked packages and takes minutes.
-check: lint docs test-ranks test-tight test-loom test-soak fuzz test-trainers ## What a release must pass in addition to make test: lints, docs, several ranks, few slots, loom, soak, a minute per fuzzer, trainers
+# .ci/run also runs these, except test-assertions and test-trainers, which build the crate a second time and install
+# unlocked packages.
+check: lint docs test-assertions test-ranks test-tight test-loom test-soak fuzz test-trainers ## What a release must pass in addition to make test: lints, docs, debug assertions, several ranks, few slots, loom, soak, a minute per fuzzer, trainers
+
+test-assertions: $(VENV)/.built ## Run the native tests with debug assertions, ours and those of the standard library
+	cargo test $(CRATE_TESTS) --lib --test native
 
 examples: ## Train on the demo's photographs in Rust, with candle and with burn, and test what connects them
 	cargo test --locked --quiet --release --features burn-flex,candle integration
