@@ -7,6 +7,10 @@ use crate::rng::{Permutation, Purpose};
 /// The numbers are dealt in cycles, each of which deals every number once. A hand that spans two cycles must not get
 /// the same number from both, so a cycle's first numbers depend on the last ones of the previous cycle. To prevent an
 /// endless chain of dependencies, the last numbers of a cycle are chosen before all others.
+///
+/// For example, 7 numbers in hands of 3: `abc def gAB CDE FG…`, where capitals are the second cycle. `g` is the tail of the
+/// first cycle, chosen first of it. `AB`, the head of the second cycle, are the first two of its order, after its own tail
+/// `FG`, that are not `g`; if `g` is among them, it is postponed to the place after `B`.
 #[derive(Clone, Debug)]
 pub(super) struct Deal {
     len: u64,

@@ -11,52 +11,43 @@ pub(super) struct EvenDraws {
     len: u64,
     /// How often each number occurs in every draw, before the dealt numbers are added or removed.
     whole: u64,
-    rest: Rest,
+    rest: Option<Rest<Deal>>,
     keys: DealKeys,
 }
 
-/// The remainder of a draw: numbers to add or to leave out, dealt in hands of at most half of the numbers.
-enum Rest {
-    Nothing,
-    Added(Deal),
-    TakenAway(Deal),
+/// The remainder of a draw: numbers that are added, or else left out, dealt in hands of at most half of the numbers.
+struct Rest<T> {
+    dealt: T,
+    is_added: bool,
 }
 
 impl EvenDraws {
     /// Returns draws of `per_draw` numbers below `len`, neither of which may be 0.
     pub(super) fn new(len: u64, per_draw: u64, keys: DealKeys) -> Self {
         let (whole, rest) = (per_draw / len, per_draw % len);
-        let (whole, rest) = if rest == 0 {
-            (whole, Rest::Nothing)
-        } else if rest <= len / 2 {
-            (whole, Rest::Added(Deal::new(len, rest, keys)))
-        } else {
-            (whole + 1, Rest::TakenAway(Deal::new(len, len - rest, keys)))
-        };
+        let is_added = rest <= len / 2;
+        let per_hand = if is_added { rest } else { len - rest };
+        let whole = whole + u64::from(!is_added);
+        let rest = (per_hand > 0).then(|| Rest { dealt: Deal::new(len, per_hand, keys), is_added });
         Self { len, whole, rest, keys }
     }
 
     /// Calls `take` with the numbers of `draw`.
     pub(super) fn draw(&self, draw: u64, mut take: impl FnMut(u64)) {
-        let times = match &self.rest {
-            Rest::TakenAway(_) => self.whole - 1,
-            Rest::Nothing | Rest::Added(_) => self.whole,
-        };
-        let left_out = match &self.rest {
-            Rest::Nothing => None,
-            Rest::Added(deal) => {
-                if times == 0 {
-                    return deal.hand(draw).into_iter().for_each(take);
-                }
-                deal.hand(draw).into_iter().for_each(&mut take);
-                None
+        let (mut times, mut left_out) = (self.whole, None);
+        if let Some(Rest { dealt, is_added }) = &self.rest {
+            let mut hand = dealt.hand(draw);
+            if *is_added {
+                hand.into_iter().for_each(&mut take);
+            } else {
+                times -= 1;
+                hand.sort_unstable();
+                left_out = Some(hand);
             }
-            Rest::TakenAway(deal) => {
-                let mut numbers = deal.hand(draw);
-                numbers.sort_unstable();
-                Some(numbers)
-            }
-        };
+        }
+        if times == 0 && left_out.is_none() {
+            return;
+        }
         // A separate order for each draw: with ascending numbers, the same sample would always be the first of its
         // class.
         let DealKeys { seed, epoch, word, .. } = self.keys;
@@ -72,34 +63,24 @@ impl EvenDraws {
 
     /// Returns the numbers drawn before `draw`.
     pub(super) fn before(&self, draw: u64) -> Drawn {
-        let dealt = match &self.rest {
-            Rest::Nothing => DrawnRest::Nothing,
-            Rest::Added(deal) => DrawnRest::Added(deal.before(draw)),
-            Rest::TakenAway(deal) => DrawnRest::TakenAway(deal.before(draw)),
-        };
-        Drawn { whole: draw * self.whole, rest: dealt }
+        let before = |rest: &Rest<Deal>| Rest { dealt: rest.dealt.before(draw), is_added: rest.is_added };
+        Drawn { whole: draw * self.whole, rest: self.rest.as_ref().map(before) }
     }
 }
 
 /// The numbers drawn so far.
 pub(super) struct Drawn {
     whole: u64,
-    rest: DrawnRest,
-}
-
-enum DrawnRest {
-    Nothing,
-    Added(Dealt),
-    TakenAway(Dealt),
+    rest: Option<Rest<Dealt>>,
 }
 
 impl Drawn {
     /// Returns how often `number` has been drawn.
     pub(super) fn times(&self, number: u64) -> u64 {
         match &self.rest {
-            DrawnRest::Nothing => self.whole,
-            DrawnRest::Added(dealt) => self.whole + dealt.times(number),
-            DrawnRest::TakenAway(dealt) => self.whole - dealt.times(number),
+            None => self.whole,
+            Some(rest) if rest.is_added => self.whole + rest.dealt.times(number),
+            Some(rest) => self.whole - rest.dealt.times(number),
         }
     }
 }
