@@ -325,37 +325,46 @@ impl Lane {
         self.spares.back_mut().filter(|spare| spare.since.is_none())
     }
 
-    /// Returns the memory that `reply` reports as used, or None if the worker was not allowed to write there.
+    /// Returns the memory that `reply` reports as used, or None if the worker was not allowed to write there. While users
+    /// keep so many batches that half of the memory is taken, it is a copy in private memory.
     fn take(&mut self, reply: &Reply, private: &Arc<Slab>) -> Result<Option<Lease>> {
-        while self.under_way.front().is_some_and(|request| request.number != reply.number) {
-            self.under_way.pop_front();
-        }
-        let Some(UnderWay { room, .. }) = self.under_way.pop_front() else { return Ok(None) };
-        while self.spares.get(1).is_some_and(|newer| newer.since == Some(reply.number)) {
-            self.spares.pop_front();
-        }
-        let (used, bytes) = (&reply.used, reply.used.len());
-        let place_in =
-            |room: &Grant| used.start.checked_sub(room.range().start).filter(|&place| room.fits(place, bytes));
-        let lease = if let Some((room, place)) = room.and_then(|room| place_in(&room).map(|place| (room, place))) {
-            room.into_lease(place, bytes)
-        } else if self.spares.front().is_some_and(|spare| place_in(&spare.room).is_some())
-            && let Some(Spare { room, since }) = self.spares.pop_front()
-        {
-            let skipped = used.start - room.range().start;
-            let end = spare_for(skipped + bytes, room.range().len());
-            let (front, rest) = room.split_at(end);
-            self.spares.push_front(Spare { room: rest, since });
-            front.into_lease(skipped, bytes)
-        } else {
-            return Ok(None);
-        };
+        let Some(room) = self.answered(reply.number) else { return Ok(None) };
+        let Some(lease) = self.written(room, &reply.used) else { return Ok(None) };
         if self.batch_room.leased_bytes() <= self.batch_bytes / 2 {
             return Ok(Some(lease));
         }
-        let mut copy = private.lease(bytes)?;
+        let mut copy = private.lease(lease.len())?;
         copy.bytes_mut().copy_from_slice(lease.bytes());
         Ok(Some(copy))
+    }
+
+    /// Removes the request for `number` and those before it, and returns the room that it granted: `Some(None)` if it
+    /// granted none, `None` if there is no such request. From this batch on, only spare room that it knew of is used.
+    fn answered(&mut self, number: BatchNumber) -> Option<Option<Grant>> {
+        while self.under_way.front().is_some_and(|request| request.number != number) {
+            self.under_way.pop_front();
+        }
+        let request = self.under_way.pop_front()?;
+        while self.spares.get(1).is_some_and(|newer| newer.since == Some(number)) {
+            self.spares.pop_front();
+        }
+        Some(request.room)
+    }
+
+    /// Returns the bytes `used`, if they are in the granted `room`, or otherwise in the oldest spare room.
+    fn written(&mut self, room: Option<Grant>, used: &Range<usize>) -> Option<Lease> {
+        let bytes = used.len();
+        let place_in =
+            |room: &Grant| used.start.checked_sub(room.range().start).filter(|&place| room.fits(place, bytes));
+        if let Some((room, place)) = room.and_then(|room| place_in(&room).map(|place| (room, place))) {
+            return Some(room.into_lease(place, bytes));
+        }
+        let skipped = place_in(&self.spares.front()?.room)?;
+        let Spare { room, since } = self.spares.pop_front()?;
+        let end = spare_for(skipped + bytes, room.range().len());
+        let (front, rest) = room.split_at(end);
+        self.spares.push_front(Spare { room: rest, since });
+        Some(front.into_lease(skipped, bytes))
     }
 }
 
