@@ -320,16 +320,16 @@ class EpochIterator(_torch.BaseDataLoaderIter):
                 that had not requested anything yet, or what that loader had requested was drawn again.
         """
         resumed, outer = self._progress.resumed, self._progress.draws.outer
+        had_requested_nothing = outer is None and resumed.in_epoch and not resumed.drawn
         is_drawn_again = outer is None and resumed.requests_drawn is not None
-        has_asked = not resumed.in_epoch or resumed.drawn or outer is not None
-        lies_before = has_asked and not is_drawn_again
-        if ask_ahead is not None and lies_before:
+        continues = had_requested_nothing or is_drawn_again
+        if ask_ahead is not None and not continues:
             ask_ahead()
         if outer is not None:
             set_global_state(outer)
         elif resumed.in_epoch and resumed.rng is not None and self._seed is None:
             set_global_state(resumed.rng)
-        if ask_ahead is not None and not lies_before:
+        if ask_ahead is not None and continues:
             ask_ahead()
 
     def _waits_for_epoch(self) -> bool:

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from . import color, container, conversion, identity, only_boxes, perspective, warp
+from . import container, conversion, identity, only_boxes, perspective, warp
 from .called import CalledTransforms, is_exactly, is_sequential
 from .drawing import compiled
+from .image_kind import ImageKind
 from .specification import as_json
 from .transform import Transform
 from .v1 import applied_of_v1, as_of_pillow, inside, is_v1, own_of_v1
@@ -93,16 +94,16 @@ def divide(
         box_fields: the number of fields of boxes.
     """
     native: list[Any] = []
-    # If transforms get a Pillow image, the transform that made it one again, and if it is marked.
-    is_pillow, to_pillow, is_marked = is_v1(transform), None, False
-    dtype, is_gray = "uint8", mode == "L"
     labels: list[str] = []
+    kind = ImageKind(is_pillow=is_v1(transform), is_gray=mode == "L")
+    # The transform that made images of Pillow's of tensors, with its position.
+    to_pillow: tuple[str, Any] | None = None
     steps = list(steps_of(transform, ""))
     for number, (label, step) in enumerate(steps):
         try:
-            own = own_of(step, is_pillow)
-            _check(own, mode if is_pillow else None, dtype, has_places)
-            if is_gray:
+            own = own_of(step, kind.is_pillow)
+            _check(own, mode if kind.is_pillow else None, kind.dtype, has_places)
+            if kind.is_gray:
                 _check_means(step)
             _check_boxes(own, box_fields)
             if has_keypoints:
@@ -111,20 +112,15 @@ def divide(
                 _check_marks(own, [each for _, each in steps[number + 1 :]])
         except NotRecognizedError as error:
             rest = [each for _, each in steps[number:]]
-            called = CalledTransforms(rest, takes_pillow=is_pillow, takes_marked=is_marked)
+            called = CalledTransforms(rest, takes_pillow=kind.is_pillow, takes_marked=kind.is_marked)
             return Divided(native, called, f"{label}{name_of(step)}: {error}", labels)
         native += own.spec() or []
         labels += [f"{label}{name_of(step)}"] * (len(native) - len(labels))
+        kind = kind.after(own)
         if isinstance(own, conversion.ToPILImage):
-            is_pillow, to_pillow, is_marked = True, (label, step), False
-        elif isinstance(own, conversion.ToImage):
-            if not isinstance(own, conversion.ToPureTensor):
-                is_pillow, to_pillow = False, None
-            is_marked = type(own) is conversion.ToImage
-        if isinstance(own, (color.Grayscale, color.RGB)):
-            is_gray = isinstance(own, color.Grayscale) and own.num_output_channels == 1
-        dtypes = [spec["ToDtype"]["dtype"] for spec in own.spec() or [] if isinstance(spec, dict) and "ToDtype" in spec]
-        dtype = dtypes[-1] if dtypes else dtype
+            to_pillow = label, step
+        elif not kind.is_pillow:
+            to_pillow = None
     if to_pillow is not None:
         label, step = to_pillow
         called = CalledTransforms([step])
