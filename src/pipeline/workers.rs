@@ -325,8 +325,8 @@ impl Lane {
         self.spares.back_mut().filter(|spare| spare.since.is_none())
     }
 
-    /// Returns the memory that `reply` reports as used, or None if the worker was not allowed to write there. While users
-    /// keep so many batches that half of the memory is taken, it is a copy in private memory.
+    /// Returns the memory that `reply` reports as used, or None if the worker was not allowed to write there. While batches
+    /// that users keep take half of the worker's memory, it is a copy in private memory.
     fn take(&mut self, reply: &Reply, private: &Arc<Slab>) -> Result<Option<Lease>> {
         let Some(room) = self.answered(reply.number) else { return Ok(None) };
         let Some(lease) = self.written(room, &reply.used) else { return Ok(None) };
