@@ -134,11 +134,12 @@ def test_access_through_the_public_api_takes_and_puts_the_same_states(slow: _cor
 
 
 def test_places_that_are_another_generators_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    other, other_numpy = random.Random(1), np.random.RandomState(np.random.MT19937(1))
+    # With seeds that no other test leaves the global generators at.
+    other, other_numpy = random.Random(0x5EED_0F_7415), np.random.RandomState(np.random.MT19937(0x5EED_0F_74))
     pythons, numpys = global_generators._python_addresses(), global_generators._numpy_addresses()
     assert pythons is not None
     assert numpys is not None
-    other_addresses = pythons(other), numpys(other_numpy, np.random.MT19937(2))
+    other_addresses = pythons(other), numpys(other_numpy, np.random.MT19937(0x5EED_0F_75))
     monkeypatch.setattr(global_generators, "_python_addresses", lambda: lambda generator: other_addresses[0])
     monkeypatch.setattr(global_generators, "_numpy_addresses", lambda: lambda generator, bits: other_addresses[1])
     other_torch = global_generators._torch_addresses(torch.Generator())
