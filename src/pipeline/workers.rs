@@ -328,8 +328,8 @@ impl Lane {
     /// Returns the memory that `reply` reports as used, or None if the worker was not allowed to write there. While batches
     /// that users keep take half of the worker's memory, it is a copy in private memory.
     fn take(&mut self, reply: &Reply, private: &Arc<Slab>) -> Result<Option<Lease>> {
-        let Some(room) = self.answered(reply.number) else { return Ok(None) };
-        let Some(lease) = self.written(room, &reply.used) else { return Ok(None) };
+        let Some(request) = self.answered(reply.number) else { return Ok(None) };
+        let Some(lease) = self.written(request.room, &reply.used) else { return Ok(None) };
         if self.batch_room.leased_bytes() <= self.batch_bytes / 2 {
             return Ok(Some(lease));
         }
@@ -338,9 +338,9 @@ impl Lane {
         Ok(Some(copy))
     }
 
-    /// Removes the request for `number` and those before it, and returns the room that it granted: `Some(None)` if it
-    /// granted none, `None` if there is no such request. From this batch on, only spare room that it knew of is used.
-    fn answered(&mut self, number: BatchNumber) -> Option<Option<Grant>> {
+    /// Removes the request for `number`, which it returns, and those before it. From this batch on, only spare room that
+    /// was announced with it, or before, is used.
+    fn answered(&mut self, number: BatchNumber) -> Option<UnderWay> {
         while self.under_way.front().is_some_and(|request| request.number != number) {
             self.under_way.pop_front();
         }
@@ -348,7 +348,7 @@ impl Lane {
         while self.spares.get(1).is_some_and(|newer| newer.since == Some(number)) {
             self.spares.pop_front();
         }
-        Some(request.room)
+        Some(request)
     }
 
     /// Returns the bytes `used`, if they are in the granted `room`, or otherwise in the oldest spare room.
