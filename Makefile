@@ -14,6 +14,7 @@ export OMP_WAIT_POLICY := PASSIVE
 export PATH := $(PATH):$(CURDIR)/$(BIN):$(CURDIR)/.cache/nasm/usr/bin
 # All features of the crate, except candle and burn, which take minutes to build (make examples).
 CRATE_FEATURES := futures,image,ndarray,npz,parquet,zarr
+comma := ,
 SOURCES := $(shell find src python/src -name '*.rs') Cargo.toml Cargo.lock python/Cargo.toml pyproject.toml
 # With BEHIND=nice, other builds run at low priority, after the extension module and the Python tests, which take longest.
 # Tests are not niced; the timing tests would fail.
@@ -51,7 +52,8 @@ $(NASM):
 # For tests: little optimized, with overflow checks, and with the features of the native tests, which share the crate as
 # it is built here.
 $(VENV)/.built: $(VENV)/.installed $(NASM) $(SOURCES)
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --uv --locked --quiet --features sluicegate/futures,sluicegate/ndarray
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --uv --locked --quiet \
+		--features sluicegate/$(subst $(comma),$(comma)sluicegate/,$(CRATE_FEATURES))
 	@rm -f $(VENV)/.optimized
 	@touch $@
 
@@ -104,8 +106,8 @@ test-large: $(VENV)/.built
 # unlocked packages.
 check: lint docs test-assertions test-ranks test-tight test-loom test-soak fuzz test-trainers ## What a release must pass in addition to make test: lints, docs, debug assertions, several ranks, few slots, loom, soak, a minute per fuzzer, trainers
 
-test-assertions: $(VENV)/.built ## Run the native tests with debug assertions, ours and those of the standard library
-	cargo test $(CRATE_TESTS) --lib --test native
+test-assertions: $(VENV)/.built ## Run the native tests and doctests with debug assertions, ours and those of the standard library
+	cargo test $(CRATE_TESTS)
 
 examples: ## Train on the demo's photographs in Rust, with candle and with burn, and test what connects them
 	cargo test --locked --quiet --release --features burn-flex,candle integration
